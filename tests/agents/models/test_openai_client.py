@@ -168,7 +168,9 @@ async def test_openai_is_asked_for_json(connect, ask):
 async def test_a_structure_that_cannot_be_had_is_refused_unasked(connect, ask, kind):
     sampling = models.Sampling(structure=models.Structure(kind, "ab"))
     with FakeModelServer(vendor="openai") as server:
-        with pytest.raises(errors.ModelRefusedError, match=f"{kind} by a server that is not vLLM"):
+        with pytest.raises(
+            errors.ModelRefusedError, match=f"Only vLLM can restrict replies to a {kind}"
+        ):
             await connect(server).complete(ask, sampling)
         assert server.requests == []
 

@@ -1,7 +1,7 @@
-"""What model calls took: tokens, time, failures and money. Computed from records alone.
+"""The tokens, time, failures and cost of model calls, computed from records alone.
 
-So it works as well on a dataset of last year as on a rollout under way. Prices are the user's to
-give: any that came with webtraj would be wrong by the time they are read.
+So it works on last year's dataset as well as on a running rollout. Users supply the prices: any
+that came with webtraj would soon be outdated.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _MILLION = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Tokens of one call or many, counted in the same way for all providers."""
+    """Tokens of one call or many, counted the same way for all providers."""
 
     input: int = 0
-    """Of prompts, without those that came from a cache or went into one for a price."""
+    """Prompt tokens, without those read from a cache or written to one at a price."""
     cached_input: int = 0
-    """Of prompts, read from the provider's cache."""
+    """Prompt tokens read from the provider's cache."""
     cache_write: int = 0
-    """Of prompts, put into the provider's cache where that has a price of its own."""
+    """Prompt tokens written to the provider's cache, if that has its own price."""
     output: int = 0
-    """Of replies, thoughts included."""
+    """Reply tokens, including thinking."""
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all four."""
         return self.input + self.cached_input + self.cache_write + self.output
 
     def __add__(self, other: Tokens) -> Tokens:
@@ -49,25 +49,25 @@ class Tokens:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs, per million tokens, in whatever currency."""
+    """A model's price per million tokens, in any currency."""
 
     input: float
     output: float
     cached_input: float | None = None
-    """By default that of `input`."""
+    """Default: `input`."""
     cache_write: float | None = None
-    """By default that of `input`."""
+    """Default: `input`."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None and not 0 <= value < math.inf:
                 raise errors.InvalidInputError(
-                    f"The price {field.name} is {value}; give an amount per million tokens."
+                    f"The price {field.name} is {value}; expected an amount per million tokens."
                 )
 
     def of(self, tokens: Tokens) -> float:
-        """Return what tokens cost."""
+        """Return the cost of tokens."""
         cached = self.input if self.cached_input is None else self.cached_input
         written = self.input if self.cache_write is None else self.cache_write
         total = (
@@ -81,29 +81,29 @@ class Price:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What some calls took."""
+    """The totals of a set of calls."""
 
     calls: int = 0
-    """How many there were, failed ones included."""
+    """The number of calls, including failed ones."""
     failures: int = 0
-    """How many of them gave no reply."""
+    """The number of calls without a reply."""
     uncounted: int = 0
-    """Calls that gave a reply, and whose tokens no one has counted."""
+    """The number of calls with a reply but without token counts."""
     tokens: Tokens = Tokens()
-    """What was counted."""
+    """The counted tokens."""
     cost: float = 0.0
-    """What the calls cost that have a price. It is all only if there are no `unpriced` ones."""
+    """The cost of the calls with a price; complete only if `unpriced` is empty."""
     unpriced: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """How many replies there were of models without a price, by model."""
+    """The number of replies by models without a price, by model."""
     latencies: tuple[float, ...] = ()
-    """Seconds that each call with a reply took, sorted."""
+    """Seconds of each call with a reply, sorted."""
     model_seconds: float = 0.0
-    """Seconds that all calls took, one after the other."""
+    """Seconds of all calls, added up."""
     environment_seconds: float = 0.0
-    """Seconds that the environment took for its steps; 0 for calls without an episode."""
+    """Seconds that the environment took for steps; 0 for calls without an episode."""
 
     def latency(self, fraction: float) -> float:
-        """Return the latency that a fraction of the replies did not exceed; NaN without any.
+        """Return a quantile of the latencies; NaN if there are none.
 
         >>> Account(latencies=(0.1, 0.2, 0.3, 0.9)).latency(0.5)
         0.2
@@ -115,7 +115,7 @@ class Account:
 
     @classmethod
     def total(cls, accounts: Iterable[Account]) -> Self:
-        """Return the account of all, such as of a run from those of its episodes."""
+        """Return the sum of several accounts, such as those of a run's episodes."""
         accounts = list(accounts)
         unpriced: dict[str, int] = {}
         for account in accounts:
@@ -138,17 +138,17 @@ def account_for(
     calls: Iterable[trajectory_lib.ModelCall] | trajectory_lib.EpisodeTrajectory,
     prices: Mapping[str, Price] | None = None,
 ) -> Account:
-    """Return what calls took, or all calls of an episode.
+    """Return the account of calls, or of all calls of an episode.
 
     Args:
         calls: The calls, or the episode.
-        prices: The price of models by name, or by pattern (`qwen*`). Of several patterns that fit,
-            the first counts; an exact name goes before all.
+        prices: The prices of models by name or pattern (`qwen*`). An exact name takes precedence;
+            then the first matching pattern counts.
     """
     environment_seconds = 0.0
     if isinstance(calls, trajectory_lib.EpisodeTrajectory):
         environment_seconds = math.fsum(
-            max(step.end_time - step.start_time, 0.0)  # The clock may have been set.
+            max(step.end_time - step.start_time, 0.0)  # The clock may have been set back.
             for step in calls.steps
             if step.start_time is not None and step.end_time is not None
         )
@@ -175,7 +175,7 @@ def _account_for_one(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]
 def model_calls(
     trajectory: trajectory_lib.EpisodeTrajectory,
 ) -> Iterator[trajectory_lib.ModelCall]:
-    """Yield all model calls of an episode, in order; those of an unfinished decision too."""
+    """Yield all model calls of an episode in order, including those of an unfinished decision."""
     for step in trajectory.steps:
         if step.decision is not None:
             yield from step.decision.model_calls
@@ -184,10 +184,10 @@ def model_calls(
 
 
 def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
-    """Return the tokens of a call, by what its provider has counted."""
+    """Return the tokens of a call, as its provider counted them."""
     usage = call.usage
     if "input_tokens" in usage or "output_tokens" in usage:
-        # Anthropic counts what its cache has to do with apart.
+        # Anthropic counts cached tokens separately.
         return Tokens(
             input=usage.get("input_tokens", 0),
             cached_input=usage.get("cache_read_input_tokens", 0),
@@ -203,7 +203,7 @@ def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
 
 
 def cost_of(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]) -> float | None:
-    """Return what a call cost; None if its model has no price."""
+    """Return the cost of a call; None if its model has no price."""
     price = prices.get(call.model)
     if price is None:
         patterns = (p for p in prices if fnmatch.fnmatchcase(call.model, p))

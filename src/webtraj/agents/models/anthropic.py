@@ -17,28 +17,27 @@ __all__ = ["ANTHROPIC_URL", "DEFAULT_MAX_TOKENS", "AnthropicClient"]
 
 ANTHROPIC_URL = "https://api.anthropic.com/v1"
 DEFAULT_MAX_TOKENS = 4096
-"""Tokens of a reply whose sampling does not say: the server has no default of its own."""
+"""The default for `max_tokens`, which the server requires."""
 
 _API_VERSION = "2023-06-01"
 
 
 class AnthropicClient(HttpModelClient):
-    """Asks a model behind `POST /v1/messages`.
+    """Calls a model through `POST /v1/messages`.
 
-    Records have the system prompt as the first of their messages, although it is sent apart from
-    them. What else the API offers goes through `Sampling.extra`: `cache_control`, `thinking`,
-    `tools`, ...
+    Records have the system prompt as their first message, although it is sent separately. Pass the
+    API's other options through `Sampling.extra`: `cache_control`, `thinking`, `tools`, ...
 
     Args:
         model: The model's name.
-        base_url: Where the server is, `/v1` included.
-        api_key: The key. By default it is looked for in the environment: as `ANTHROPIC_API_KEY` for
-            Anthropic's own server, which alone is to see that; for others in `api_key_variable`.
-        api_key_variable: The environment variable that has the key.
+        base_url: The server's URL, including `/v1`.
+        api_key: The API key. Default: the environment variable `ANTHROPIC_API_KEY` for Anthropic's
+            own server, and `api_key_variable` for others, which never get the former.
+        api_key_variable: The environment variable with the API key.
         options: See `ClientOptions`.
 
     Raises:
-        InvalidInputError: An argument makes no sense.
+        InvalidInputError: An argument is invalid.
     """
 
     _path = "/messages"
@@ -62,7 +61,7 @@ class AnthropicClient(HttpModelClient):
         super().__init__(model, base_url, key, "anthropic", headers, options)
 
     async def probe(self) -> bool:
-        """Return whether the server would answer now."""
+        """Return whether the server answers now."""
         try:
             return await self._endpoint.status("/models") < 500
         except AttemptError:
@@ -91,7 +90,7 @@ class AnthropicClient(HttpModelClient):
 
 
 def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
-    """Return the body's other fields, and why the server cannot do it, if it cannot."""
+    """Return the body's other fields, and why the server cannot do this, if it cannot."""
     parameters: dict[str, Any] = {
         "max_tokens": sampling.max_tokens or DEFAULT_MAX_TOKENS,
         "temperature": sampling.temperature,
@@ -112,8 +111,8 @@ def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
     refusal = ""
     if cannot:
         refusal = (
-            f"Anthropic's API has no {' and no '.join(cannot)}. Leave it out, or ask a server that "
-            "has it, such as vLLM."
+            f"Anthropic's API does not support {' or '.join(cannot)}. Leave it out, or use another "
+            "server, such as vLLM."
         )
     given = {name: value for name, value in parameters.items() if value is not None}
     return {**given, **sampling.extra}, refusal

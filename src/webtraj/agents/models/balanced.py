@@ -1,7 +1,7 @@
-"""Several servers as one: each call goes to the one with the least to do, and none is lost with it.
+"""Several servers as one: each call goes to the least busy server, and survives its failure.
 
-A server that fails is rested: calls go elsewhere, and it is asked in the background, at growing
-intervals, whether it is back. The calls that it failed are made again at the others, at once.
+A server that fails is rested: calls go elsewhere, and in the background it is probed at growing
+intervals. Its failed calls are made again on other servers, at once.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ __all__ = ["BalancedClient", "ServerClient"]
 
 _PROBE_TIMEOUT = 5.0
 _SLACK = 4
-"""Calls that a sticky episode's server may have under way more than the least loaded one."""
+"""The most calls in flight that an episode's own server may have beyond the least busy one."""
 _ROUNDS = 8
-"""How many times a call is made at most, for each server."""
+"""The most attempts of a call, times the number of servers."""
 
 
 class ServerClient(ModelClient, Protocol):
-    """A client of one server."""
+    """A client for one server."""
 
     async def probe(self) -> bool:
-        """Return whether the server would answer."""
+        """Return whether the server answers."""
 
     def set_policy_version(self, version: str | None) -> None:
-        """Say which weights answer from now on; None has the server asked again."""
+        """Fix the version of the weights from now on; None asks the server again."""
 
     def invalidate_policy_version(self) -> None:
-        """Say that the server may have other weights now."""
+        """Report that the server may have new weights."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -51,26 +51,26 @@ class _Server:
     client: ServerClient
     number: int
     busy: int = 0
-    """Calls under way."""
+    """Calls in flight."""
     last_call: int = 0
-    """Number of the call that it had last, among those of all servers."""
+    """The number of its latest call, counted over all servers."""
     failures: int = 0
-    """Calls and probes failed in a row."""
+    """Consecutive failed calls and probes."""
     nursing: asyncio.Task[None] | None = None
-    """Waits for it to come back, while it is rested."""
+    """The task that waits for its return while it rests."""
 
 
 class BalancedClient(AsyncClosing):
-    """Shares calls among clients that ask the same model.
+    """Distributes calls over clients for the same model.
 
-    The clients should not retry by themselves, or a server's end is noticed late: `to` makes such.
+    The clients should not retry themselves, or a failure is noticed late; `to` makes such clients.
 
     Args:
-        clients: The clients, each of a server of its own. They are closed with this one.
-        name: What records call the model; by default the first client's name.
-        timeout: Seconds for a call that does not give its own; None for no limit.
-        rest: How long a server rests before it is asked whether it is back.
-        clock: The time to go by.
+        clients: The clients, one per server. They are closed with this one.
+        name: The model's name in records. Default: the first client's name.
+        timeout: Seconds for calls without their own timeout; None for no limit.
+        rest: How long a server rests before it is probed.
+        clock: The clock.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class BalancedClient(AsyncClosing):
         client_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
-        """Make one for servers that speak OpenAI's chat completions.
+        """Make a client for servers with OpenAI's chat completions.
 
         Args:
-            model: The model's name, as the servers know it.
-            base_urls: Where they are.
-            client_options: What else `OpenAICompatibleClient` takes, limits for example; they hold
-                for each server.
-            options: What else the balanced client takes.
+            model: The model's name on the servers.
+            base_urls: The URLs of the servers.
+            client_options: More arguments of `OpenAICompatibleClient`, such as limits; they apply
+                to each server.
+            options: More arguments of the balanced client.
         """
         each = {"retries": RetryPolicy(max_retries=0), "timeout": None, **(client_options or {})}
         return cls([OpenAICompatibleClient(model, url, **each) for url in base_urls], **options)
@@ -119,44 +119,44 @@ class BalancedClient(AsyncClosing):
 
     @property
     def name(self) -> str:
-        """What records call the model."""
+        """The model's name in records."""
         return self._name
 
     @property
     def loads(self) -> tuple[int, ...]:
-        """How many calls each server has under way."""
+        """The number of calls in flight at each server."""
         return tuple(server.busy for server in self._servers)
 
     @property
     def resting(self) -> tuple[int, ...]:
-        """The numbers of the servers that are rested."""
+        """The numbers of the servers that rest."""
         return tuple(server.number for server in self._servers if server.nursing is not None)
 
     def set_share(self, share: float) -> None:
-        """Goes on with a part of what each server is asked by the minute; see `Limits`."""
+        """Use a share of each server's rates per minute from now on; see `Limits`."""
         for server in self._servers:
             set_share = getattr(server.client, "set_share", None)
             if set_share is not None:
                 set_share(share)
 
     def set_policy_version(self, version: str | None) -> None:
-        """Say which weights answer from now on, at all servers."""
+        """Fix the version of the weights from now on, for all servers."""
         for server in self._servers:
             server.client.set_policy_version(version)
 
     def invalidate_policy_version(self) -> None:
-        """Say that all servers may have other weights now."""
+        """Report that all servers may have new weights."""
         for server in self._servers:
             server.client.invalidate_policy_version()
 
     def sticky(self, key: str) -> ModelClient:
-        """Return a view for one episode, whose calls go to the same server as long as they can.
+        """Return a view for one episode, whose calls stay on one server if possible.
 
-        That server still has the episode's history in its prefix cache. An episode moves on when
-        its server fails, or has far more to do than another.
+        That server has the episode's history in its prefix cache. An episode moves if its server
+        fails, or is much busier than another.
 
         Args:
-            key: Names the episode.
+            key: The episode's key.
         """
         return _StickyView(self, key)
 
@@ -178,7 +178,7 @@ class BalancedClient(AsyncClosing):
         *,
         timeout: float | None = None,
     ) -> trajectory_lib.ModelCall:
-        """Make a call for the episode that `key` names, as `sticky` does. See `ModelClient`."""
+        """Make a call for the episode of `key`, as `sticky` does. See `ModelClient`."""
         timeout = self._timeout if timeout is None else timeout
         timing = endpoint_lib.Timing(self._clock)
         last: errors.ModelUnavailableError | None = None
@@ -192,7 +192,7 @@ class BalancedClient(AsyncClosing):
             except errors.ModelUnavailableError as error:
                 last = error
                 if timeout is not None and timing.elapsed >= timeout:
-                    break  # The call had too little time, which need not be the server's fault.
+                    break  # The call had too little time, which may not be the server's fault.
                 self._let_rest(server)
             else:
                 server.failures = 0
@@ -219,7 +219,7 @@ class BalancedClient(AsyncClosing):
     async def _server_for(
         self, key: str, timing: endpoint_lib.Timing, timeout: float | None
     ) -> _Server | None:
-        """Return the server to ask, waiting for one if all rest; None if there is no more time."""
+        """Return the server to call, waiting if all rest; None if time is up."""
         while not self._closed:
             awake = [server for server in self._servers if server.nursing is None]
             if awake:
@@ -235,12 +235,12 @@ class BalancedClient(AsyncClosing):
 
     def _let_rest(self, server: _Server) -> None:
         server.failures += 1
-        # One that failed several calls at once is nursed already.
+        # After several failed calls at once, it is being nursed already.
         if server.nursing is None and not self._closed:
             server.nursing = asyncio.create_task(self._nurse(server))
 
     async def _nurse(self, server: _Server) -> None:
-        """Return when the server is back."""
+        """Wait until the server is back."""
         while True:
             await self._clock.sleep(self._rest.delay(server.failures - 1, None, self._clock))
             if await _is_back(server.client):
@@ -255,9 +255,9 @@ class BalancedClient(AsyncClosing):
         last: errors.ModelUnavailableError | None,
         timing: endpoint_lib.Timing,
     ) -> errors.ModelUnavailableError:
-        why = f"The last failure: {last}" if last else "All of them rest since they failed others."
+        why = f"The last failure: {last}" if last else "All of them rest after other calls failed."
         message = (
-            f"None of {len(self._servers)} model servers has answered within "
+            f"None of {len(self._servers)} model servers answered within "
             f"{timing.elapsed:.1f} s. {why}"
         )
         error = errors.ModelUnavailableError(message)
@@ -285,8 +285,8 @@ class BalancedClient(AsyncClosing):
 def _choose(servers: Sequence[_Server], key: str) -> _Server:
     least = min(servers, key=lambda server: (server.busy, server.last_call))
     if key:
-        # Each episode has its own order of the servers, in which the first that is there is taken:
-        # so one that goes away moves none but its own episodes.
+        # Each episode ranks the servers in its own order and takes the first available, so a
+        # failing server moves only its own episodes.
         own = max(servers, key=lambda server: _affinity(key, server.number))
         if own.busy <= least.busy + _SLACK:
             return own

@@ -1,4 +1,4 @@
-"""What the model clients have in common: how a call is prepared, made, and put on record."""
+"""The common part of all model clients: how a call is prepared, made and recorded."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from webtraj.closing import AsyncClosing
 
 __all__ = ["ClientOptions", "HttpModelClient", "Prepared", "WeightVersions", "span"]
 
-# Which weights answer: the version that a server tells, read around each call, but not for each.
+# The version of the weights that answered, read around calls, but not for each.
 #
-# vLLM tells the version of its weights by `GET /weight_info`, and no reply carries it. A record is
-# to say which weights its tokens came from, so the version is looked at before and after each call.
-# Reading it each time would triple the requests. So what was read is good for `interval` seconds,
-# and all calls share it:
+# vLLM reports the version of its weights through `GET /weight_info`; replies do not contain it. A
+# record should say which weights made its tokens, so the version is checked before and after each
+# call. Reading it each time would triple the requests, so a version is valid for `interval` seconds
+# and shared by all calls:
 #
 # * A change is noticed up to `interval` seconds late. A call within that time may be recorded with
 #   the version before it.
-# * With an interval of 0 nothing is shared but reads under way: each record is exact. * Who changes
-# the weights knows when: `invalidate` makes what was read worthless at once, `set` says
-#   what the version is, and ends all reading. Either makes records exact at no cost.
+# * With an interval of 0, calls share only reads in progress, and every record is exact.
+# * Code that changes the weights can make records exact at no cost: `invalidate` discards the
+#   version that was read, and `set` fixes the version and stops all reading.
 
 _NEVER = float("-inf")
 _UNKNOWN = "?"
 
 
 class WeightVersions:
-    """Knows the version of a server's weights.
+    """Tracks the version of a server's weights.
 
     Args:
-        read: Reads it from the server. Raises `AttemptError`.
-        interval: Seconds that a version that was read is good for.
-        clock: The time to go by.
+        read: Reads the version from the server. Raises `AttemptError`.
+        interval: Seconds for which a version stays valid.
+        clock: The clock.
     """
 
     def __init__(self, read: Callable[[], Awaitable[str]], interval: float, clock: Clock) -> None:
@@ -59,18 +59,18 @@ class WeightVersions:
         self._untold = False
 
     def set(self, version: str | None) -> None:
-        """Say what the version is from now on; None has it read from the server again."""
+        """Fix the version from now on; None reads it from the server again."""
         self._given = version
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Say that the weights may have changed."""
+        """Report that the weights may have changed."""
         self._read_at = _NEVER
         self._num_changes += 1
         self._untold = False
 
     async def before_call(self) -> str:
-        """Return the version; empty if the server does not tell it.
+        """Return the version; empty if the server does not report it.
 
         Raises:
             AttemptError: The server does not answer.
@@ -81,7 +81,7 @@ class WeightVersions:
         if asked_at - self._read_at < self._interval:
             return self._version
         async with self._reading:
-            # Somebody else may have read it since.
+            # Another call may have read it since.
             while self._read_at < asked_at and not self._untold:
                 await self._read_now()
         return self._version
@@ -91,7 +91,7 @@ class WeightVersions:
         try:
             return await self.before_call()
         except AttemptError:
-            # The call itself has succeeded.
+            # The call itself succeeded.
             return _UNKNOWN
 
     async def _read_now(self) -> None:
@@ -108,7 +108,7 @@ class WeightVersions:
 
 
 def span(before: str, after: str) -> str:
-    """Return what a record says: the version, or both if it changed during the call.
+    """Return the version for a record; both versions, if it changed during the call.
 
     >>> span("3", "3"), span("3", "4")
     ('3', '3..4')
@@ -123,59 +123,59 @@ class ClientOptions(TypedDict, total=False):
     """Options of every model client."""
 
     name: str
-    """What records call the model; by default its provider and model."""
+    """The model's name in records. Default: its provider and model."""
     sampling: Sampling
-    """Parameters of calls that do not give their own."""
+    """Sampling settings for calls without their own."""
     timeout: float | None
-    """Seconds for a call that does not give its own; by default 600. None for no limit."""
+    """Seconds for calls without their own timeout; default 600. None for no limit."""
     attempt_timeout: float | None
-    """Seconds for each attempt of a call, so that a server that hangs is asked again. By default
-    there is no limit but the call's own."""
+    """Seconds for each attempt of a call, so that a hanging server is asked again. Default: no
+    limit except the call's own."""
     max_concurrency: int
-    """Requests under way at once; by default 256. Others wait for their turn."""
+    """The most requests in flight; default 256. Others wait for their turn."""
     requests_per_minute: float | None
-    """Requests begun per minute, retries included; by default there is no limit."""
+    """The most requests started per minute, including retries. Default: no limit."""
     tokens_per_minute: float | None
-    """Tokens per minute, there and back; by default there is no limit."""
+    """The most tokens sent and received per minute. Default: no limit."""
     retries: RetryPolicy
-    """How calls are tried again that may heal."""
+    """When and how often to retry failed calls."""
     headers: Mapping[str, str]
-    """More headers for every request. They are never recorded."""
+    """More headers for every request. Never recorded."""
     policy_version: str | None
-    """Which weights answer. None, the default, has the server asked, if it is one that tells."""
+    """The version of the weights. None, the default, asks the server if it reports one."""
     version_interval: float
-    """Seconds that a version of a server's weights is good for once it was read; by default 1. See
-    `webtraj.agents.models.weights` for what that means for records."""
+    """Seconds for which a version read from the server stays valid; default 1. The comment above
+    `WeightVersions` explains the effect on records."""
     clock: Clock
-    """The time to go by."""
+    """The clock."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:
-    """A call that is ready to be made."""
+    """A call that is ready to send."""
 
     body: Mapping[str, Any]
     """The request's body."""
     call: trajectory_lib.ModelCall
-    """What of the record is known before."""
+    """The part of the record known before the call."""
     refusal: str = ""
-    """Why the server cannot do it, if that is known without asking it."""
+    """Why the server cannot do it, if that is known in advance."""
 
 
 class HttpModelClient(AsyncClosing):
-    """A `ModelClient` over HTTP. What its server understands is a subclass's business.
+    """A `ModelClient` over HTTP. Subclasses implement the server's API.
 
     Args:
-        model: The model's name, as the server knows it.
-        base_url: Where the server is.
-        key: What it is opened with.
-        provider: What it is called in `name` by default.
+        model: The model's name on the server.
+        base_url: The server's URL.
+        key: The API key.
+        provider: The provider in the default `name`.
         headers: The headers that the server needs.
         options: See `ClientOptions`.
     """
 
     _path: str
-    """Where requests go, below the base URL."""
+    """The path of requests, below the base URL."""
 
     def __init__(
         self,
@@ -187,7 +187,9 @@ class HttpModelClient(AsyncClosing):
         options: ClientOptions,
     ) -> None:
         if not model:
-            raise errors.InvalidInputError("`model` is empty; give the name that the server uses.")
+            raise errors.InvalidInputError(
+                "`model` is empty; expected the model's name on the server."
+            )
         self.model = model
         self._clock = options.get("clock", SYSTEM_CLOCK)
         self._name = options.get("name") or f"{provider}/{model}"
@@ -218,29 +220,29 @@ class HttpModelClient(AsyncClosing):
 
     @property
     def name(self) -> str:
-        """What records call the model."""
+        """The model's name in records."""
         return self._name
 
     @property
     def base_url(self) -> str:
-        """Where the server is."""
+        """The server's URL."""
         return self._endpoint.url
 
     @abc.abstractmethod
     def _prepare(
         self, messages: Sequence[Message], sampling: Sampling, policy_version: str
     ) -> Prepared:
-        """Return a call that is ready to be made, by what is known of the server."""
+        """Return a call ready to send, given what is known about the server."""
 
     @abc.abstractmethod
     def _read(self, answer: Any) -> Reply:
-        """Return the reply that an answer is. Raises `AttemptError`."""
+        """Parse an answer into a reply. Raises `AttemptError`."""
 
     async def _learn(self) -> None:
-        """Find out what the server is. Raises `AttemptError`."""
+        """Find out what kind of server it is. Raises `AttemptError`."""
 
     async def _read_version(self) -> str:
-        """Return which weights the server has; empty if it does not tell.
+        """Return the version of the server's weights; empty if it does not report one.
 
         Raises:
             AttemptError: The server does not answer.
@@ -248,20 +250,20 @@ class HttpModelClient(AsyncClosing):
         return ""
 
     def set_share(self, share: float) -> None:
-        """Goes on with a part of what is allowed by the minute; see `Limits.set_share`."""
+        """Use a share of the rates per minute from now on; see `Limits.set_share`."""
         self._exchange.limits.set_share(share)
 
     def set_policy_version(self, version: str | None) -> None:
-        """Say which weights answer from now on; None has the server asked again."""
+        """Fix the version of the weights from now on; None asks the server again."""
         self._versions.set(version)
 
     def invalidate_policy_version(self) -> None:
-        """Say that the server may have other weights now, so that it is asked again at once."""
+        """Report that the server may have new weights, so that it is asked again at once."""
         self._versions.invalidate()
 
     @abc.abstractmethod
     async def probe(self) -> bool:
-        """Return whether the server would answer now, by asking it something cheap."""
+        """Return whether the server answers a cheap request."""
 
     async def complete(
         self,
@@ -316,10 +318,10 @@ class HttpModelClient(AsyncClosing):
 
 
 def merge(base: Sampling, override: Sampling | None) -> Sampling:
-    """Return parameters of which those that `override` gives take precedence.
+    """Return sampling settings in which those set in `override` take precedence.
 
     Raises:
-        InvalidInputError: `extra` has what is not its business.
+        InvalidInputError: `extra` has a field that the client sets itself.
     """
     if override is not None:
         given = {
@@ -333,6 +335,6 @@ def merge(base: Sampling, override: Sampling | None) -> Sampling:
     reserved = [name for name in _RESERVED if name in base.extra]
     if reserved:
         raise errors.InvalidInputError(
-            f"Sampling.extra has {reserved}; {', '.join(_RESERVED)} are the client's own to set."
+            f"Sampling.extra has {reserved}, but the client sets {', '.join(_RESERVED)} itself."
         )
     return base

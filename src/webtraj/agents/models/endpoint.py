@@ -1,4 +1,4 @@
-"""Where a model is asked, by which key, and one exchange with it, attempts included."""
+"""A model server's address and key, and one exchange with it, including retries."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from webtraj.http import httpx
 
 __all__ = ["ApiKey", "Endpoint", "Exchange", "Timing", "fail"]
 
-# API keys: secrets that go into a request's header, and nowhere else.
+# API keys: secrets that appear in request headers and nowhere else.
 
 _REDACTED = f"<secret:{credentials.KEY_NAME}>"
 
 
 class ApiKey:
-    """A key that shows in no repr, log, record or error.
+    """An API key that never appears in a repr, log, record or error.
 
-    Replies are handed on to the letter, since an agent acts on them. What leaves this process in
-    records goes through `webtraj.environments.redaction.without_keys`. A dummy, such as vLLM's
-    `EMPTY`, is no secret and is not replaced anywhere (`webtraj.credentials.looks_like_key`).
+    Replies are passed on unchanged, since an agent acts on them. Records that leave this process
+    go through `webtraj.environments.redaction.without_keys`. A dummy key, such as vLLM's `EMPTY`,
+    is not a secret and is never replaced (`webtraj.credentials.looks_like_key`).
 
     Args:
-        key: The key; empty if there is none.
-        variable: The environment variable that it can be given by, for messages.
+        key: The key; empty for none.
+        variable: The environment variable for the key, for messages.
     """
 
     __slots__ = ("_is_secret", "_key", "variable")
@@ -44,8 +44,8 @@ class ApiKey:
         key = key.strip()
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise errors.InvalidInputError(
-                f"The API key{f' in {variable}' if variable else ''} has characters that no HTTP "
-                "header can carry; give visible ASCII characters without spaces."
+                f"The API key{f' in {variable}' if variable else ''} has characters that an HTTP "
+                "header cannot carry. Use visible ASCII characters without spaces."
             )
         self._key = key
         self._is_secret = credentials.looks_like_key(key)
@@ -56,7 +56,7 @@ class ApiKey:
     def find(
         cls, key: str | None, variable: str, environment: Mapping[str, str] = os.environ
     ) -> ApiKey:
-        """Return the given key; else that of the environment variable; else an empty one."""
+        """Return the given key, or that of the environment variable, or an empty one."""
         if key is not None:
             return cls(key, variable)
         return cls(environment.get(variable, "") if variable else "", variable)
@@ -68,30 +68,29 @@ class ApiKey:
         return f"<ApiKey: {'given' if self._key else 'none'}>"
 
     def reveal(self) -> str:
-        """Return the key itself, for the header."""
+        """Return the key itself, for a header."""
         return self._key
 
     def redact(self, text: str) -> str:
-        """Return an error's text without the key: some servers quote it when they refuse."""
+        """Remove the key from an error's text: some servers quote it when they refuse."""
         if not self._is_secret:
             return text
         escaped = self._key.replace("/", "\\/")
         return text.replace(self._key, _REDACTED).replace(escaped, _REDACTED)
 
     def __reduce__(self) -> str:
-        raise TypeError("An API key is not copied or pickled; make a client where it is needed.")
+        raise TypeError("An API key cannot be copied or pickled; make a client where you need one.")
 
 
 # An HTTP endpoint of a model server: requests go out, answers or `AttemptError`s come back.
 #
-# Every request has a connection to itself, taken from those that are idle. httpx's own pool looks
-# through all of its connections for each request, which takes longer than the request itself when
-# there are hundreds.
+# Every request has its own connection, taken from the idle ones. httpx's own pool searches all of
+# its connections for each request, which with hundreds of them takes longer than the request.
 
-CLOSED = "The model client was closed (aclose); make a new one."
+CLOSED = "The model client was closed (aclose). Make a new one."
 _CONNECT_TIMEOUT = 10.0
 _KEEPALIVE = 60.0
-"""Seconds that a connection may be idle; servers and gateways cut it off sooner or later."""
+"""Seconds that a connection may stay idle; servers and gateways cut it off eventually."""
 _SNIPPET = 200
 
 
@@ -99,27 +98,27 @@ class Endpoint:
     """One server's address, its key, and the connections to it.
 
     Args:
-        base_url: What all paths are relative to, `http://127.0.0.1:8000/v1` for example.
-        key: What it is opened with.
-        headers: Headers of every request; the key's is among them.
-        clock: The time to go by.
+        base_url: The base of all paths, such as `http://127.0.0.1:8000/v1`.
+        key: The API key.
+        headers: Headers of every request, including the key's.
+        clock: The clock.
 
     Raises:
-        InvalidInputError: The address is none, or has a password in it.
+        InvalidInputError: The address is invalid, or contains a password.
     """
 
     def __init__(
         self, base_url: str, key: ApiKey, headers: Mapping[str, str], clock: Clock
     ) -> None:
         address = _parse_url(base_url)
-        # httpx logs the URL of each request; a query, which may hold a key, is added below that.
+        # httpx logs the URL of each request; a query, which may hold a key, is added later.
         self._base = address.copy_with(query=None)
         for value in address.params.values():
             credentials.use_key(value)
         self._key = key
         self._headers = dict(headers)
         self._clock = clock
-        # A server on this machine is not to be looked for behind a proxy.
+        # Do not use a proxy for a server on this machine.
         local = is_loopback(self._base.host)
         self._client = httpx.AsyncClient(
             transport=_Connections(address.query),
@@ -130,7 +129,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """The address, for messages: without a query, which may hold secrets."""
+        """The address for messages, without the query, which may hold secrets."""
         return str(self._base).rstrip("/")
 
     async def aclose(self) -> None:
@@ -138,27 +137,27 @@ class Endpoint:
         await self._client.aclose()
 
     async def post(self, path: str, body: bytes) -> Any:
-        """Send JSON; returns the JSON data that came back.
+        """Send JSON and return the JSON data of the answer.
 
         Raises:
-            AttemptError: There is no answer, or one that is none.
+            AttemptError: There is no answer, or not a valid one.
         """
         return await self._request("POST", self._at(path), body)
 
     async def get(self, path: str, *, from_root: bool = False) -> Any:
-        """Ask for JSON data.
+        """Request JSON data.
 
         Args:
-            path: Below the base URL.
-            from_root: Whether it stands beside the base URL's `/v1`, as vLLM's `/health` does.
+            path: The path below the base URL.
+            from_root: Whether the path is next to the base URL's `/v1`, like vLLM's `/health`.
 
         Raises:
-            AttemptError: There is no answer, or one that is none.
+            AttemptError: There is no answer, or not a valid one.
         """
         return await self._request("GET", self._at(path, from_root=from_root))
 
     async def status(self, path: str, *, from_root: bool = False) -> int:
-        """Return the HTTP status of an address.
+        """Return the HTTP status of a path.
 
         Raises:
             AttemptError: There is no answer.
@@ -176,7 +175,7 @@ class Endpoint:
         content = replies.parse_json(response.content)
         if not response.is_success or replies.ServerError.of(content):
             content = replies.parse_json(self._key.redact(response.text).encode())
-        elif isinstance(content, str):  # Bytes that are no JSON stay none, whatever their text is.
+        elif isinstance(content, str):  # Not JSON, and must not become JSON.
             content = self._key.redact(content)
         shown = str(url)
         failure = replies.failure_of(
@@ -191,7 +190,7 @@ class Endpoint:
             raise failure
         if isinstance(content, str):
             raise replies.AttemptError(
-                f"{shown} answered what is no JSON: {content[:_SNIPPET]!r}. Check that base_url is "
+                f"{shown} did not answer with JSON: {content[:_SNIPPET]!r}. Check that base_url is "
                 "that of a model server.",
                 response=content,
             )
@@ -211,13 +210,13 @@ class Endpoint:
         detail = self._key.redact(f"{type(error).__name__} {error}".rstrip())
         if isinstance(error, httpx.LocalProtocolError):
             return replies.AttemptError(
-                f"The request to {shown} is no HTTP: {detail}. Check `headers`.",
+                f"The request to {shown} is not valid HTTP: {detail}. Check `headers`.",
                 error_class=errors.ModelRefusedError,
             )
         if _is_certificate_error(error):
             return replies.AttemptError(
-                f"{shown} has no certificate to trust: {detail}. Set SSL_CERT_FILE to its "
-                "authority's, or give the right base_url.",
+                f"The certificate of {shown} is not trusted: {detail}. Set SSL_CERT_FILE to that "
+                "of its authority, or correct base_url.",
                 error_class=errors.ModelRefusedError,
             )
         return replies.AttemptError(
@@ -226,10 +225,10 @@ class Endpoint:
 
 
 class _Connections(httpx.AsyncBaseTransport):
-    """Connections that are used by one request at a time, the last used first.
+    """Connections that each serve one request at a time, the last used first.
 
     Args:
-        query: What is added to the URL of every request; empty if nothing is.
+        query: The query to add to every URL; empty for none.
     """
 
     def __init__(self, query: bytes = b"") -> None:
@@ -252,13 +251,13 @@ class _Connections(httpx.AsyncBaseTransport):
             response = await connection.handle_async_request(request)
             await response.aread()
         finally:
-            # Whatever went wrong, it has closed its socket and opens another one next time.
+            # After an error, the connection has closed its socket and opens another one next time.
             self._idle.append(connection)
         return response
 
     def _open(self, url: httpx.URL) -> httpx.AsyncHTTPTransport:
         if self._ssl is None:
-            # Reading the authorities' certificates takes long; plain HTTP needs none.
+            # Loading the authorities' certificates is slow, and plain HTTP does not need them.
             secure = url.scheme == "https"
             self._ssl = (
                 httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -279,17 +278,17 @@ def _parse_url(text: str) -> httpx.URL:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
         raise errors.InvalidInputError(
-            f"base_url cannot be read ({error}); give one like http://127.0.0.1:8000/v1."
+            f"base_url is invalid ({error}); expected one like http://127.0.0.1:8000/v1."
         ) from None
     if url.userinfo:
         # Not quoted: it would show the password.
         raise errors.InvalidInputError(
-            f"The base_url of {url.host} has a user or password in it, which would end up in logs; "
-            "give the key as api_key."
+            f"The base_url of {url.host} contains a user or password, which would end up in logs. "
+            "Pass the key as api_key instead."
         )
     if url.scheme not in ("http", "https") or not url.host:
         raise errors.InvalidInputError(
-            f"base_url is {credentials.conceal(text)!r}; give one like http://127.0.0.1:8000/v1."
+            f"base_url is {credentials.conceal(text)!r}; expected one like http://127.0.0.1:8000/v1."
         )
     return url if url.path.strip("/") else url.copy_with(path="/v1")
 
@@ -306,23 +305,23 @@ def _key_hint(key: ApiKey) -> str:
     return f"as api_key or in {key.variable}" if key.variable else "as api_key"
 
 
-# One call of a client: its turn, its attempts, its one deadline, and the record of how it went.
+# One call of a client: its turn, its attempts, its deadline, and its record.
 
 _T = TypeVar("_T")
 
 _logger = logging.getLogger(__name__)
 
 _PATIENCE = 3
-"""Attempts of a call that may fail before anybody is told."""
+"""The number of failed attempts before a call is logged."""
 _TOLD_EVERY = 30.0
-"""Seconds in which a client tells no more than once that it is waiting: all its calls wait."""
+"""Seconds between log messages of a client about waiting: all its calls wait together."""
 _MOST_TOLD = 500
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """When a call was made, and how long it took. It begins with its first attempt's turn."""
+    """The start and duration of a call, from its first attempt's turn."""
 
     clock: Clock
     start_time: float = dataclasses.field(init=False)
@@ -332,13 +331,13 @@ class Timing:
         self.begin()
 
     def begin(self) -> None:
-        """Let the call begin now."""
+        """Start the call now."""
         self.start_time = self.clock.time()
         self._start = self.clock.monotonic()
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the call began."""
+        """Seconds since the call started."""
         return self.clock.monotonic() - self._start
 
 
@@ -350,9 +349,9 @@ class Exchange:
     retries: RetryPolicy
     clock: Clock
     timeout: float | None
-    """Seconds for a call that does not bring its own; None for no limit."""
+    """Seconds for calls without their own timeout; None for no limit."""
     attempt_timeout: float | None
-    """Seconds for each attempt; None for no limit but the call's."""
+    """Seconds for each attempt; None for no limit except the call's."""
     notices: Notices = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -368,16 +367,16 @@ class Exchange:
     ) -> _T:
         """Make attempts until one succeeds.
 
-        While it waits between attempts, it leaves its place to other calls.
+        Between attempts, the call gives up its slot to other calls.
 
         Args:
             attempt: Makes one attempt. Raises `AttemptError`.
-            timing: Begins when the first attempt has its turn.
-            timeout: Seconds for all of it, instead of the client's own.
-            tokens: An estimate of what an attempt takes, for the limit.
+            timing: Starts when the first attempt has its turn.
+            timeout: Seconds for the whole call, instead of the client's own.
+            tokens: The estimated tokens of an attempt, for the limit.
 
         Raises:
-            AttemptError: No attempt can help, or there is no time or retry left.
+            AttemptError: Retrying cannot help, or there is no time or retry left.
         """
         seconds = self.timeout if timeout is None else timeout
         progress = _Progress()
@@ -386,7 +385,7 @@ class Exchange:
             async with asyncio.timeout(seconds) as whole:
                 return await self._attempts(attempt, timing, tokens, deadline, progress)
         except TimeoutError:
-            # Those of single attempts have become failures.
+            # Timeouts of single attempts were turned into failures.
             assert whole.expired()
             raise _too_late(seconds, progress) from progress.failure
 
@@ -429,7 +428,7 @@ class Exchange:
         """Wait before the next attempt.
 
         Raises:
-            AttemptError: There is to be none.
+            AttemptError: There is no next attempt.
         """
         failure = progress.failure
         assert failure is not None
@@ -447,24 +446,24 @@ class Exchange:
 
 @dataclasses.dataclass(slots=True)
 class Notices:
-    """Tells whoever watches that calls wait for the server: a rollout seems to stand still then."""
+    """Logs that calls wait for the server, when a rollout seems to stand still."""
 
     clock: Clock
     _last: float = float("-inf")
 
     def waiting(self, failure: AttemptError, delay: float, tried: str) -> None:
-        """Logs why a call waits, unless that was told just now."""
+        """Log why a call waits, unless another message was logged just before."""
         now = self.clock.monotonic()
         if now - self._last < _TOLD_EVERY:
             return
         self._last = now
-        said = _CONTROLS.sub("?", str(failure)[:_MOST_TOLD])  # It may end up on a terminal.
+        said = _CONTROLS.sub("?", str(failure)[:_MOST_TOLD])  # It may be printed to a terminal.
         _logger.warning("%s Trying again in %.0f s (%s failed).", said, delay, tried)
 
 
 @dataclasses.dataclass(slots=True)
 class _Progress:
-    """How far the attempts of a call have got."""
+    """The progress of a call's attempts."""
 
     attempts: int = 0
     failure: AttemptError | None = None
@@ -481,11 +480,11 @@ def _given_up(failure: AttemptError, why: str) -> AttemptError:
 def _too_late(seconds: float | None, progress: _Progress) -> AttemptError:
     failure = progress.failure
     if failure is not None:
-        before = f"The failure before it: {failure}"
+        before = f"The failure before: {failure}"
     elif progress.attempts:
-        before = "The server had the request, and has not answered. Give it more time."
+        before = "The server got the request but did not answer. Increase the timeout."
     else:
-        before = "It never got its turn: other calls had all places. Allow more, or more time."
+        before = "It never got its turn behind other calls. Raise max_concurrency or the timeout."
     message = f"No reply within {seconds:g} s (timeout), in attempt {progress.attempts}. {before}"
     return AttemptError(message, response=failure.response if failure else None)
 
@@ -493,7 +492,7 @@ def _too_late(seconds: float | None, progress: _Progress) -> AttemptError:
 def fail(
     failure: AttemptError, call: trajectory_lib.ModelCall, timing: Timing
 ) -> errors.ModelError:
-    """Return the error of a call that failed, with the call on record."""
+    """Return the error of a failed call, including its record."""
     message = str(failure)
     error = failure.error_class(message)
     error.call = dataclasses.replace(

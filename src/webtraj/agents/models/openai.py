@@ -1,8 +1,8 @@
-"""Servers that speak OpenAI's chat completions: vLLM, OpenAI itself, and most others.
+"""Servers with OpenAI's chat completions API: vLLM, OpenAI itself, and most others.
 
-Of vLLM, more is asked, since it can tell more: the token ids of prompt and completion, their
-log-probabilities, and the version of the weights. Others would refuse a request with fields that
-they do not know, so they are sent only what OpenAI's own API has.
+vLLM is also asked for the token ids of prompt and completion, their log-probabilities, and the
+version of the weights. Other servers would reject unknown fields, so they get only those of
+OpenAI's own API.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ Kind = Literal["auto", "vllm", "openai"]
 
 
 class OpenAICompatibleClient(HttpModelClient):
-    """Asks a model behind `POST /v1/chat/completions`.
+    """Calls a model through `POST /v1/chat/completions`.
 
-    On one host, several clients of one vLLM server are worse than one: limits and connections are
-    a client's own. A LoRA adapter is a model: give its name as `model`.
+    Use one client per server on a host: limits and connections belong to a client. A LoRA adapter
+    is a model: pass its name as `model`.
 
     Args:
-        model: The model's name, as the server knows it. The folder of a model on this machine is
-            matched with the server's list of models, whatever path it was served by.
-        base_url: Where the server is: `http://127.0.0.1:8000/v1` for example.
-        api_key: The key. By default it is looked for in the environment: as `OPENAI_API_KEY` for
-            OpenAI's own server, which alone is to see that; for others in `api_key_variable`.
-        api_key_variable: The environment variable that has the key.
-        kind: What the server is. By default it is asked, with the first call: it is vLLM if the
-            models that it lists are owned by "vllm".
-        token_ids: Whether to ask vLLM for token ids.
-        logprobs: Whether to ask for log-probabilities. By default vLLM is asked.
-        salt_cache: Whether vLLM keeps what it computes of prompts apart by the version of the
-            weights, so that no new weights go on from the state of old ones.
+        model: The model's name on the server. The folder of a local model is looked up in the
+            server's list of models, whatever path it was served from.
+        base_url: The server's URL, such as `http://127.0.0.1:8000/v1`.
+        api_key: The API key. Default: the environment variable `OPENAI_API_KEY` for OpenAI's own
+            server, and `api_key_variable` for others, which never get the former.
+        api_key_variable: The environment variable with the API key.
+        kind: The kind of server. Default: detected in the first call; it is vLLM if its list of
+            models says that they are owned by "vllm".
+        token_ids: Whether to request token ids from vLLM.
+        logprobs: Whether to request log-probabilities. Default: only from vLLM.
+        salt_cache: Whether vLLM separates its prefix cache by the version of the weights, so that
+            new weights never use the state of old ones.
         options: See `ClientOptions`.
 
     Raises:
-        InvalidInputError: An argument makes no sense.
+        InvalidInputError: An argument is invalid.
     """
 
     _path = "/chat/completions"
@@ -69,7 +69,7 @@ class OpenAICompatibleClient(HttpModelClient):
         **options: Unpack[ClientOptions],
     ) -> None:
         if kind not in ("auto", "vllm", "openai"):
-            raise errors.InvalidInputError(f"kind is {kind!r}; give 'auto', 'vllm' or 'openai'.")
+            raise errors.InvalidInputError(f"Unknown kind {kind!r}; expected auto, vllm or openai.")
         self._is_openai = base_url.startswith("https://api.openai.com/")
         if api_key_variable is None:
             api_key_variable = "OPENAI_API_KEY" if self._is_openai else ""
@@ -87,12 +87,12 @@ class OpenAICompatibleClient(HttpModelClient):
         self._salt_cache = salt_cache
 
     async def probe(self) -> bool:
-        """Return whether the server would answer now."""
+        """Return whether the server answers now."""
         try:
             status = await self._endpoint.status("/health", from_root=True)
         except AttemptError:
             return False
-        return status < 500  # Those who do not know /health answer, at least.
+        return status < 500  # Servers without /health still answer.
 
     async def _learn(self) -> None:
         if self._kind != "auto" and self._sent_name:
@@ -112,7 +112,7 @@ class OpenAICompatibleClient(HttpModelClient):
         except AttemptError as failure:
             if failure.may_heal:
                 raise
-            return []  # It does not list its models. Whether it answers, the call will show.
+            return []  # It does not list its models. The call will show whether it answers.
         models = answer.get("data") if isinstance(answer, Mapping) else None
         listed = models if isinstance(models, list) else []
         return [model for model in listed if isinstance(model, Mapping)]
@@ -142,8 +142,8 @@ class OpenAICompatibleClient(HttpModelClient):
         return Prepared({"model": self._sent_name, "messages": sent, **parameters}, call, refusal)
 
     def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
-        """Return the body's other fields, and why the server cannot do it, if it cannot."""
-        # OpenAI has renamed it, and others have not followed.
+        """Return the body's other fields, and why the server cannot do this, if it cannot."""
+        # OpenAI renamed this field; other servers did not.
         max_tokens = "max_completion_tokens" if self._is_openai else "max_tokens"
         parameters: dict[str, Any] = {
             "temperature": sampling.temperature,
@@ -173,11 +173,11 @@ class OpenAICompatibleClient(HttpModelClient):
 
 
 def _served_name(folder: str, models: Sequence[Mapping[str, Any]]) -> str:
-    """Return the name that a server gives to the model in a folder; the folder if it has none."""
+    """Return the server's name for the model in a folder; the folder itself if it has none."""
     if all(model.get("id") != folder for model in models):
         path = Path(folder).resolve()
         for model in models:
-            # A relative path is relative to the server's own folder, which is not known here.
+            # A relative path is relative to the server's working directory, which is unknown.
             for named in (model.get("id"), model.get("root")):
                 if (
                     isinstance(named, str)
@@ -193,11 +193,11 @@ def _plain(structure: Structure) -> Any:
 
 
 def _response_format(structure: Structure) -> tuple[dict[str, Any], str]:
-    """Return how OpenAI is asked for a form, and why it cannot be."""
+    """Return OpenAI's request fields for a structure, and why it is impossible, if so."""
     if structure.kind != "json":
         return {structure.kind: _plain(structure)}, (
-            f"A reply cannot be held to a {structure.kind} by a server that is not vLLM. Give a "
-            "Structure of kind 'json', or kind='vllm' if it is one."
+            f"Only vLLM can restrict replies to a {structure.kind}. Use a Structure of kind "
+            "'json', or kind='vllm' if the server is vLLM."
         )
     schema = {"name": "reply", "schema": structure.value, "strict": True}
     return {"type": "json_schema", "json_schema": schema}, ""

@@ -1,4 +1,4 @@
-"""What model servers reply: replies read, and failures told apart."""
+"""Parse the replies of model servers, and classify their failures."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ __all__ = [
     "reasoning_of",
 ]
 
-# What a server's refusal means: whether asking again can help, and whether the context is full.
+# The meaning of a server's refusal: whether a retry can help, and whether the context is full.
 #
-# This is told by the HTTP status and by the fields that the error's body has for it (`code`,
-# `type`, `param`). The text of a message is looked at for one purpose only: to recognise a
-# conversation that is too long where a server has no field that says so. All such texts stand in
-# `OVERFLOW_TEXTS`.
+# This is decided by the HTTP status and the fields of the error's body (`code`, `type`, `param`).
+# Message text is used for one purpose only: to recognize a conversation that is too long, on
+# servers without a field for it. All such texts are in `OVERFLOW_TEXTS`.
 
 _HEALING = frozenset({408, 409, 425, 429})
-"""Of the statuses below 500, those that another attempt may turn into an answer."""
+"""The statuses below 500 for which a retry may succeed."""
 _HOPELESS_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""Codes that no waiting heals, although their status is 429."""
+"""Codes for which waiting does not help, although their status is 429."""
 
 _OVERFLOW_STATUSES = frozenset({400, 413, 422})
 _OVERFLOW_CODES = frozenset(
@@ -47,7 +46,7 @@ _OVERFLOW_CODES = frozenset(
     }
 )
 _OVERFLOW_PARAMS = frozenset({"input_tokens", "input_text"})
-"""vLLM names the measure that was exceeded as the parameter."""
+"""vLLM names the exceeded quantity as the parameter."""
 
 OVERFLOW_TEXTS = (
     "prompt is too long",  # Anthropic
@@ -59,12 +58,12 @@ OVERFLOW_TEXTS = (
     "`inputs` tokens + `max_new_tokens` must be",  # text-generation-inference
     "exceeds the available context size",  # llama.cpp before it had a type
 )
-"""Parts of messages that say that a conversation is too long, as servers write them."""
+"""Parts of servers' messages that mean that a conversation is too long."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerError:
-    """An error's body, as far as it has the fields that errors usually have."""
+    """An error's body, with the usual fields as far as it has them."""
 
     message: str = ""
     type: str = ""
@@ -73,7 +72,7 @@ class ServerError:
 
     @classmethod
     def of(cls, body: Any) -> ServerError | None:
-        """Read the shapes of OpenAI, Anthropic, vLLM and FastAPI; None if it is no error."""
+        """Parse the formats of OpenAI, Anthropic, vLLM and FastAPI; None if it is not an error."""
         if not isinstance(body, Mapping):
             return None
         error = body.get("error") or body.get("detail")
@@ -101,7 +100,7 @@ class ServerError:
 
 
 class AttemptError(Exception):
-    """An attempt that gave no reply. Does not leave this package: callers get a `ModelError`."""
+    """An attempt without a reply. Internal to this package: callers get a `ModelError`."""
 
     def __init__(
         self,
@@ -114,10 +113,10 @@ class AttemptError(Exception):
         """Initialize the failure.
 
         Args:
-            message: What was asked, what came, what to do.
-            error_class: What callers get; only `ModelUnavailableError` is tried again.
+            message: What was requested, what came back, and what to do.
+            error_class: The error for callers; only `ModelUnavailableError` is retried.
             retry_after: Seconds that the server asks to wait.
-            response: The body that came, if one came.
+            response: The body of the answer, if any.
         """
         super().__init__(message)
         self.error_class = error_class
@@ -139,21 +138,21 @@ def failure_of(
     key_hint: str,
     retry_after: float | None,
 ) -> AttemptError | None:
-    """Return what an answer is a failure of; None if it is none.
+    """Return the failure that an answer reports; None if it reports none.
 
     Args:
-        status: Its HTTP status.
-        headers: Its headers, by lower-case name.
-        body: Its body: JSON data if it is JSON, else text.
-        url: Where it came from, for the message.
-        key_hint: How to give an API key, for the message.
-        retry_after: Seconds that it asks to wait.
+        status: The HTTP status.
+        headers: The headers, by lower-case name.
+        body: The body: JSON data if it is JSON, else text.
+        url: The address that answered, for the message.
+        key_hint: How to pass an API key, for the message.
+        retry_after: Seconds that the server asks to wait.
     """
     error = ServerError.of(body)
     if 200 <= status < 300:
         if error is None or not body.get("error"):
             return None
-        # Gateways have begun to answer when the server behind them fails.
+        # A gateway may answer 200 and then fail when the server behind it does.
         status = int(error.code) if error.code.isdecimal() and len(error.code) == 3 else 502
     error = error or ServerError(message=body[:500] if isinstance(body, str) else "")
     said = f"{url} answered HTTP {status}: {error}."
@@ -161,7 +160,7 @@ def failure_of(
         message = f"The conversation is too long for the model. {said} Send less of its history."
         return AttemptError(message, error_class=errors.ContextOverflowError, response=body)
     if _may_heal(status, headers, error):
-        message = f"The model server is not able to answer now. {said}"
+        message = f"The model server cannot answer now. {said}"
         return AttemptError(message, retry_after=retry_after, response=body)
     hint = _HINTS.get(status, "Change the request; the same one would be refused again.")
     message = f"The model server refuses the request. {said} {hint.format(key=key_hint)}"
@@ -180,26 +179,26 @@ def _may_heal(status: int, headers: Mapping[str, str], error: ServerError) -> bo
 
 
 _HINTS = {
-    401: "Give the right API key: {key}.",
-    403: "Give an API key that is allowed to do this: {key}.",
+    401: "Pass a valid API key: {key}.",
+    403: "Pass an API key with permission for this: {key}.",
     404: "Check base_url, and that the server has the model.",
     **dict.fromkeys(
-        (301, 302, 303, 307, 308), "It redirects, which is not followed: give the final base_url."
+        (301, 302, 303, 307, 308), "Redirects are not followed: pass the final base_url."
     ),
 }
 
 
 def parse_json(data: bytes) -> Any:
-    """Return a body as JSON data; as text if it is none."""
+    """Return a body as JSON data, or as text if it is not JSON."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return data.decode("utf-8", "replace")
 
 
-# What servers answer, read: OpenAI's chat completions as vLLM extends them, Anthropic's messages.
+# Parsing answers: OpenAI's chat completions with vLLM's extensions, and Anthropic's messages.
 #
-# Nothing is guessed. A body that is no reply is a failure, never an empty text.
+# Nothing is guessed. A body that is not a reply is a failure, never an empty text.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,21 +214,21 @@ class Reply:
 
     @property
     def num_tokens(self) -> int | None:
-        """Tokens there and back, as the provider counts them for its limits; None if unknown."""
+        """The tokens that the provider counts for its limits; None if unknown."""
         if "total_tokens" in self.usage:
             return self.usage["total_tokens"]
         if "output_tokens" not in self.usage:
             return None
-        # What Anthropic reads from its cache is counted apart, and not limited.
+        # Anthropic counts cached tokens separately, and does not limit them.
         names = ("input_tokens", "cache_creation_input_tokens", "output_tokens")
         return sum(self.usage.get(name, 0) for name in names)
 
 
 def read_openai(body: Any) -> Reply:
-    """Read a chat completion; of several choices, the first.
+    """Parse a chat completion; of several choices, the first.
 
     Raises:
-        AttemptError: It is none.
+        AttemptError: The body is not a chat completion.
     """
     try:
         choice = body["choices"][0]
@@ -237,13 +236,13 @@ def read_openai(body: Any) -> Reply:
         completion_ids = tuple(choice.get("token_ids") or ())
         logprobs = _logprobs(choice.get("logprobs"))
         return Reply(
-            # A refusal is what the model says, too.
+            # A refusal is the model's text, too.
             text=_text(message.get("content") or message.get("refusal")),
             finish_reason=_text(choice.get("finish_reason")),
             usage=_counts(body.get("usage")),
             prompt_token_ids=tuple(body.get("prompt_token_ids") or ()),
             completion_token_ids=completion_ids,
-            # Without token ids, or with others than those, they would belong to nothing.
+            # Log-probabilities are useless without matching token ids.
             logprobs=logprobs if len(logprobs) == len(completion_ids) else (),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -251,10 +250,10 @@ def read_openai(body: Any) -> Reply:
 
 
 def read_anthropic(body: Any) -> Reply:
-    """Read a message.
+    """Parse a message.
 
     Raises:
-        AttemptError: It is none.
+        AttemptError: The body is not a message.
     """
     try:
         texts = [_text(block["text"]) for block in body["content"] if block["type"] == "text"]
@@ -268,9 +267,9 @@ def read_anthropic(body: Any) -> Reply:
 
 
 def reasoning_of(call: trajectory_lib.ModelCall) -> str:
-    """Return what a model thought before its reply, where a server tells it apart from that.
+    """Return the model's reasoning, if the server separates it from the reply.
 
-    vLLM does so with a reasoning parser, Anthropic in blocks of thinking. Empty if there is none.
+    vLLM does so with a reasoning parser, Anthropic in thinking blocks. Empty if there is none.
     """
     body = call.response
     if not isinstance(body, Mapping):
@@ -302,7 +301,7 @@ def _logprobs(logprobs: Any) -> tuple[float, ...]:
 
 
 def _counts(usage: Any, prefix: str = "") -> dict[str, int]:
-    """Return the counts of a usage; those in an inner object are named `outer.inner`."""
+    """Return the counts of a usage; nested ones are named `outer.inner`."""
     counts: dict[str, int] = {}
     for name, value in (usage or {}).items():
         if isinstance(value, Mapping):
@@ -315,7 +314,7 @@ def _counts(usage: Any, prefix: str = "") -> dict[str, int]:
 def _no_reply(what: str, body: Any, error: Exception) -> AttemptError:
     keys = sorted(map(str, body)) if isinstance(body, Mapping) else type(body).__name__
     return AttemptError(
-        f"The model server answered what is no {what} ({type(error).__name__}: {error}); it has "
+        f"The model server did not answer with a {what} ({type(error).__name__}: {error}); it sent "
         f"{keys}. Check that base_url is that of a model server.",
         response=body,
     )

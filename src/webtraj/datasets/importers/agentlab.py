@@ -412,7 +412,7 @@ class _Experiment:
             return summary
         self._complain(
             "summary_info.json",
-            errors.CorruptDataError(f"summary_info.json is no object: {summary}"),
+            errors.CorruptDataError(f"summary_info.json is not an object: {summary}"),
         )
         return None
 
