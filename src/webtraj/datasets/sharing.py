@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import collections
 import dataclasses
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ from webtraj.datasets.dataset import Dataset, encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
 from webtraj.datasets.transfer import TransferReport
-from webtraj.datasets.writer import DatasetWriter
+from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.environments.redaction import RedactionRules, Redactor
 from webtraj.environments.redaction.recording import REDACTIONS, added
 from webtraj.store.blobs import Blob
@@ -163,7 +162,7 @@ def check_shareable(trajectory: trajectory_lib.EpisodeTrajectory) -> None:
     Raises:
         InvalidInputError: It holds one, or the episode cannot be written.
     """
-    blobs = _Blobs()
+    blobs = MemoryBlobs()
     _check(encode_episode(trajectory, blobs), blobs, trajectory.episode_id)
 
 
@@ -205,7 +204,7 @@ def _stripped(
 def _written(
     trajectory: trajectory_lib.EpisodeTrajectory, writer: DatasetWriter
 ) -> tuple[str, str]:
-    blobs = _Blobs()
+    blobs = MemoryBlobs()
     data = encode_episode(trajectory, blobs)
     _check(data, blobs, trajectory.episode_id)
     content = writer.format.encode(data, blobs)
@@ -216,33 +215,7 @@ def _written(
     return ("added" if added_now else "skipped"), trajectory.episode_id
 
 
-class _Blobs:
-    """The blobs of one episode. A `BlobSink` and a `BlobSource`."""
-
-    def __init__(self) -> None:
-        self._data: dict[Blob, bytes] = {}
-
-    def put(self, data: bytes, ext: str) -> Blob:
-        """Store `data` and return its name."""
-        blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
-        self._data[blob] = data
-        return blob
-
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes or text."""
-        data = self.read(blob)
-        return data.decode("utf-8", "surrogatepass") if text else data
-
-    def read(self, blob: Blob) -> bytes:
-        """Return a blob's bytes."""
-        return self._data[blob]
-
-    def content(self, tag: Mapping[str, Any]) -> bytes:
-        """Return the bytes of the blob that a tagged value refers to."""
-        return self.read(Blob(tag["sha256"], tag["ext"], tag["size"]))
-
-
-def _check(data: Mapping[str, Any], blobs: _Blobs, episode_id: str) -> None:
+def _check(data: Mapping[str, Any], blobs: MemoryBlobs, episode_id: str) -> None:
     for path, value in _leaves(data, ""):
         if _shows(value, blobs):
             where = f"at {path}"
@@ -266,18 +239,22 @@ def _leaves(data: Any, path: str) -> Iterable[tuple[str, Any]]:
         yield path, data
 
 
-def _shows(value: Any, blobs: _Blobs) -> bool:
+def _shows(value: Any, blobs: MemoryBlobs) -> bool:
     if isinstance(value, str):
         return picture_in(value)
     match value["$"]:
         case "bytes":
             return _bytes_show(base64.b64decode(value["v"]))
         case "blob":
-            return _bytes_show(blobs.content(value))
+            return _bytes_show(blobs.read(_blob(value)))
         case "text":
-            return picture_in(blobs.content(value).decode("utf-8", "surrogatepass"))
+            return picture_in(blobs.read(_blob(value)).decode("utf-8", "surrogatepass"))
         case _:
             return _is_picture(value)
+
+
+def _blob(tag: Mapping[str, Any]) -> Blob:
+    return Blob(tag["sha256"], tag["ext"], tag["size"])
 
 
 def _bytes_show(data: bytes) -> bool:

@@ -29,7 +29,7 @@ from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.store.layout import INDEX, DatasetHeader, episode_key, format_named
 
-__all__ = ["Addition", "DatasetWriter"]
+__all__ = ["Addition", "DatasetWriter", "MemoryBlobs"]
 
 _SHARD_LINES = 500
 _WORKERS = 16
@@ -116,7 +116,7 @@ class DatasetWriter(Closing):
             StorageConflictError: The dataset has a different episode with that id.
             StorageError: The episode cannot be written.
         """
-        blobs = _MemoryBlobs()
+        blobs = MemoryBlobs()
         return self.add_data(encode_episode(trajectory, blobs), blobs)
 
     def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
@@ -278,7 +278,7 @@ class DatasetWriter(Closing):
         self._lines.clear()
 
 
-class _MemoryBlobs:
+class MemoryBlobs:
     """Blobs of a trajectory, held in memory. A `BlobSink` and a `BlobSource`."""
 
     def __init__(self) -> None:
