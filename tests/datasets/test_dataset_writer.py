@@ -168,7 +168,7 @@ def test_a_dataset_of_another_format_is_refused(place, episode):
     pytest.importorskip("google.protobuf")
     with pytest.raises(errors.InvalidInputError, match="'json'"):
         DatasetWriter(place, format="pb")
-    with pytest.raises(errors.InvalidInputError, match="no format of episodes"):
+    with pytest.raises(errors.InvalidInputError, match="No episode format"):
         DatasetWriter(place, format="pickle")
 
 

@@ -70,7 +70,7 @@ _IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", _IMPOSSIBLE)
 async def test_what_the_api_cannot_do_is_refused_unasked(model_server, client, ask, name):
-    with pytest.raises(errors.ModelRefusedError, match=f"no .*{name}") as caught:
+    with pytest.raises(errors.ModelRefusedError, match=f"does not support .*{name}") as caught:
         await client.complete(ask, _IMPOSSIBLE[name])
     assert caught.value.call.error
     assert model_server.requests == []
@@ -122,7 +122,7 @@ async def test_garbage_is_no_reply(model_server, connect, ask, body):
         client_class=models.AnthropicClient,
         retries=models.RetryPolicy(max_retries=0),
     )
-    with pytest.raises(errors.ModelUnavailableError, match="no message"):
+    with pytest.raises(errors.ModelUnavailableError, match="not answer with a message"):
         await client.complete(ask)
 
 

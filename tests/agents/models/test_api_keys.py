@@ -151,7 +151,7 @@ async def test_a_key_is_not_carried_elsewhere(model_server, connect, ask):
     with FakeModelServer() as other:
         elsewhere = {"location": f"{other.url}/chat/completions"}
         model_server.script(Reply.error(307, headers=elsewhere))
-        with pytest.raises(errors.ModelRefusedError, match="redirects"):
+        with pytest.raises(errors.ModelRefusedError, match="Redirects"):
             await connect(model_server, api_key=KEY).complete(ask)
         await asyncio.sleep(0)
         assert other.visits == []

@@ -147,7 +147,7 @@ async def test_the_client_counts_tokens_as_the_server_does(model_server, connect
 
 @pytest.mark.parametrize("name", ["max_concurrency", "requests_per_minute", "tokens_per_minute"])
 def test_limits_are_above_nothing(name):
-    with pytest.raises(errors.InvalidInputError, match=f"{name} is 0"):
+    with pytest.raises(errors.InvalidInputError, match=f"{name} must be above 0.*got 0"):
         models.OpenAICompatibleClient("m", "http://127.0.0.1:1", **{name: 0})
 
 
