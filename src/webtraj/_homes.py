@@ -1,7 +1,7 @@
-"""Where public names live, and where they lived before.
+"""Where public names live, and where they used to live.
 
-`face` imports a package's names when they are first used. A module that has moved still imports,
-and warns; it needs one line here, not a file of its own.
+`face` imports a package's names on first use. A moved module can still be imported, with a warning;
+it needs one line here, not a file of its own.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _MOVED = {
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds former modules. Asked first: an empty folder left behind would count as a package."""
+    """Finds moved modules. Goes first: a leftover empty folder would count as a package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a spec for a former module's name; None for any other."""
+        """Return a spec for a moved module; None for any other."""
         del path, target
         if fullname not in _MOVED:
             return None
@@ -62,7 +62,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Give the module the names of the one that took its place; each use warns."""
+        """Give the module the names of its replacement; each use warns."""
         former, home = module.__name__, _MOVED[module.__name__]
 
         def find(name: str) -> Any:
@@ -79,7 +79,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Make former modules importable. Idempotent."""
+    """Make moved modules importable. Idempotent."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -87,11 +87,11 @@ def install() -> None:
 def face(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns a package's `__getattr__` and `__dir__` (PEP 562).
+    """Return a package's `__getattr__` and `__dir__` (PEP 562).
 
     Args:
-        package: Its name.
-        homes: Its public names, and the module in the package that each is from.
+        package: The package's name.
+        homes: The module of each public name, relative to the package.
     """
 
     def find(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`with` and `async with` for what is closed in the end, however the body was left."""
+"""Base classes for what a `with` or `async with` block closes at its end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["AsyncClosing", "Closing"]
 
 
 class AsyncClosing(abc.ABC):
-    """Leaving `async with` calls `aclose`."""
+    """Closed by `aclose` at the end of `async with`."""
 
     @abc.abstractmethod
     async def aclose(self) -> None:
-        """Lets go of everything."""
+        """Release everything."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -29,11 +29,11 @@ class AsyncClosing(abc.ABC):
 
 
 class Closing(abc.ABC):
-    """Leaving `with` calls `close`."""
+    """Closed by `close` at the end of `with`."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Lets go of everything."""
+        """Release everything."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,9 +1,9 @@
-"""Configurations: YAML files and `key=value` on top of them, checked against a typed model.
+"""Configurations: YAML files plus `key=value` overrides, checked against a typed model.
 
-Rollouts, loops, trainings, updates and pipelines are all configured by this one way. A value may
-refer to others by `${save_path}` or `${env_config.server_size}`, and to the environment by
-`${oc.env:NAME}`; `???` stands for a value that has to be given. Nothing in a file or an override is
-ever executed: tags that would make Python objects are refused.
+Rollouts, loops, training, updates and pipelines all use this module. A value may refer to others by
+`${save_path}` or `${env_config.server_size}`, and to the environment by `${oc.env:NAME}`; `???`
+marks a value that must be given. Nothing in a file or an override is ever executed: YAML tags that
+create Python objects are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 _MISSING = "???"
 _SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
-"""Options all of whose values are secret, beside those whose name tells it."""
+"""Options whose values are all secret, beside those whose names say so."""
 _SPACE = re.compile(r"\s")
 _REFERENCE = re.compile(r"\$\{[^${}]+\}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -61,10 +61,10 @@ _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 
 
 def require() -> None:
-    """Checks that OmegaConf is installed.
+    """Check that OmegaConf is installed.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: OmegaConf is not installed.
     """
     try:
         import omegaconf  # noqa: F401
@@ -73,10 +73,10 @@ def require() -> None:
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns what a YAML file holds, references as they are.
+    """Return the contents of a YAML file, references unresolved.
 
     Raises:
-        InvalidInputError: It cannot be read, or holds no mapping.
+        InvalidInputError: The file cannot be read, or is not a mapping.
         MissingDependencyError: OmegaConf is not installed.
     """
     return _read(Path(path))
@@ -85,21 +85,21 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 def read_named(
     name: str, *, config_dir: str | os.PathLike[str] | None, package: str
 ) -> dict[str, Any]:
-    """Returns what a file that goes by a name holds, references as they are.
+    """Return the contents of a named configuration file, references unresolved.
 
     Args:
-        name: Its name without `.yaml`.
-        config_dir: A folder of files of one's own, looked into first.
-        package: Has a folder `files` of those that ship.
+        name: The name without `.yaml`.
+        config_dir: A folder of the user's own files, searched first.
+        package: The package whose folder `files` has the built-in ones.
 
     Raises:
-        InvalidInputError: There is no such file, it cannot be read, or holds no mapping.
+        InvalidInputError: The file does not exist, cannot be read, or is not a mapping.
         MissingDependencyError: OmegaConf is not installed.
     """
     if not _NAME.fullmatch(name):
         raise errors.InvalidInputError(
-            f"{name!r:.120} names no configuration; expected a file's name without .yaml, and its "
-            "folder as config_dir (--config-dir)."
+            f"Invalid configuration name {name!r:.120}: expected a file's name without .yaml. Give "
+            "its folder as config_dir (--config-dir)."
         )
     places: list[Any] = [] if config_dir is None else [Path(config_dir) / f"{name}.yaml"]
     for place in (*places, resources.files(package).joinpath("files", f"{name}.yaml")):
@@ -112,30 +112,30 @@ def read_named(
     hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
     where = f" in {str(config_dir)!r} or" if config_dir is not None else ""
     raise errors.InvalidInputError(
-        f"There is no configuration {name!r}{where} among those that ship. {hint}Choose one of: "
+        f"No configuration {name!r}{where} among the built-in ones. {hint}Choose one of: "
         f"{', '.join(known)}."
     )
 
 
 def shipped(package: str) -> list[str]:
-    """Returns the names of the configurations that a package ships."""
+    """Return the names of a package's built-in configurations."""
     entries = resources.files(package).joinpath("files").iterdir()
     return sorted(e.name.removesuffix(".yaml") for e in entries if e.name.endswith(".yaml"))
 
 
 def _read(place: Any, name: str = "") -> dict[str, Any]:
-    """Returns what a file holds, which may be within an archive."""
+    """Return the contents of a file, which may be inside an archive."""
     try:
         content = place.read_bytes()
         if len(content) > _MAX_BYTES:
             raise errors.InvalidInputError(
-                f"The configuration {str(place)!r} has {len(content)} bytes; expected {_MAX_BYTES} "
-                "at most."
+                f"The configuration {str(place)!r} has {len(content)} bytes; expected at most "
+                f"{_MAX_BYTES}."
             )
         text = content.decode()
     except UnicodeDecodeError as error:
         raise errors.InvalidInputError(
-            f"The configuration {str(place)!r} is no UTF-8 text: {error}."
+            f"The configuration {str(place)!r} is not UTF-8 text: {error}."
         ) from error
     except OSError as error:
         raise errors.InvalidInputError(
@@ -146,10 +146,10 @@ def _read(place: Any, name: str = "") -> dict[str, Any]:
 
 
 def parse(text: str, what: str) -> dict[str, Any]:
-    """Returns what a YAML text holds, references as they are.
+    """Return the contents of a YAML text, references unresolved.
 
     Raises:
-        InvalidInputError: It cannot be read, or holds no mapping.
+        InvalidInputError: The text cannot be read, or is not a mapping.
     """
     require()
     from omegaconf import OmegaConf
@@ -158,24 +158,24 @@ def parse(text: str, what: str) -> dict[str, Any]:
         data = OmegaConf.create(text) if text.strip() else OmegaConf.create()
         plain = OmegaConf.to_container(data)
     if not isinstance(plain, dict):
-        raise errors.InvalidInputError(f"{what} is no mapping of keys to values.")
+        raise errors.InvalidInputError(f"{what} is not a mapping of keys to values.")
     return _named(plain, what)
 
 
 def with_overrides(
     data: Mapping[str, Any], overrides: Iterable[str], *, example: str
 ) -> dict[str, Any]:
-    """Returns a configuration with `key=value` on top, each in turn.
+    """Return a configuration with `key=value` overrides applied in order.
 
     Args:
         data: The configuration.
-        overrides: `key=value` each, the key dotted, the value YAML. A leading `+`, as Hydra has it
-            for keys that a file does not name, makes no difference.
-        example: One that is right, for errors.
+        overrides: `key=value` each: a dotted key and a YAML value. A leading `+`, as in Hydra, is
+            accepted and ignored.
+        example: A valid override, for error messages.
 
     Raises:
-        InvalidInputError: One is no override.
-        MissingDependencyError: OmegaConf is not installed, and there is one.
+        InvalidInputError: An override is malformed.
+        MissingDependencyError: There are overrides, and OmegaConf is not installed.
     """
     both = dict(data)
     for text in overrides:
@@ -184,7 +184,7 @@ def with_overrides(
 
 
 def override(text: str, *, example: str) -> dict[str, Any]:
-    """Returns one `key=value` as nested data; see `with_overrides`."""
+    """Return one `key=value` as nested data; see `with_overrides`."""
     require()
     from omegaconf import OmegaConf
 
@@ -192,11 +192,11 @@ def override(text: str, *, example: str) -> dict[str, Any]:
     name = key.lstrip("+")
     if key.startswith("~"):
         raise errors.InvalidInputError(
-            f"{text!r:.200}: keys are not deleted; give {key.lstrip('~')}=null for none."
+            f"{text!r:.200}: keys cannot be deleted. To unset one, give {key.lstrip('~')}=null."
         )
     if not separator or not _KEY.fullmatch(name):
         raise errors.InvalidInputError(
-            f"{text!r:.200} is no override; expected key=value, such as {example}."
+            f"{text!r:.200} is not an override: expected key=value, such as {example}."
         )
     what = f"The override {text!r:.200}"
     with _readable(what):
@@ -225,7 +225,7 @@ def _named(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
 
 
 def flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the values of nested mappings by their dotted keys.
+    """Yield the values of nested mappings under their dotted keys.
 
     >>> dict(flattened({"a": {"b": 1}, "c": 2}))
     {'a.b': 1, 'c': 2}
@@ -238,7 +238,7 @@ def flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns both: mappings are merged, any other value of the second takes the first's place."""
+    """Return both, merged: mappings merge, any other value of `second` wins."""
     both = dict(first)
     for key, value in second.items():
         before = both.get(key)
@@ -252,7 +252,7 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 class Section(pydantic.BaseModel):
-    """What all parts of a configuration are: of these keys and no others, and not converted."""
+    """Base of all parts of a configuration: unknown keys are refused, values not converted."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid",
@@ -264,10 +264,10 @@ class Section(pydantic.BaseModel):
     )
 
     refused_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of other systems, by their full names, and why these are not taken."""
+    """Keys of other systems, by their full names, with the reason why each is refused."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield what a repr shows: all fields, without secrets."""
+        """Yield what a repr shows: all fields, secrets hidden."""
         for name, value in super().__repr_args__():
             yield name, credentials.concealed(value, name or "")
 
@@ -275,15 +275,15 @@ class Section(pydantic.BaseModel):
 
 
 def checked(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
-    """Returns the configuration that data is: all keys known, none left to be given, values right.
+    """Return data as a checked configuration: keys known, all values given and valid.
 
     Args:
-        data: References in it are followed.
-        model: What it should be.
-        name: Names it in errors.
+        data: The data; references in it are resolved.
+        model: The configuration's class.
+        name: The configuration's name in errors.
 
     Raises:
-        InvalidInputError: It is not; a reference leads nowhere.
+        InvalidInputError: A check fails, or a reference has no target.
     """
     check_names(data, model, name)
     check_complete(data, name)
@@ -291,10 +291,10 @@ def checked(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
 
 
 def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns a configuration with its references followed.
+    """Return a configuration with its references resolved.
 
     Raises:
-        InvalidInputError: One leads nowhere.
+        InvalidInputError: A reference has no target.
     """
     if not data:
         return {}
@@ -306,7 +306,7 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
         followed = OmegaConf.to_container(OmegaConf.create(dict(data)), resolve=True)
     except OmegaConfBaseException as error:
         raise errors.InvalidInputError(
-            f"The configuration {name!r} has a reference that leads nowhere: "
+            f"The configuration {name!r} has a reference without a target: "
             f"{str(error).partition(chr(10))[0]}"
         ) from error
     assert isinstance(followed, dict)
@@ -314,10 +314,10 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def check_complete(data: Mapping[str, Any], name: str) -> None:
-    """Checks that no value is left to be given.
+    """Check that all required values are given.
 
     Raises:
-        InvalidInputError: One is.
+        InvalidInputError: A value is missing.
     """
     if missing := sorted(_missing(data)):
         raise errors.InvalidInputError(
@@ -327,7 +327,7 @@ def check_complete(data: Mapping[str, Any], name: str) -> None:
 
 
 def to_yaml(data: Mapping[str, Any]) -> str:
-    """Returns a composed configuration as YAML. Secrets that it holds are left out."""
+    """Return a composed configuration as YAML, without its secrets."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_yaml(OmegaConf.create(without_secrets(data)))
@@ -336,7 +336,7 @@ def to_yaml(data: Mapping[str, Any]) -> str:
 def keys_of(
     model: type[pydantic.BaseModel], prefix: str = ""
 ) -> Iterator[tuple[str, pydantic.fields.FieldInfo]]:
-    """Yields the full name of every key of a configuration, and what is said of it."""
+    """Yield the full name and the field of every key of a configuration."""
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         section = _section_of(field.annotation)
@@ -347,10 +347,10 @@ def keys_of(
 
 
 def check_names(data: Any, model: type[pydantic.BaseModel], name: str) -> None:
-    """Checks that all keys are known. Values may be missing still, or refer to others.
+    """Check that all keys are known. Values may be missing or refer to others.
 
     Raises:
-        InvalidInputError: Some are not; the message names the nearest that are.
+        InvalidInputError: A key is unknown; the message suggests the nearest known one.
     """
     refused = getattr(model, "refused_keys", {})
     problems = list(_unknown(data, model, "", [key for key, _ in keys_of(model)], refused))
@@ -359,10 +359,10 @@ def check_names(data: Any, model: type[pydantic.BaseModel], name: str) -> None:
 
 
 def validate(data: Any, model: type[_Model], name: str) -> _Model:
-    """Returns the configuration that the data is.
+    """Return data as a configuration.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: The data is not valid.
     """
     try:
         return model.model_validate(data)
@@ -382,12 +382,12 @@ def _unknown(
     refused: Mapping[str, str],
 ) -> Iterator[str]:
     if not isinstance(data, Mapping):
-        return  # A wrong value, which `validate` tells of.
+        return  # `validate` reports wrong values.
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     for item, value in data.items():
         key = f"{prefix}{item}"
         if key in refused:
-            yield f"{key} is not taken: {refused[key]}"
+            yield f"{key} is not accepted: {refused[key]}"
         elif item not in fields:
             yield f"{key} is unknown{_nearest(key, keys)}"
         elif (section := _section_of(fields[item].annotation)) is not None:
@@ -395,7 +395,7 @@ def _unknown(
 
 
 def _nearest(key: str, keys: list[str]) -> str:
-    """Returns the key that was meant, maybe: by its whole name, or else by its last part."""
+    """Return the key that was probably meant: matched by full name, else by last part."""
     last = key.rpartition(".")[2]
     by_last: dict[str, list[str]] = {}
     for known in keys:
@@ -410,7 +410,7 @@ def _nearest(key: str, keys: list[str]) -> str:
 
 
 def _section_of(annotation: Any) -> type[pydantic.BaseModel] | None:
-    """Returns the section that a key holds, which may be left out; None if it holds a value."""
+    """Return the section type of a key, optional or not; None if the key holds a value."""
     options = (
         typing.get_args(annotation)
         if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union
@@ -423,7 +423,7 @@ def _section_of(annotation: Any) -> type[pydantic.BaseModel] | None:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Returns a key's name; what pydantic says of a union's branches does not belong to it."""
+    """Return a key's name, without the branch names that pydantic adds for unions."""
     parts = [str(part) for part in location]
     known = [part for part in parts if part.isidentifier() or part.isdecimal()]
     known = [part for part in known if part not in _BRANCHES]
@@ -431,13 +431,13 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 COMMAND_LINE = "command line"
-"""The name of the configuration that a command's options are."""
+"""The name under which a command's options are checked."""
 _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
 def _message(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
-    # A class's name says nothing to a reader of YAML.
+    # Readers of YAML do not know class names.
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
     message = message.replace("Input should be", "must be", 1)
     given = problem.get("input")
@@ -462,7 +462,7 @@ def _told(name: str, problems: list[str]) -> str:
 
 
 def without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a configuration in which secrets have to be given again, but for references."""
+    """Return a configuration with secrets replaced by `???`; references are kept."""
     return {key: _without_secrets(value, key) for key, value in data.items()}
 
 
@@ -472,7 +472,7 @@ def _without_secrets(data: Any, key: str) -> Any:
         return {
             name: _without_secrets(value, key if inside else name) for name, value in data.items()
         }
-    if isinstance(data, list | tuple):  # A list cannot be given again in part.
+    if isinstance(data, list | tuple):  # A list can only be given as a whole.
         kept = [_without_secrets(item, key) for item in data]
         return _MISSING if _MISSING in kept else kept
     return _MISSING if _holds_secret(data, key) else data

@@ -1,13 +1,13 @@
-r"""What a secret looks like. Records, logs, errors, command files and sharing all ask here.
+r"""Detection of secrets, for records, logs, errors, command files and sharing.
 
 * `is_secret_name`: whether a field, header, query parameter or option of this name holds a secret.
-* `looks_like_key`: whether a text is a key, rather than a word or a dummy such as vLLM's `EMPTY`.
-* `find_secrets`: where in a text secrets stand.
-* `conceal`, `concealed`: text and data without them, for errors, logs and command files.
+* `looks_like_key`: whether a text is a key rather than a word or a dummy such as vLLM's `EMPTY`.
+* `find_secrets`: the places of secrets in a text.
+* `conceal`, `concealed`: text and data without secrets, for errors, logs and command files.
 * `use_key`, `keys_in_use`: the API keys of this process, which no record may hold.
 
-A name is *telling* if its value is a secret whatever it is (`password`, `accessToken`), or a *hint*
-if the value decides (`token`, `sig`): then it is a secret if it looks like a key.
+A name is *telling* if any value of it is a secret (`password`, `accessToken`), and a *hint* if its
+value is a secret only when it looks like a key (`token`, `sig`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 Span = tuple[int, int]
-"""Where a text holds something: its start and end."""
+"""The start and end of something in a text."""
 
 HIDDEN: Final = "<hidden>"
-"""What stands in messages and command files in place of a secret."""
+"""The replacement for a secret in messages and command files."""
 
 KEY_NAME: Final = "api-key"
-"""What records and errors call an API key of this process: `<secret:api-key>`."""
+"""The name of this process's API keys in records and errors: `<secret:api-key>`."""
 
 _TELLING = re.compile(
     r"(?:authorization|cookie|apikeys?|(?:access|refresh|id|auth|csrf|xsrf|session|security|bearer"
@@ -54,7 +54,7 @@ _NOT_LETTERS = re.compile(r"[^a-z0-9]+")
 
 
 def is_secret_name(name: str, *, hints: bool = False) -> bool:
-    """Return whether what goes by this name is a secret.
+    """Return whether a name is that of a secret.
 
     >>> [is_secret_name(name) for name in ("apiKey", "X-Amz-Security-Token", "client_secret")]
     [True, True, True]
@@ -63,7 +63,7 @@ def is_secret_name(name: str, *, hints: bool = False) -> bool:
 
     Args:
         name: The name of a field, header, query parameter or option, in any style.
-        hints: Also count names whose value has to look like a key to be a secret.
+        hints: Whether to include names whose values are secrets only if they look like keys.
     """
     plain = _NOT_LETTERS.sub("", name.lower())
     return bool(_TELLING.search(plain) or (hints and _HINTS.search(plain)))
@@ -78,10 +78,10 @@ _SPACE_IN_KEY = re.compile(r"[_.~+/=%:-]+")
 
 
 def looks_like_key(text: str) -> bool:
-    """Return whether a text is a key: long, varied, and not made of words.
+    """Return whether a text looks like a key: long, varied, and not made of words.
 
-    Servers that need no key are given dummies, which are words in any text. Nothing may be replaced
-    for their sake.
+    Servers that need no key are given dummy keys, which are ordinary words. Those must not be
+    replaced in texts.
 
     >>> [looks_like_key(key) for key in ("sk-proj-8fKz02mQx7Lw", "9f86d081884c7d65")]
     [True, True]
@@ -97,7 +97,7 @@ def looks_like_key(text: str) -> bool:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a value that goes by a name is a secret.
+    """Return whether a named value is a secret.
 
     >>> is_secret("password", "tea"), is_secret("token", "tea"), is_secret("token", "9f86d081884c")
     (True, False, True)
@@ -111,7 +111,7 @@ _PLACEHOLDER = re.compile(
     r"<[^<>]{1,100}>|\$\{[^{}]{1,100}\}|\$[A-Z_]{1,100}|[*?.\u2022]+|(?i:none|null|true|false)"
 )
 
-# API keys by their shape.
+# API keys, recognised by their shape.
 
 # Not in the middle of a word, unless that "word" is the end of an escape.
 START: Final = (
@@ -155,24 +155,24 @@ _JWT = re.compile(
 
 
 def find_api_keys(text: str) -> Iterator[Span]:
-    """Yield where keys of well-known services, bearer tokens and private keys in PEM stand."""
+    """Yield the places of keys of well-known services, bearer tokens and PEM private keys."""
     if any(hint in text for hint in _API_KEY_HINTS):
         for match in _API_KEYS.finditer(text):
             yield match.span()
 
 
 def find_jwt(text: str) -> Iterator[Span]:
-    """Yield where JSON web tokens stand."""
+    """Yield the places of JSON web tokens."""
     if "eyJ" in text:
         for match in _JWT.finditer(text):
             yield match.span()
 
 
-# Secrets by what stands before them.
+# Secrets, recognised by what precedes them.
 
 _STEMS = ("auth", "cookie", "key", "token", "secret", "pass", "sig", "cred", "sid", "sessionid")
 _QUOTE = r"(?:\\{0,7}[\"']|&quot;|&#3[49];|%(?:25){0,3}2[27])"
-# The end of a name, the quotes that end it, and what separates it from its value.
+# The end of a name, its closing quotes, and the separator before the value.
 _FIELD = re.compile(
     r"(?:token|keys?|secret|passw(?:or)?d|passphrase|auth(?:orization)?|cookie|sig(?:nature)?|sid"
     rf"|credentials?|sessionid)(?P<shut>{_QUOTE})?"
@@ -203,7 +203,7 @@ _USER_IN_URL = re.compile(
 
 
 def find_secrets(text: str) -> Iterator[Span]:
-    """Yield where a text holds what logs in: values of fields, headers, URLs, and keys by shape.
+    """Yield the places of secrets in a text: values of fields, headers and URLs, and keys by shape.
 
     >>> text = 'see http://me:pw@host/?api-key=S and {"accessToken": "abc"}'
     >>> [text[start:end] for start, end in find_secrets(text)]
@@ -236,14 +236,14 @@ def find_secrets(text: str) -> Iterator[Span]:
 def _fields(text: str) -> Iterator[Span]:
     at = 0
     while (match := _FIELD.search(text, at)) is not None:
-        at = match.end("sign")  # What follows may be a field itself.
-        # Names are told by how they end, so that escapes before them (`\n`, `%3F`) do not matter.
+        at = match.end("sign")  # The value may be a field itself.
+        # Names are recognised by their ends, so escapes before them (`\n`, `%3F`) do not matter.
         end = match.start("shut") if match["shut"] else match.start("sign")
         name = _NAME.search(text[max(0, end - _LONGEST_NAME) : end].rstrip())
         assert name is not None  # It may be empty.
         shown = name[0]
         if shown.lower() == "key" and text[max(0, end - 4) : end - 3] in ("?", "&"):
-            shown = "token"  # As of a URL: ?key=
+            shown = "token"  # In a URL: ?key=
         if not is_secret_name(shown, hints=True):
             continue
         span = _value(text, match)
@@ -253,7 +253,7 @@ def _fields(text: str) -> Iterator[Span]:
 
 
 def _value(text: str, field: re.Match[str]) -> Span | None:
-    """Return where a field's value stands: within its quotes, or up to what ends one."""
+    """Return the place of a field's value: within its quotes, or up to a delimiter."""
     quote, start = field["open"], field.end()
     if quote is None:
         bare = _BARE.match(text, start)
@@ -271,21 +271,21 @@ def _holds(field: re.Match[str], name: str, value: str) -> bool:
         return True
     if field["sign"] in (">", "=>"):
         return False
-    # In running text a telling name is followed by words: "Password: at least 8 characters".
+    # In running text, words follow a telling name: "Password: at least 8 characters".
     if field["sign"] == ":":
         is_identifier = "_" in name or (name[0].islower() and not name.islower())
         return field["open"] is not None and (field["shut"] is not None or is_identifier)
     return field.end("sign") == (field.end() if field["open"] is None else field.start("open"))
 
 
-# The keys that this process uses.
+# The keys in use by this process.
 
 _keys: frozenset[str] = frozenset()
 _lock = threading.Lock()
 
 
 def use_key(key: str) -> None:
-    """Keep an API key out of all that this process records from now on, unless it is a dummy."""
+    """Keep an API key out of everything this process records from now on, unless it is a dummy."""
     global _keys
     if looks_like_key(key):
         with _lock:
@@ -319,8 +319,8 @@ def concealed(data: Any, name: str = "") -> Any:
     {'secrets': {'pin': '<hidden>'}, 'url': 'http://h/?token=x', 'password': '<hidden>'}
 
     Args:
-        data: Mappings, sequences and text; what is of another kind is returned as it is.
-        name: What it goes by.
+        data: Mappings, sequences and text; other values are returned unchanged.
+        name: The name of the data.
     """
     if isinstance(data, Mapping):
         inside = is_secret_name(name) or name.lower() == "secrets"
@@ -334,7 +334,7 @@ def concealed(data: Any, name: str = "") -> Any:
 
 
 class Secrets(dict[str, str]):
-    """Values by name, of which a repr shows the names alone.
+    """Values by name, whose repr shows only the names.
 
     >>> Secrets(pin="1234")
     {'pin': <hidden>}

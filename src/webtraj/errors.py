@@ -1,46 +1,46 @@
 """Every exception that webtraj raises on purpose.
 
-Each is a `WebtrajError` and also a subclass of the nearest builtin, so that code which
-catches the builtin goes on working::
+Each is a `WebtrajError` and also a subclass of the nearest builtin, so code that catches the
+builtin keeps working::
 
     WebtrajError
      ├─ InvalidInputError (ValueError)           an argument, option or file content is wrong
      │   ├─ InvalidSelectorError                 a preset selector does not follow the grammar
-     │   ├─ InvalidEpisodeIdError                an episode id that is no safe file name
-     │   └─ UnsupportedActionError               an action that a dialect has no words for
-     ├─ UnknownPresetError (KeyError)            no preset of that name
-     ├─ UnknownEpisodeError (KeyError)           no episode of that id in the dataset
+     │   ├─ InvalidEpisodeIdError                an episode id that cannot safely name a file
+     │   └─ UnsupportedActionError               an action that a dialect cannot express
+     ├─ UnknownPresetError (KeyError)            no preset has that name
+     ├─ UnknownEpisodeError (KeyError)           no episode in the dataset has that id
      ├─ MissingDependencyError (ImportError)     an optional package is not installed
      ├─ CollectorError (OSError)                 something could not be recorded
-     │   ├─ UnwritableValueError                 a value of a type that cannot be kept
-     │   └─ CollectorClosedError                 the collector was closed already
+     │   ├─ UnwritableValueError                 a value whose type cannot be recorded
+     │   └─ CollectorClosedError                 the collector is already closed
      ├─ StorageError (OSError)                   a folder or bucket failed
-     │   ├─ StorageMissingError (FileNotFoundError)  there is no such object, or no such bucket
-     │   ├─ StorageDeniedError (PermissionError)     credentials are missing, wrong or too weak
-     │   ├─ StorageConflictError (FileExistsError)   the object is there already
-     │   └─ StorageUnavailableError (ConnectionError)  away, throttled or too slow; may heal
+     │   ├─ StorageMissingError (FileNotFoundError)  the object or the bucket does not exist
+     │   ├─ StorageDeniedError (PermissionError)     credentials are missing, wrong or insufficient
+     │   ├─ StorageConflictError (FileExistsError)   the object already exists
+     │   └─ StorageUnavailableError (ConnectionError)  down, throttled or too slow; may recover
      ├─ DatasetError (ValueError)                a dataset cannot be read
      │   ├─ NotADatasetError                     the folder holds no dataset
-     │   ├─ CorruptDataError                     bytes that do not decode to what they should
+     │   ├─ CorruptDataError                     bytes that do not decode as expected
      │   └─ UnsupportedSchemaError               written by a newer webtraj
-     ├─ EnvironmentMisuseError (RuntimeError)    an environment was called as it must not be
-     │   └─ ConcurrentCallError                  two calls at once on one environment
+     ├─ EnvironmentMisuseError (RuntimeError)    a call broke an environment's contract
+     │   └─ ConcurrentCallError                  two concurrent calls on one environment
      ├─ AgentError (RuntimeError)                an agent could not decide on an action
      │   ├─ EpisodeGivenUpError                  the agent wants its episode truncated
-     │   └─ ModelError                           a model gave no reply that can be used
-     │       ├─ ContextOverflowError             the conversation is too long for it
-     │       ├─ ModelRefusedError                the server does not take the request
-     │       └─ ModelUnavailableError            the server is away, or too slow
+     │   └─ ModelError                           a model gave no usable reply
+     │       ├─ ContextOverflowError             the conversation exceeds the model's context
+     │       ├─ ModelRefusedError                the server rejects the request
+     │       └─ ModelUnavailableError            the server is down or too slow
      ├─ EpisodeTimeoutError (TimeoutError)       an episode, or a step of it, took too long
-     ├─ RolloutStoppedError (RuntimeError)       too many episodes failed, one after the other
-     ├─ ProcessingStoppedError (RuntimeError)    too many could not be processed
+     ├─ RolloutStoppedError (RuntimeError)       too many episodes failed in a row
+     ├─ ProcessingStoppedError (RuntimeError)    too many episodes failed in a row
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
          ├─ BrowserCrashedError                  the browser or its page died
          ├─ BrowserTimeoutError                  the browser did not answer in time
-         └─ PageLoadError (ConnectionError)      a page that an episode begins at did not load
+         └─ PageLoadError (ConnectionError)      an episode's start page did not load
 
-A message says what was given, what was expected, and what to do.
+Messages say what was given, what was expected, and what to do.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class InvalidEpisodeIdError(InvalidInputError):
 
 
 class UnsupportedActionError(InvalidInputError):
-    """A dialect has no words for an action."""
+    """A dialect cannot express an action."""
 
 
 class _LookupFailedError(WebtrajError, KeyError):
@@ -82,19 +82,19 @@ class UnknownPresetError(_LookupFailedError):
 
 
 class UnknownEpisodeError(_LookupFailedError):
-    """The dataset has no episode of the given id."""
+    """The dataset has no episode with the given id."""
 
 
 class MissingDependencyError(WebtrajError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed but not installed."""
 
 
 def missing_dependency(need: str, extra: str) -> MissingDependencyError:
-    """Return the error for a missing package, with a command that installs it.
+    """Return the error for a missing package, including the command that installs it.
 
     Args:
         need: What needs which package, such as "The viewer needs starlette".
-        extra: The extra of webtraj that has it.
+        extra: The extra of webtraj that installs it.
     """
     return MissingDependencyError(
         f"{need}, which is not installed. Install it with: {install_command(extra)}"
@@ -102,7 +102,7 @@ def missing_dependency(need: str, extra: str) -> MissingDependencyError:
 
 
 def reason(error: BaseException) -> str:
-    """Returns why something failed, without an error's number and the path once more.
+    """Return why something failed, without repeating the error number and the path.
 
     >>> reason(FileNotFoundError(2, "No such file or directory", "x"))
     'No such file or directory'
@@ -111,17 +111,17 @@ def reason(error: BaseException) -> str:
 
 
 def install_command(extra: str = "", *, upgrade: bool = False) -> str:
-    """Return the command that installs webtraj from where it came from, with an extra.
+    """Return the command that installs webtraj, with an extra, from where it was installed.
 
-    That is a checkout, a Git URL or an archive, as the installer has noted (PEP 610), or else a
-    package index.
+    The source is the checkout, Git URL or archive that the installer recorded (PEP 610), or else
+    a package index.
     """
     import importlib.metadata
     import json
     import shlex
     from urllib.parse import unquote, urlsplit
 
-    # More than one may be found: building a checkout leaves metadata in it that notes no origin.
+    # A built checkout contains a second set of metadata, without an origin.
     found = importlib.metadata.distributions(name="webtraj")
     notes = (one.read_text("direct_url.json") for one in found)
     source = json.loads(next(filter(None, notes), "{}"))
@@ -138,20 +138,20 @@ def install_command(extra: str = "", *, upgrade: bool = False) -> str:
         target = f"webtraj{extras} @ {vcs['vcs']}+{url}{revision}"
     else:
         target = f"webtraj{extras} @ {url}" if url else f"webtraj{extras}"
-    # Extras are in quotes, since some shells expand brackets.
+    # Quote the extras: some shells expand brackets.
     return " ".join(["pip install", *options, shlex.quote(target)])
 
 
 class CollectorError(WebtrajError, OSError):
-    """Something that was collected could not be recorded."""
+    """Collected data could not be recorded."""
 
 
 class UnwritableValueError(CollectorError):
-    """A value is of a type that no collector can keep; all else of its record was kept."""
+    """A value has a type that no collector can record; the rest of its record was kept."""
 
 
 class CollectorClosedError(CollectorError):
-    """The collector was closed before the call."""
+    """The collector was already closed."""
 
 
 class StorageError(WebtrajError, OSError):
@@ -159,19 +159,19 @@ class StorageError(WebtrajError, OSError):
 
 
 class StorageMissingError(StorageError, FileNotFoundError):
-    """There is no such object, or no such bucket."""
+    """The object or the bucket does not exist."""
 
 
 class StorageDeniedError(StorageError, PermissionError):
-    """Credentials are missing, wrong or too weak."""
+    """Credentials are missing, wrong or insufficient."""
 
 
 class StorageConflictError(StorageError, FileExistsError):
-    """The object is there already."""
+    """The object already exists."""
 
 
 class StorageUnavailableError(StorageError, ConnectionError):
-    """The store is away, throttles or is too slow, and stayed so through all retries."""
+    """The store was down, throttled or too slow through all retries."""
 
 
 class DatasetError(WebtrajError, ValueError):
@@ -183,7 +183,7 @@ class NotADatasetError(DatasetError):
 
 
 class CorruptDataError(DatasetError):
-    """Bytes do not decode to what they should."""
+    """Bytes do not decode as expected."""
 
 
 class UnsupportedSchemaError(DatasetError):
@@ -191,26 +191,26 @@ class UnsupportedSchemaError(DatasetError):
 
 
 class EnvironmentMisuseError(WebtrajError, RuntimeError):
-    """An environment was called in a way that its contract forbids."""
+    """A call broke an environment's contract."""
 
 
 class ConcurrentCallError(EnvironmentMisuseError):
-    """Two calls were made on one environment at once."""
+    """Two calls ran on one environment at once."""
 
 
 class AgentError(WebtrajError, RuntimeError):
-    """An agent could not decide on an action. Except for a `ModelError`, that is its failure."""
+    """An agent could not decide on an action: the agent's failure, except for a `ModelError`."""
 
     decision: trajectory_lib.Decision | None = None
-    """How far the agent got, failed model calls included, for the record."""
+    """The decision as far as it got, failed model calls included, for the record."""
 
 
 class EpisodeGivenUpError(AgentError):
-    """The agent cannot go on, and wants its episode truncated; the message is the reason."""
+    """The agent cannot continue and wants its episode truncated; the message is the reason."""
 
 
 class ModelError(AgentError):
-    """A model gave no reply that can be used."""
+    """A model gave no usable reply."""
 
     call: trajectory_lib.ModelCall | None = None
     """The call that failed."""
@@ -221,23 +221,23 @@ class ContextOverflowError(ModelError):
 
 
 class ModelRefusedError(ModelError):
-    """The server does not take the request, and would not if it were asked again."""
+    """The server rejects the request, and would reject it again."""
 
 
 class ModelUnavailableError(ModelError):
-    """The server is away, overloaded or too slow, and stayed so through all retries."""
+    """The server was down, overloaded or too slow through all retries."""
 
 
 class EpisodeTimeoutError(WebtrajError, TimeoutError):
-    """An episode, or one step of it, was not done in time."""
+    """An episode, or one step of it, took too long."""
 
 
 class RolloutStoppedError(WebtrajError, RuntimeError):
-    """A rollout was given up, since too many of its episodes failed one after the other."""
+    """A rollout stopped because too many of its episodes failed in a row."""
 
 
 class ProcessingStoppedError(WebtrajError, RuntimeError):
-    """A pipeline was given up, since too many episodes could not be processed in a row."""
+    """A pipeline stopped because too many episodes failed in a row."""
 
 
 class BrowserError(WebtrajError, RuntimeError):
@@ -257,4 +257,4 @@ class BrowserTimeoutError(BrowserError, TimeoutError):
 
 
 class PageLoadError(BrowserError, ConnectionError):
-    """A page did not load: its site is unreachable, refuses, breaks off or answers 5xx."""
+    """A page did not load: its site is unreachable, refuses, disconnects or answers 5xx."""

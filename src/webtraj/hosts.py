@@ -1,4 +1,4 @@
-"""Hosts as headers, URLs and options have them. Nothing is looked up."""
+"""Host names in headers, URLs and options. Nothing is looked up."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import ipaddress
 __all__ = ["LOOPBACK", "host_of", "is_address", "is_loopback", "netloc"]
 
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
-"""What this machine calls itself, and no other can reach."""
+"""Names that mean this machine and cannot be reached from others."""
 
 
 def is_address(name: str) -> bool:
-    """Returns whether a host is a number, which nobody can make mean another machine.
+    """Return whether a host is a numeric address, which DNS cannot redirect.
 
     >>> is_address("192.0.2.7"), is_address("::1"), is_address("192.0.2.7.example")
     (True, True, False)
@@ -24,7 +24,7 @@ def is_address(name: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether an address is this machine's alone.
+    """Return whether only this machine can reach an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 def netloc(host: str, port: int) -> str:
-    """Returns an address as URLs have it.
+    """Return an address in URL form.
 
     >>> netloc("::1", 80)
     '[::1]:80'
@@ -42,7 +42,7 @@ def netloc(host: str, port: int) -> str:
 
 
 def host_of(header: str) -> str:
-    """Returns the name in a Host header, without its port.
+    """Return the name in a Host header, without its port.
 
     >>> host_of("LocalHost:80"), host_of("[::1]:80"), host_of("a@b")
     ('localhost', '::1', 'a@b')

@@ -1,8 +1,8 @@
-"""Web pages that are served on this machine, to whom they are meant for and to no one else.
+"""Web pages served on this machine, for their user and no one else.
 
-The viewer and the monitor are such pages. An application is what it shows; the rest is here: which
-requests reach it (`webtraj.hosts` says what headers and URLs say of hosts), the headers that keep
-its answers shut, and an address of this machine for as long as a context lasts.
+The viewer and the monitor are such pages. They are the applications; this module decides which
+requests reach them (`webtraj.hosts` parses hosts), adds the security headers, and serves them at an
+address of this machine for as long as a context lasts.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard", "HEADERS", "listen", "missing", "served", "serving"]
 
-# Who may look: requests by this address alone, with the token if there is one, and no one else's.
+# Access: only requests to this address, with the token if there is one.
 #
-# Any page that a browser has open can send requests to this machine. So:
+# Any page open in a browser can send requests to this machine. So:
 #
-# * a request must name the page by an address, or by a name of this machine: names of others may be
-#   made to lead here (DNS rebinding);
-# * what pages of other sites ask of `/api/` and `/static/` is refused, by what browsers say of who
-#   asks;
-# * where others can reach the address, who asks must have the token. It comes once in the URL that
-#   the page's command prints, and from then on in a cookie that no script or other site can use.
+# * the Host header must be an address or a name of this machine: foreign names can be made to
+#   resolve here (DNS rebinding);
+# * requests by pages of other sites to `/api/` and `/static/` are refused, based on the origin
+#   headers that browsers send;
+# * if others can reach the address, requests need the token. It comes once, in the URL that the
+#   page's command prints, and from then on in a cookie that no script or other site can read.
 #
-# Answers say that nothing but the page's own is to be run, loaded or asked: what is shown was
-# written by strangers.
+# The headers of answers allow the page to run, load and request only its own files, since the data
+# shown was written by strangers.
 
 _POLICY = "; ".join(
     (
@@ -62,22 +62,22 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (_CACHE_CONTROL, b"no-store"),
 )
-"""What every answer says, but for `cache-control` where the application has said it."""
+"""Headers of every answer, except `cache-control` where the application sets it."""
 
 _SAFE = ("GET", "HEAD")
 
 
 class Guard:
-    """Answers for an application what it must not answer itself (ASGI).
+    """ASGI middleware that refuses requests the application must not answer.
 
     Args:
-        app: The application. What it has under `/api/` and `/static/` is for its own pages.
-        what: What it is called where a request is refused, such as "The viewer".
+        app: The application. Its `/api/` and `/static/` are for its own pages.
+        what: Its name in refusals, such as "The viewer".
         command: The command that printed its URL.
-        hosts: The names that it may be asked by, without ports, in small letters.
-        any_address: Whether it may be asked by any numeric address, too.
-        methods: The methods that it may be asked by; None leaves that to the application.
-        token: What who asks must have: once as `?token=`, then in a cookie. None for nothing.
+        hosts: The host names it answers to, without ports, in lower case.
+        any_address: Whether it also answers to any numeric address.
+        methods: The methods it answers; None leaves that to the application.
+        token: The required token: once as `?token=`, then in a cookie. None requires none.
         cookie: The cookie's name.
     """
 
@@ -103,9 +103,9 @@ class Guard:
         self._cookie = cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or has it answered."""
+        """Answer a request or pass it to the application."""
         if scope["type"] != "http":
-            if scope["type"] == "websocket":  # There are none here.
+            if scope["type"] == "websocket":  # No websockets here.
                 await send({"type": "websocket.close", "code": 1008})
             return
 
@@ -126,19 +126,19 @@ class Guard:
         elif self._has_token(scope):
             await _let_in(send_closed, f"{self._cookie}={self._token}")
         else:
-            why = f"{self._what} wants its token: {self._printed}, to the end."
+            why = f"{self._what} needs its token: {self._printed}, the whole of it."
             await _refuse(send_closed, 401, why)
 
     def _why_refused(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
-        """Returns the status and the reason, if even a token would not help."""
+        """Return the status and the reason of a refusal that a token would not prevent."""
         host = headers.get(b"host", "")
         if not self._is_ours(host_of(host)):
-            return 421, f"{self._what} answers to its address alone: {self._printed}."
+            return 421, f"{self._what} only answers at its own address: {self._printed}."
         if not _is_own(scope, headers, host):
-            return 403, f"{self._what} answers to no other site's pages."
+            return 403, f"{self._what} does not answer other sites' pages."
         if self._methods is not None and scope["method"] not in self._methods:
             methods = " and ".join(sorted(self._methods))
-            return 405, f"{self._what} can be asked by {methods} alone."
+            return 405, f"{self._what} only accepts {methods} requests."
         return None
 
     def _is_ours(self, name: str) -> bool:
@@ -151,7 +151,7 @@ class Guard:
         return self._matches(query.get("token", [""])[-1])
 
     def _has_cookie(self, cookies: str) -> bool:
-        for part in cookies.split(";"):  # Others set cookies that a strict parser stops at.
+        for part in cookies.split(";"):  # A strict parser stops at some sites' cookies.
             name, _, value = part.strip().partition("=")
             if name == self._cookie and self._matches(value):
                 return True
@@ -163,11 +163,11 @@ class Guard:
 
 
 def _is_own(scope: Scope, headers: dict[bytes, str], host: str) -> bool:
-    """Returns whether a request comes from a page of the application's own, or from no page."""
+    """Return whether a request comes from one of the application's own pages, or from no page."""
     origin = headers.get(b"origin")
     if origin is not None and _netloc_of(origin) != host.lower():
         return False
-    # Others may lead to the page by a link, but not use it.
+    # Other sites may link to the page, but not use it.
     asks = scope["path"].startswith(("/api/", "/static/")) or scope["method"] not in _SAFE
     return not asks or headers.get(b"sec-fetch-site") in (None, "same-origin", "none")
 
@@ -175,7 +175,7 @@ def _is_own(scope: Scope, headers: dict[bytes, str], host: str) -> bool:
 def _netloc_of(origin: str) -> str:
     try:
         return urllib.parse.urlsplit(origin).netloc.lower()
-    except ValueError:  # It is no URL.
+    except ValueError:  # It is not a URL.
         return ""
 
 
@@ -196,19 +196,19 @@ async def _refuse(send: Send, status: int, why: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-# Serving a page: at an address of this machine, until it is told to end.
+# Serving a page at an address of this machine, until its context ends.
 
 _STARTED = 0.01
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses that are listened at and cannot be opened, and what to open instead."""
+"""Addresses to listen at that cannot be opened, and the addresses to open instead."""
 
 
 def missing(what: str) -> errors.MissingDependencyError:
-    """Returns what to raise where a page's libraries are not installed.
+    """Return the error to raise if a page's libraries are not installed.
 
     Args:
-        what: What the page is called, such as "The viewer".
+        what: The page's name, such as "The viewer".
     """
     return errors.missing_dependency(f"{what} needs starlette and uvicorn", "web")
 
@@ -225,25 +225,25 @@ async def serving(
     cookie: str,
     methods: frozenset[str] | None = None,
 ) -> AsyncIterator[str]:
-    """Serves an application, behind a guard, for as long as the context lasts.
+    """Serve an application behind a guard for as long as the context lasts.
 
     Args:
         app: The application.
         host: The address to listen at.
-        port: The port; 0 has the system choose one that is free.
-        token: What who looks must have. None is none for an address of this machine alone, and a
-            new one for any other.
-        what: What it is called where something is refused, such as "The viewer".
+        port: The port; 0 lets the system choose a free one.
+        token: The required token. None requires none at an address of this machine alone, and
+            makes a new one at any other.
+        what: The page's name in refusals, such as "The viewer".
         command: The command that prints its URL.
-        cookie: What the name of its cookie begins with. The port comes after: browsers share
-            cookies among the ports of a host.
-        methods: The methods that it may be asked by; None leaves that to the application.
+        cookie: The start of its cookie's name. The port is appended: browsers share cookies among
+            the ports of a host.
+        methods: The methods it answers; None leaves that to the application.
 
     Yields:
         The URL to open, with the token.
 
     Raises:
-        InvalidInputError: It cannot listen there, or the token is too short to keep anyone out.
+        InvalidInputError: It cannot listen there, or the token is too short to be safe.
         MissingDependencyError: uvicorn is not installed.
     """
     try:
@@ -255,8 +255,8 @@ async def serving(
         token = secrets.token_urlsafe(24)
     if token is not None and not _TOKEN.fullmatch(token):
         raise errors.InvalidInputError(
-            "A token has at least 16 characters of A-Z a-z 0-9 _ -; leave it out, and one is made "
-            "where it is needed."
+            "The token is too short or has other characters: expected at least 16 of A-Z a-z 0-9 "
+            "_ -. Leave it out to have one made when needed."
         )
     with contextlib.closing(listen(what, host, port)) as listener:
         port = listener.getsockname()[1]
@@ -278,12 +278,12 @@ async def serving(
 
 @contextlib.asynccontextmanager
 async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncIterator[None]:
-    """Serves an application at a socket for as long as the context lasts.
+    """Serve an application at a socket for as long as the context lasts.
 
     Args:
         app: The application.
-        listener: Where it is asked. Left open.
-        **config: For uvicorn.
+        listener: The listening socket. Left open.
+        **config: Settings for uvicorn.
     """
     import uvicorn
 
@@ -299,14 +299,14 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
             **config,
         )
     )
-    # Signals are for who serves: they cancel this.
+    # The caller handles signals and cancels this.
     server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
     running = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
         while not server.started:
             if running.done():
                 running.result()
-                raise errors.InvalidInputError("The server ended before it had begun.")
+                raise errors.InvalidInputError("The server ended before it had started.")
             await asyncio.sleep(_STARTED)
         yield
     finally:
@@ -315,7 +315,7 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
 
 
 def listen(what: str, host: str, port: int) -> socket.socket:
-    """Returns a socket that listens there: who comes before it is served waits."""
+    """Return a listening socket: clients that connect before it is served wait."""
     try:
         ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
             host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -323,7 +323,7 @@ def listen(what: str, host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # `getaddrinfo` makes another port of one that is too large; `bind` refuses it.
+            # `getaddrinfo` changes a port that is too large; `bind` refuses it.
             listener.bind((address[0], port, *address[2:]))
             listener.listen()
         except BaseException:

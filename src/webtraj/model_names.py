@@ -1,4 +1,4 @@
-"""Names of models: folders of this machine, or names on the Hugging Face Hub."""
+"""Names of models: local folders, or names on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["looks_like_a_path"]
 
 
 def looks_like_a_path(model: str) -> bool:
-    """Returns whether a model's name can be no name on the Hub, or would not be meant as one.
+    """Return whether a model's name looks like a local path rather than a Hub name.
 
     >>> [looks_like_a_path(name) for name in ("./policy", "~/policy", "runs/loop/policy")]
     [True, True, True]

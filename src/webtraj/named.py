@@ -1,9 +1,9 @@
-"""Things made by name: a table says which class a name stands for, and options are its fields.
+"""Objects made by name: a table maps a name to a class, whose fields are the options.
 
-The class's module is imported when it is used. Options may be text, as from a command line, and are
-converted. Installed packages add names by entry points (`offered`): `webtraj.agents`,
-`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. A name that ships is
-never replaced. CONTRIBUTING.md has an example of each.
+The class's module is imported on first use. Options may be text, as from a command line, and are
+converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
+`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. Built-in names
+are never replaced. CONTRIBUTING.md has an example of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["class_at", "make_of", "nearest", "offered"]
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Returns a sentence that names what may have been meant, with a space; or nothing.
+    """Return a sentence that suggests the nearest word, with a trailing space; empty if none.
 
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
@@ -33,7 +33,7 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def offered(group: str) -> dict[str, str]:
-    """Return what installed packages offer in an entry-point group: the home of each name.
+    """Return the names that installed packages offer in an entry-point group, with their homes.
 
     Nothing is imported.
 
@@ -45,7 +45,7 @@ def offered(group: str) -> dict[str, str]:
 
 
 def class_at(home: str) -> Any:
-    """Return what is at `module:Class`; the module itself at `module`.
+    """Return the object at `module:Class`, or the module at `module`.
 
     Raises:
         InvalidInputError: It cannot be imported.
@@ -58,7 +58,7 @@ def class_at(home: str) -> Any:
     except errors.WebtrajError:
         raise
     except (ImportError, AttributeError) as error:
-        raise errors.InvalidInputError(f"{home!r} cannot be imported: {error}.") from error
+        raise errors.InvalidInputError(f"Cannot import {home!r}: {error}.") from error
 
 
 def make_of(
@@ -69,17 +69,17 @@ def make_of(
     kind: str = "format",
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Make a thing of its options.
+    """Make an object from its options.
 
     Args:
-        home: Its class, a dataclass, as `module:Class`.
-        name: What the user calls it.
-        options: Values of its fields.
+        home: The class, a dataclass, as `module:Class`.
+        name: The user's name for it.
+        options: Values for its fields.
         kind: What messages call it.
-        defaults: Values of fields that it may have, for those that `options` leave out.
+        defaults: Values for fields that `options` leaves out, used if the class has them.
 
     Raises:
-        InvalidInputError: There is no such option, or a value does not do.
+        InvalidInputError: An option is unknown, or a value is invalid.
         MissingDependencyError: It needs a package that is not installed.
     """
     made_class = class_at(home)
@@ -102,10 +102,10 @@ def make_of(
     except pydantic.ValidationError as error:
         wrong = error.errors()[0]
         refused = wrong.get("ctx", {}).get("error")
-        if isinstance(refused, errors.InvalidInputError):  # The class itself says what is wrong.
+        if isinstance(refused, errors.InvalidInputError):  # The class's own message.
             raise refused from error
         where = ".".join(map(str, wrong["loc"]))
         raise errors.InvalidInputError(
-            f"The option {where}={wrong['input']!r:.100} of the {kind} {name!r} does not do: "
+            f"Invalid value {where}={wrong['input']!r:.100} for the {kind} {name!r}: "
             f"{wrong['msg']}."
         ) from error

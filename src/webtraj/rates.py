@@ -1,7 +1,7 @@
-"""Rates, ratios and spreads with their counts; intervals, pass@k, and how much two rates differ.
+"""Rates, ratios and spreads with their counts; intervals, pass@k and differences of rates.
 
-Functions of numbers alone. Intervals are Wilson's; those of differences are Newcombe's, made of
-two of these. Unlike the textbook's they stay within -1 and 1, and say something of 3 out of 3.
+Pure functions of numbers. Intervals are Wilson's; intervals of differences are Newcombe's, built
+from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ __all__ = [
     "wilson_interval",
 ]
 
-# Each number keeps the counts that it follows from.
-#
-# A number that nothing is known about is None, never 0: a rate of nothing, the mean of none.
+# Each number keeps the counts it is computed from. A number that cannot be known is None, never 0:
+# a rate of no episodes, the mean of no values.
 
 CONFIDENCE = 0.95
-"""How sure intervals are, where nothing else is said."""
+"""The default confidence of intervals."""
 
 
 def wilson_interval(
     successes: int, trials: int, *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Returns Wilson's score interval for a chance, given what came of independent trials.
+    """Return Wilson's score interval for a probability, from the counts of independent trials.
 
-    Unlike the textbook's `p ± z·sqrt(p(1-p)/n)` it stays within 0 and 1, and says something about
-    3 successes out of 3. Attempts at one task are not quite independent, so that over many attempts
-    at few tasks the truth is less certain than the interval.
+    Unlike the textbook's `p ± z·sqrt(p(1-p)/n)` it stays within 0 and 1, and is useful for 3
+    successes of 3. Attempts at one task are not quite independent, so with many attempts at few
+    tasks the uncertainty is larger than the interval.
 
     >>> [round(end, 3) for end in wilson_interval(8, 10)]
     [0.49, 0.943]
@@ -52,18 +51,18 @@ def wilson_interval(
     True
 
     Returns:
-        The ends of the interval; None without trials.
+        Its bounds; None without trials.
 
     Raises:
-        InvalidInputError: The counts are none, or `confidence` is not between 0 and 1.
+        InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
     """
     if not 0 <= successes <= trials:
         raise errors.InvalidInputError(
-            f"{successes} of {trials} is no count of successes; expected 0 up to all trials."
+            f"{successes} successes of {trials} trials: expected 0 up to the number of trials."
         )
     if not 0 < confidence < 1:
         raise errors.InvalidInputError(
-            f"A confidence is between 0 and 1, such as 0.95; got {confidence}."
+            f"Invalid confidence {confidence}: expected a number between 0 and 1, such as 0.95."
         )
     if not trials:
         return None
@@ -72,20 +71,20 @@ def wilson_interval(
     spread = z * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
     scale = 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / scale
-    # With no success, or no failure, an end is 0 or 1 exactly, whatever rounding made of it.
+    # With no success or no failure, a bound is exactly 0 or 1, whatever the rounding.
     low = 0.0 if successes == 0 else max(middle - spread / scale, 0.0)
     high = 1.0 if successes == trials else min(middle + spread / scale, 1.0)
     return low, high
 
 
 def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Returns the mean of tasks' success rates, each counting the same, and its interval.
+    """Return the mean of tasks' success rates, each task weighted equally, and its interval.
 
-    The variance of each rate is that of Agresti and Coull, which does not vanish for a task that
-    always succeeds; so the interval is rather too wide than too narrow.
+    The variance of each rate is Agresti and Coull's, which does not vanish for a task that always
+    succeeds, so the interval is too wide rather than too narrow.
 
     Args:
-        rates: Of each task, successes and trials; a task without trials is left out.
+        rates: Successes and trials of each task; tasks without trials are left out.
 
     >>> mean_of_tasks([(10, 10), (5, 10)])["value"]
     0.75
@@ -110,9 +109,9 @@ def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """Returns the chance that at least one of `k` attempts is a success, without bias.
+    """Return the unbiased estimate of the probability that one of `k` attempts succeeds.
 
-    Of all ways to draw k of the attempts that were made, it is the share that has a success in it:
+    It is the share of all ways to draw k of the attempts that include a success:
     `1 - C(n - c, k) / C(n, k)` (Chen et al. 2021, Evaluating Large Language Models Trained on
     Code, eq. 1). `1 - (1 - c/n)^k` would be too low.
 
@@ -125,9 +124,9 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
     if not 0 <= successes <= attempts or not 1 <= k <= attempts:
         raise errors.InvalidInputError(
             f"pass@{k} of {successes} successes in {attempts} attempts: expected k from 1 to the "
-            "number of attempts, and no more successes than those."
+            "number of attempts, and at most as many successes as attempts."
         )
-    # In whole numbers up to the one division: exact, however many attempts there are.
+    # Whole numbers up to the one division: exact for any number of attempts.
     draws = math.comb(attempts, k)
     return (draws - math.comb(attempts - successes, k)) / draws
 
@@ -137,22 +136,22 @@ class Rate:
     """The share of episodes for which something holds."""
 
     numerator: int = 0
-    """The episodes for which it holds,"""
+    """The number of episodes for which it holds."""
     denominator: int = 0
-    """among these."""
+    """The number of episodes in all."""
 
     @property
     def value(self) -> float | None:
-        """The share; None of no episodes."""
+        """The share; None if there are no episodes."""
         return self.numerator / self.denominator if self.denominator else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's interval of 95 % for the chance behind it; None of no episodes."""
+        """Wilson's 95 % interval for the underlying probability; None if there are no episodes."""
         return wilson_interval(self.numerator, self.denominator)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data, with what follows from the counts."""
+        """Return JSON data, with the values computed from the counts."""
         low, high = self.interval or (None, None)
         return {
             "value": self.value,
@@ -165,9 +164,9 @@ class Rate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ratio:
-    """So much of one thing for each of another: steps an episode, invalid actions an action.
+    """The amount of one thing for each of another: steps per episode, invalid actions per action.
 
-    It has no interval: steps of one episode follow from each other.
+    It has no interval: the steps of one episode are not independent.
     """
 
     numerator: float = 0
@@ -175,11 +174,11 @@ class Ratio:
 
     @property
     def value(self) -> float | None:
-        """The ratio; None if there is nothing to divide by."""
+        """The ratio; None if the denominator is 0."""
         return self.numerator / self.denominator if self.denominator else None
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data, with what follows from the counts."""
+        """Return JSON data, with the value computed from the counts."""
         return {
             "value": self.value,
             "numerator": self.numerator,
@@ -189,23 +188,23 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spread:
-    """How the values of one number are spread, such as the rewards of episodes."""
+    """Statistics of one number's values, such as the rewards of episodes."""
 
     count: int = 0
-    """How many values there are."""
+    """The number of values."""
     mean: float | None = None
     std: float | None = None
-    """The standard deviation of the sample; None of fewer than two values."""
+    """The standard deviation of the sample; None for fewer than two values."""
     minimum: float | None = None
     maximum: float | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return JSON data."""
         return dataclasses.asdict(self)
 
 
 class SpreadTally:
-    """Takes values one by one and keeps none (Welford's method)."""
+    """Computes a spread from values added one by one, without keeping them (Welford's method)."""
 
     __slots__ = ("_count", "_maximum", "_mean", "_minimum", "_squares")
 
@@ -215,7 +214,7 @@ class SpreadTally:
         self._minimum, self._maximum = math.inf, -math.inf
 
     def add(self, value: float) -> None:
-        """Takes a value, which must be finite."""
+        """Add a finite value."""
         self._count += 1
         away = value - self._mean
         self._mean += away / self._count
@@ -224,7 +223,7 @@ class SpreadTally:
         self._maximum = max(self._maximum, value)
 
     def spread(self) -> Spread:
-        """Returns how the values so far are spread."""
+        """Return the spread of the values so far."""
         if not self._count:
             return Spread()
         several = self._count > 1
@@ -239,15 +238,15 @@ class SpreadTally:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassAtK:
-    """The chance that one of k attempts at a task is a success, as the mean over tasks."""
+    """The probability that one of k attempts at a task succeeds, averaged over tasks."""
 
     k: int
     total: float = 0.0
-    """The sum of `estimators.pass_at_k` over the groups of attempts,"""
+    """The sum of `pass_at_k` over the groups of attempts."""
     groups: int = 0
-    """which are so many, each of k attempts or more;"""
+    """The number of groups with k attempts or more."""
     left_out: int = 0
-    """and so many groups had fewer attempts that were a success or a failure."""
+    """The number of groups with fewer attempts that were a success or a failure."""
 
     @property
     def value(self) -> float | None:
@@ -255,7 +254,7 @@ class PassAtK:
         return self.total / self.groups if self.groups else None
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data, with what follows from the counts."""
+        """Return JSON data, with the value computed from the counts."""
         return {
             "value": self.value,
             "numerator": self.total,
@@ -270,7 +269,7 @@ class PassAtK:
 def difference_interval(
     first: tuple[int, int], second: tuple[int, int], *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Returns an interval for how much higher the second chance is than the first.
+    """Return an interval for how much the second probability exceeds the first.
 
     Method 10 of Newcombe 1998, Interval estimation for the difference between independent
     proportions: comparison of eleven methods, Statistics in Medicine 17:873-890.
@@ -280,14 +279,14 @@ def difference_interval(
 
     Args:
         first: Successes and trials.
-        second: Successes and trials, other ones.
-        confidence: How sure the interval is.
+        second: Successes and trials, independent of the first.
+        confidence: The confidence of the interval.
 
     Returns:
-        Its ends; None if either has no trials.
+        Its bounds; None if either has no trials.
 
     Raises:
-        InvalidInputError: The counts are none, or `confidence` is not between 0 and 1.
+        InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
     """
     one, other = (wilson_interval(*counts, confidence=confidence) for counts in (first, second))
     if one is None or other is None:
@@ -302,30 +301,30 @@ def difference_interval(
 def paired_difference_interval(
     both: int, first_only: int, second_only: int, neither: int, *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Returns the same of pairs: the same episodes, played by two.
+    """Return an interval for the same difference from pairs: the same episodes, played by two.
 
     Method 10 of Newcombe 1998, Improved confidence intervals for the difference between binomial
     proportions based on paired data, Statistics in Medicine 17:2635-2650.
 
     Args:
-        both: Pairs in which both are a success;
-        first_only: only the first;
-        second_only: only the second;
-        neither: none.
-        confidence: How sure the interval is.
+        both: The number of pairs in which both succeed.
+        first_only: The number in which only the first succeeds.
+        second_only: The number in which only the second succeeds.
+        neither: The number in which neither succeeds.
+        confidence: The confidence of the interval.
 
     >>> [round(end, 4) for end in paired_difference_interval(20, 2, 12, 16)]
     [0.0562, 0.3292]
 
     Returns:
-        Its ends; None without pairs.
+        Its bounds; None without pairs.
 
     Raises:
-        InvalidInputError: The counts are none, or `confidence` is not between 0 and 1.
+        InvalidInputError: A count is negative, or `confidence` is not between 0 and 1.
     """
     counts = (both, first_only, second_only, neither)
     if min(counts) < 0:
-        raise errors.InvalidInputError(f"{counts} are no counts of pairs; expected 0 or more.")
+        raise errors.InvalidInputError(f"Invalid counts of pairs {counts}: expected 0 or more.")
     pairs = sum(counts)
     one = wilson_interval(both + first_only, pairs, confidence=confidence)
     other = wilson_interval(both + second_only, pairs, confidence=confidence)
@@ -340,10 +339,10 @@ def paired_difference_interval(
 
 
 def mcnemar_p(first_only: int, second_only: int) -> float:
-    """Returns how likely pairs differ so unevenly, or more, if neither is better: two-sided, exact.
+    """Return McNemar's exact, two-sided p-value for the pairs in which only one succeeds.
 
     McNemar 1947, Note on the sampling error of the difference between correlated proportions or
-    percentages, Psychometrika 12:153-157; by the binomial distribution itself.
+    percentages, Psychometrika 12:153-157; computed from the binomial distribution.
 
     >>> mcnemar_p(0, 5), mcnemar_p(3, 3)
     (0.0625, 1.0)
@@ -359,7 +358,7 @@ def _length(one: float, other: float, alike: float) -> float:
 
 
 def _correlation(both: int, first_only: int, second_only: int, neither: int) -> float:
-    """Returns how alike the two are, from -1 to 1, corrected for continuity as Newcombe does."""
+    """Return the correlation of the pairs, -1 to 1, with Newcombe's continuity correction."""
     margins = (
         (both + first_only)
         * (second_only + neither)

@@ -1,18 +1,18 @@
 """The registry: presets by name, and environments made from them.
 
-A preset is a name, a factory and, usually, a list of tasks. What is known of it (`info`) is cheap;
+A preset is a name, a factory and, usually, a list of tasks. Reading about it (`info`) is cheap;
 making it (`make`) may open a browser. A factory is called as `factory(tasks, **kwargs)` with the
-tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks; one that is
-costly to import is registered as `"package.module:name"` and imported when first made. It never
-sees a trajectory collector: `make` wraps what it returns, and only if there is a collector. So a
-factory written before recording existed, or that never heard of it, records like any other.
+tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks. A factory
+that is slow to import is registered as `"package.module:name"` and imported on first use. Factories
+never see a trajectory collector: `make` wraps their environment if there is one. So a factory that
+knows nothing of recording is recorded like any other.
 
-Presets come from three places: those that ship, those that installed packages offer through the
+Presets come from three places: the built-in ones, those that installed packages offer through the
 entry-point group `webtraj.presets` (an entry point names a function without arguments that calls
-`register`), and those that a program registers itself. The second kind is looked for when the
-registry is first read, never at import.
+`register`), and those that a program registers itself. Packages are searched when the registry is
+first read, never at import.
 
-A selector names a preset, here `p`, and which of its tasks are meant. Numbers are decimal, from 0:
+A selector names a preset, here `p`, and selects some of its tasks. Numbers are decimal, from 0:
 
 | selector | tasks |
 |---|---|
@@ -21,8 +21,8 @@ A selector names a preset, here `p`, and which of its tasks are meant. Numbers a
 | `p:0:10`, `p:5:`, `p::10` | from the first number up to, not including, the second |
 | `p@2/8` | the third of eight shards |
 
-Shards are consecutive, cover every task once, and differ in size by at most one. A selector never
-selects nothing: that is an error, since a run over no tasks is never what was meant.
+Shards are consecutive, cover every task once, and differ in size by at most one. A selector that
+selects nothing is an error, since nobody means to run no tasks.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ _F = TypeVar("_F", bound=Callable[..., Any] | str)
 _T = TypeVar("_T")
 
 Factory: TypeAlias = "Callable[..., Environment] | str"
-"""What makes the environment, or `package.module:name` of that."""
+"""A function that makes the environment, or its `package.module:name`."""
 
 Tasks: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
-"""What a selector chooses from, or a function that returns it."""
+"""The tasks to select from, or a function that returns them."""
 
 ENTRY_POINT_GROUP = "webtraj.presets"
-"""The entry-point group; an entry point names a function without arguments that registers."""
+"""The entry-point group. An entry point names a function without arguments that registers."""
 
 _IMPORTABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _NAME = "[a-zA-Z0-9_./-]+"
-# Nine digits are more tasks than anyone has, and keep int() away from its own limits.
+# Nine digits are enough for any number of tasks, and below the limits of int().
 _NUMBER = "[0-9]{1,9}"
 _SELECTOR = re.compile(
     rf"(?P<name>{_NAME})"
@@ -95,26 +95,26 @@ _plugins_loaded = False
 
 
 class PresetPluginWarning(UserWarning):
-    """An installed package offers presets that could not be loaded."""
+    """The presets of an installed package could not be loaded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PresetInfo:
-    """What is known of a preset without making it."""
+    """Facts about a preset, known without making it."""
 
     name: str
-    """The name it is made by."""
+    """The name to pass to `make`."""
     description: str = ""
-    """What it is, in a line."""
+    """A description of one line."""
     num_tasks: int | None = None
-    """How many tasks a selector chooses from; None if the preset has no list of tasks."""
+    """The number of tasks to select from; None if the preset has no list of tasks."""
     uses_browser: bool = False
     """Whether its factory takes `pool`, a `BrowserPool` to share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """What was registered."""
+    """A registered preset."""
 
     name: str
     factory: Factory
@@ -123,18 +123,18 @@ class Preset:
     uses_browser: bool
 
     def get_factory(self) -> Callable[..., Environment]:
-        """Returns the factory, imported if need be."""
+        """Return the factory, importing it if necessary."""
         if not isinstance(self.factory, str):
             return self.factory
         module, _, name = self.factory.partition(":")
         return cast("Callable[..., Environment]", getattr(importlib.import_module(module), name))
 
     def list_tasks(self) -> Sequence[Any] | None:
-        """Returns what a selector chooses from; None if there is nothing to choose."""
+        """Return the tasks to select from; None if the preset has no list."""
         return self.tasks() if callable(self.tasks) else self.tasks
 
     def describe(self) -> PresetInfo:
-        """Returns what is known of the preset without making it."""
+        """Return facts about the preset without making it."""
         tasks = self.list_tasks()
         return PresetInfo(
             name=self.name,
@@ -146,11 +146,11 @@ class Preset:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SelectedPreset:
-    """A preset with the tasks that a selector chose of it."""
+    """A preset with its selected tasks."""
 
     preset: Preset
     tasks: tuple[Any, ...] | None
-    """The chosen tasks; None if the preset has no list of tasks."""
+    """The selected tasks; None if the preset has no list of tasks."""
 
     @property
     def name(self) -> str:
@@ -163,16 +163,16 @@ class SelectedPreset:
         return self.preset.uses_browser
 
     def split(self) -> tuple[SelectedPreset, ...]:
-        """Returns one selection for each task, in order."""
+        """Return one selection for each task, in order."""
         if self.tasks is None:
             return (self,)
         return tuple(SelectedPreset(self.preset, (task,)) for task in self.tasks)
 
     def make(self, **kwargs: Any) -> Environment:
-        """Makes the environment, unrecorded.
+        """Make the environment, unrecorded.
 
         Raises:
-            InvalidInputError: The factory does not take one of the arguments, or needs another.
+            InvalidInputError: An argument of the factory is unknown or missing.
         """
         args = () if self.tasks is None else (self.tasks,)
         factory = self.preset.get_factory()
@@ -210,7 +210,7 @@ def register(
     tasks: Tasks | None = None,
     uses_browser: bool = False,
 ) -> _F | Callable[[_F], _F]:
-    """Registers a preset; without `factory`, returns a decorator that does.
+    """Register a preset; without `factory`, return a decorator that does.
 
     >>> @register("doctest/greeting", tasks=("hello", "goodbye"))
     ... def make_greeting(tasks, *, polite=True):
@@ -221,13 +221,14 @@ def register(
 
     Args:
         name: Letters, digits and `_ . / -`.
-        factory: Called as `factory(tasks, **kwargs)` with the tuple of selected tasks, or as
-            `factory(**kwargs)` if `tasks` is None, it returns an environment. May be given as
-            `"package.module:name"`, to be imported when first made. Returned unchanged.
-        description: What the preset is, in a line; by default the docstring's first.
-        tasks: What a selector chooses from: a sequence, or a function returning one that is asked
-            each time; or None.
-        uses_browser: Whether the factory takes `pool`, so that a rollout shares one browser pool
+        factory: A function that returns an environment, called as `factory(tasks, **kwargs)` with
+            the tuple of selected tasks, or as `factory(**kwargs)` if `tasks` is None. May be given
+            as `"package.module:name"`, to import it on first use. Returned unchanged.
+        description: One line; by default the first line of the factory's docstring.
+        tasks: The tasks to select from: a sequence, or a function called each time that returns
+            one; None if the preset has no list.
+        uses_browser: Whether the factory takes `pool`, so that a rollout's workers share one
+            browser pool.
             among its workers.
 
     Raises:
@@ -244,7 +245,7 @@ def register(
         )
     if not (callable(factory) or (isinstance(factory, str) and _IMPORTABLE.fullmatch(factory))):
         raise errors.InvalidInputError(
-            f"The factory of preset {name!r} must be callable, or be named as "
+            f"The factory of preset {name!r} must be callable or a string "
             f"'package.module:name'; got {factory!r}."
         )
     preset = Preset(
@@ -258,7 +259,7 @@ def register(
     with _lock:
         if name in _presets:
             raise errors.InvalidInputError(
-                f"The preset {name!r} is registered already: choose another name, or call "
+                f"The preset {name!r} is already registered. Choose another name, or call "
                 f"webtraj.unregister({name!r}) first."
             )
         _presets[name] = preset
@@ -266,10 +267,10 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forgets a preset.
+    """Remove a preset.
 
     Raises:
-        UnknownPresetError: There is none of that name.
+        UnknownPresetError: No preset has that name.
     """
     _load_all()
     with _lock:
@@ -286,12 +287,12 @@ def info(name: None = None) -> tuple[PresetInfo, ...]: ...
 
 
 def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
-    """Returns what is known of a preset, or of all of them in the order of their names.
+    """Return facts about a preset, or about all of them, sorted by name.
 
     Makes nothing and imports nothing heavy.
 
     Raises:
-        UnknownPresetError: There is no preset of that name.
+        UnknownPresetError: No preset has that name.
     """
     _load_all()
     if name is not None:
@@ -302,11 +303,11 @@ def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
 
 
 def select(selector: str) -> SelectedPreset:
-    """Returns the preset and the tasks that a selector means. See the module for the grammar.
+    """Return the preset and the tasks that a selector selects. See the module for the grammar.
 
     Raises:
         InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
-        UnknownPresetError: There is no preset of that name.
+        UnknownPresetError: No preset has that name.
     """
     name, choose = parse_selector(selector)
     _load_all()
@@ -316,7 +317,7 @@ def select(selector: str) -> SelectedPreset:
         if selector != name:
             raise errors.InvalidSelectorError(
                 f"Invalid selector {selector!r}: the preset {name!r} has no list of tasks to "
-                f"choose from; use {name!r}."
+                f"select from. Use {name!r}."
             )
         return SelectedPreset(preset, None)
     try:
@@ -326,15 +327,15 @@ def select(selector: str) -> SelectedPreset:
 
 
 def parse_selector(text: str) -> tuple[str, Callable[[Sequence[_T]], tuple[_T, ...]]]:
-    """Returns the preset's name, and a function that chooses among its tasks.
+    """Return the preset's name, and a function that selects from its tasks.
 
     >>> name, choose = parse_selector("miniwob/all::2")
     >>> name, choose("abc")
     ('miniwob/all', ('a', 'b'))
 
     Raises:
-        InvalidSelectorError: The text does not follow the grammar. The function raises it if there
-            is nothing to choose.
+        InvalidSelectorError: The text does not follow the grammar. The returned function raises it
+            if the selection would be empty.
     """
     match = _SELECTOR.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -374,19 +375,19 @@ def make(
     episode_info: Any = None,
     **kwargs: Any,
 ) -> Environment | TrajectoryCollectingEnvironment:
-    """Makes the environment that a selector names.
+    """Make the environment that a selector selects.
 
     Args:
         selector: A preset, or some of its tasks: `miniwob/click-test`, `miniwob/all@2/8`.
         trajectory_collector: Records every episode, if given; the caller closes it.
-        episode_info: What the record should say of its episodes, as
-            `TrajectoryCollectingEnvironment` takes it. Unused without a collector.
-        **kwargs: For the preset's factory.
+        episode_info: Facts for the records of its episodes, as taken by
+            `TrajectoryCollectingEnvironment`. Unused without a collector.
+        **kwargs: Arguments for the preset's factory.
 
     Raises:
         InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
-        UnknownPresetError: There is no preset of that name.
-        InvalidInputError: The factory does not take one of the arguments, or needs another.
+        UnknownPresetError: No preset has that name.
+        InvalidInputError: An argument of the factory is unknown or missing.
         MissingDependencyError: The preset needs a package that is not installed.
     """
     environment = select(selector).make(**kwargs)
@@ -421,11 +422,11 @@ def _load_builtin() -> None:
     with _lock:
         if _builtin_loaded:
             return
-        _builtin_loaded = True  # First, since what follows registers.
+        _builtin_loaded = True  # First, because the calls below register.
         before = dict(_presets)
         try:
             _register_ours()
-        except BaseException:  # A Ctrl-C, say: the next call registers all of them again.
+        except BaseException:  # Such as Ctrl-C: the next call registers all again.
             _restore(before)
             _builtin_loaded = False
             raise
@@ -455,14 +456,14 @@ def _restore(presets: dict[str, Preset]) -> None:
 def _choose(match: re.Match[str], tasks: Sequence[_T]) -> tuple[_T, ...]:
     if not tasks:
         raise errors.InvalidSelectorError(
-            "The preset's list of tasks is empty: there is nothing to choose from."
+            "The preset's list of tasks is empty: there is nothing to select from."
         )
     count = len(tasks)
     if match["index"] is not None:
         index = int(match["index"])
         if index >= count:
             raise errors.InvalidSelectorError(
-                f"The selector ':{index}' asks for task {index}, but the preset has {count}: give "
+                f"The selector ':{index}' selects task {index}, but the preset has {count}: give "
                 f"an index from 0 to {count - 1}."
             )
         return (tasks[index],)
@@ -485,13 +486,13 @@ def _choose(match: re.Match[str], tasks: Sequence[_T]) -> tuple[_T, ...]:
 
 
 def _shard(index: int, shards: int, count: int) -> tuple[int, int]:
-    """Returns where one of even, consecutive shards of some tasks starts and stops."""
+    """Return where one of even, consecutive shards of some tasks starts and stops."""
     if index >= shards:
         valid = f"give one from 0 to {shards - 1}" if shards > 0 else "use 1 or more"
         raise errors.InvalidSelectorError(
             f"There is no shard {index} of {shards} ('@{index}/{shards}'): {valid}."
         )
-    # All shards say so, even those that could get a task: a run over all of them fails as one.
+    # Fail for every shard, even one that would get a task, so that a run over all fails as one.
     if shards > count:
         raise errors.InvalidSelectorError(
             f"The selector '@{index}/{shards}' divides {count} tasks among {shards} shards, which "
@@ -503,10 +504,10 @@ def _shard(index: int, shards: int, count: int) -> tuple[int, int]:
 def _check_arguments(
     name: str, factory: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
-    """Checks a call before it is made, so that a TypeError from inside the factory stays one."""
+    """Check the arguments before the call, so that a TypeError from the factory is not hidden."""
     try:
         signature = inspect.signature(factory)
-    except ValueError:  # Some builtins have none.
+    except ValueError:  # Some builtins have no signature.
         return
     try:
         signature.bind(*args, **kwargs)
@@ -525,12 +526,12 @@ def _check_arguments(
                 f"{unknown[0]:.60}={shown[unknown[0]]!r:.60}. {nearest(unknown[0], names)}{takes}"
             ) from None
         raise errors.InvalidInputError(
-            f"The preset {name!r} cannot be made ({error}). Given: {given}. {takes}"
+            f"Cannot make the preset {name!r}: {error}. Given: {given}. {takes}"
         ) from None
 
 
 def _load_plugins() -> None:
-    """Has every installed package register its presets. One that cannot is a warning."""
+    """Let every installed package register its presets. A failure is only a warning."""
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         _load_plugin(entry_point)
 
@@ -538,11 +539,11 @@ def _load_plugins() -> None:
 def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
     try:
         entry_point.load()()
-    except Exception as error:  # A stranger's code: whatever it raises must not stop the rest.
+    except Exception as error:  # Third-party code must not stop the rest.
         package = entry_point.dist.name if entry_point.dist else "an unknown package"
         warnings.warn(
-            f"The presets that {package} offers ({entry_point.name} = {entry_point.value}) could "
-            f"not be loaded: {type(error).__name__}: {error}",
+            f"Could not load the presets of {package} ({entry_point.name} = {entry_point.value}): "
+            f"{type(error).__name__}: {error}",
             PresetPluginWarning,
             stacklevel=2,
         )
@@ -553,7 +554,7 @@ _FIXTURE_SITE = "webtraj.testing.site:FixtureEnvironment"
 
 
 def _register_ours() -> None:
-    """Registers the presets that ship. Imports no browser."""
+    """Register the built-in presets without importing a browser."""
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
     from webtraj.testing.site.names import TASKS as SITE_TASKS
 

@@ -1,7 +1,7 @@
-"""Tasks of a rollout: what one is, its rows in files as other systems and people write them.
+"""Tasks of a rollout, and the task files that people and other systems write.
 
-A task is data, wherever it comes from and whatever plays it. Files are JSON lines or Parquet, in a
-folder or a bucket, and are read a row at a time.
+A task is plain data, independent of its source and of the environment that runs it. Files are JSON
+lines or Parquet, in a folder or a bucket, and are read one row at a time.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that has to hold when the task is done."""
+    """A condition that must hold when the task is done."""
 
     description: str
     difficulty: int = 1
-    """How hard it is, from 1; WebGym counts 1 for each."""
+    """The difficulty, from 1; WebGym counts 1 for each fact."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FactGroup:
-    """Facts that belong together, such as those of one item that was asked for."""
+    """Facts that belong together, such as those about one requested item."""
 
     facts: tuple[Fact, ...]
     id: str = ""
@@ -61,35 +61,35 @@ class TaskSpec:
     """One task."""
 
     name: str
-    """The task's name, unique in its set: what episodes have as `task`."""
+    """The task's name, unique in its set; episodes record it as `task`."""
     preset: str = "web"
-    """The preset that plays it: one with a single task, or `web` for any site."""
+    """The preset that runs it: one with a single task, or `web` for any site."""
     goal: str = ""
-    """What to do, in words; empty if the environment says it."""
+    """The instruction; empty if the environment provides it."""
     start_url: str = ""
-    """Where it begins, for `web`."""
+    """The URL to start at, for `web`."""
     site: str = ""
     """The site's host name, without `www.`."""
     domain: str = ""
-    """What it is about, in coarse: shopping, travel, ..."""
+    """The broad topic: shopping, travel, ..."""
     subdomain: str = ""
-    """What it is about, in fine."""
+    """The narrow topic."""
     difficulty: int = 0
-    """How hard it is, from 1; 0 if that is not known. WebGym has the number of its facts here."""
+    """The difficulty, from 1; 0 if not known. In WebGym, the number of facts."""
     facts: tuple[FactGroup, ...] = ()
-    """What has to hold in the end, for a judge."""
+    """Conditions for a judge to check at the end."""
     reference_answer: str = ""
-    """The answer that is right, where there is only one."""
+    """The correct answer, if there is exactly one."""
     coarse: bool = False
-    """Whether `goal` only describes what may be done on the site, for an explorer."""
+    """Whether `goal` only describes the site's possibilities, for an explorer."""
     max_steps: int | None = None
-    """Steps after which it is truncated; None leaves that to the rollout."""
+    """The number of steps before truncation; None leaves that to the rollout."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """All else that its file says of it."""
+    """All other fields of the task's row."""
 
     @property
     def level(self) -> str:
-        """The difficulty in a word, in WebGym's bands: easy to 3, medium to 6, then hard.
+        """The difficulty as a word, in WebGym's bands: easy up to 3, medium up to 6, then hard.
 
         >>> TaskSpec(name="a", difficulty=4).level
         'medium'
@@ -100,11 +100,11 @@ class TaskSpec:
 
     @property
     def is_described(self) -> bool:
-        """Whether it says more than which preset plays it: what a judge or a filter may go by."""
+        """Whether the task has more than a name and a preset, for a judge or a filter to use."""
         return self != TaskSpec(name=self.name, preset=self.preset)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the task as JSON data, without what is at its default."""
+        """Return the task as JSON data, without default values."""
         data: dict[str, Any] = {"name": self.name}
         for field in dataclasses.fields(self)[1:]:
             value = getattr(self, field.name)
@@ -116,17 +116,17 @@ class TaskSpec:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return the task that `to_data` made data of.
+        """Return the task from the data of `to_data`.
 
         Raises:
-            ValueError: It is not such data; the message names the field.
+            ValueError: The data is malformed; the message names the field.
         """
         from webtraj.store import records
 
         if not isinstance(data, Mapping):
             raise records.WrongFieldError("", f"is {data!r:.60}; expected an object")
         fields = dict(data)
-        metadata = fields.pop("metadata", {})  # Stays as its file had it.
+        metadata = fields.pop("metadata", {})  # Kept as in the file.
         if not isinstance(metadata, Mapping):
             raise records.WrongFieldError("metadata", f"is {metadata!r:.60}; expected an object")
         spec = records.read_object(cls, fields)
@@ -136,22 +136,22 @@ class TaskSpec:
         return dataclasses.replace(spec, metadata=metadata)
 
 
-# The forms in which a row may say the facts of its task, as in WebGym's `evaluator_reference`.
+# The forms of a row's facts, as in WebGym's `evaluator_reference`.
 #
-# A text; or a list, each item of which is a text, `{description, difficulty}`, or a group of facts,
+# A text; or a list whose items are texts, `{description, difficulty}`, or groups
 # `{id, description, facts}`, whose facts are texts or `{description, difficulty}`.
 
 Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
 Difficulty = Annotated[int, pydantic.Field(ge=0, le=1000)]
 
 FORM = "form"
-"""The type of the error that says which forms there are."""
+"""The type of the validation error that lists the accepted forms."""
 _FACT = "a text or {description, difficulty}"
 _ITEM = "a text, {description, difficulty}, or a group {id, description, facts}"
 
 
 def _form_of(item: Any) -> str | None:
-    """Returns which form of facts an item is meant to be; None if it is none."""
+    """Return which form of facts an item has; None if it has none."""
     if isinstance(item, str):
         return "text"
     if not isinstance(item, Mapping):
@@ -181,7 +181,7 @@ class _Part(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _without_gaps(cls, data: Any) -> Any:
-        # Parquet has every column in every row, here too.
+        # Parquet has every column in every row, in nested rows too.
         return {key: value for key, value in data.items() if value is not None}
 
 
@@ -209,7 +209,7 @@ _PARTS = frozenset({*_GradedFact.model_fields, *_GroupOfFacts.model_fields})
 
 
 def groups_of(facts: Facts) -> tuple[FactGroup, ...]:
-    """Returns a list of facts as groups; facts without a group are one each."""
+    """Return a list of facts as groups; a fact without a group becomes a group of one."""
     return tuple(map(_group, facts))
 
 
@@ -224,7 +224,7 @@ def _fact(item: str | _GradedFact) -> Fact:
 
 
 def place_of(location: tuple[int | str, ...]) -> str:
-    """Returns where in a row something is, without the names of forms and types.
+    """Return the path of a value in a row, without the names of forms and types.
 
     >>> place_of(("facts", 1, "group", "facts", 0, "fact", "difficulty"))
     'facts[1].facts[0].difficulty'
@@ -237,41 +237,39 @@ def place_of(location: tuple[int | str, ...]) -> str:
     return str(field) + "".join(itertools.compress(steps, known))
 
 
-# Rows of task files. Three kinds are known, told apart by their fields:
+# Rows of task files. There are three kinds, recognised by their fields:
 #
 # * WebGym's: `task_name` (the goal), `website`, `difficulty`, `evaluator_reference`,
 #   `definite_answer`, `domain`, `subdomain`; optional `task_id`, `distribution`, `benchmark_name`,
 #   `attempt_level`.
-# * Coarse tasks as Orby has them: a site (`url`, `website` or `site`) and a `description` of what
-# may
-#   be done there.
-# * webtraj's own: `preset`, or the fields of `TaskSpec` by their names; `facts` may be in any form
-# of
+# * Coarse tasks, as Orby has them: a site (`url`, `website` or `site`) and a `description` of what
+#   can be done there.
+# * webtraj's own: `preset`, or the fields of `TaskSpec` by name; `facts` may have any form of
 #   WebGym's `evaluator_reference`.
 #
-# Fields that are not known are kept in `metadata`.
+# Unknown fields are kept in `metadata`.
 
 
 def url_of(website: str) -> str:
-    """Returns a site as a URL: `https://` goes in front of a bare host.
+    """Return a site as a URL: a bare host gets `https://` in front.
 
     >>> url_of("example.org/shop"), url_of("http://example.org")
     ('https://example.org/shop', 'http://example.org')
 
     Raises:
-        ValueError: It is no web address.
+        ValueError: It is not a web address.
     """
     url = website.strip()
     if "://" not in url:
         url = f"https://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or " " in url:
-        raise ValueError(f"{website!r:.200} is no http or https address")
+        raise ValueError(f"{website!r:.200} is not an http or https address")
     return url
 
 
 def site_of(url: str) -> str:
-    """Returns the name of the site that a URL leads to.
+    """Return the name of a URL's site.
 
     >>> site_of("https://www.Example.org:8080/shop")
     'example.org:8080'
@@ -280,10 +278,10 @@ def site_of(url: str) -> str:
 
 
 def spec_of_row(row: Any) -> TaskSpec:
-    """Returns the task that a row of a file means.
+    """Return the task in a row of a file.
 
     Raises:
-        InvalidInputError: It is none; the message names the fields that are wrong.
+        InvalidInputError: The row is malformed; the message names the wrong fields.
     """
     if not isinstance(row, Mapping):
         raise errors.InvalidInputError(f"expected an object, got {type(row).__name__}")
@@ -414,13 +412,13 @@ class _OwnRow(_Row):
 
 
 def _digest(*parts: object) -> str:
-    """Returns a name that follows from what a task says, for rows without one."""
+    """Return a name derived from a task's contents, for rows without one."""
     text = "\0".join(map(str, parts))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _told(error: pydantic.ValidationError) -> str:
-    """Returns what is wrong, by field; a union's attempts at one field in a line of their own."""
+    """Return the validation errors, one for each field and attempted form."""
     problems: dict[str, None] = {}
     for problem in error.errors(include_url=False):
         what = f"{place_of(problem['loc'])}: {problem['msg']}"
@@ -430,10 +428,10 @@ def _told(error: pydantic.ValidationError) -> str:
     return "; ".join(list(problems)[:4])
 
 
-# Reading task files: JSON lines or Parquet, a row at a time, in a folder or a bucket.
+# Reading task files: JSON lines or Parquet, one row at a time, from a folder or a bucket.
 #
-# A file with bad rows is refused as a whole, since a rollout that leaves out some of its tasks
-# would be taken for one that played them all; the error names the first bad rows by number.
+# A file with bad rows is refused as a whole: a rollout that skipped some of its tasks would look
+# like one that ran them all. The error lists the first bad rows by number.
 
 _MAX_PROBLEMS = 10
 _MAX_LINE = 16 * 2**20
@@ -443,22 +441,22 @@ _BATCH = 1024
 def read_tasks(
     place: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> Iterator[TaskSpec]:
-    """Yields the tasks of a file, in order; only a few are in memory at a time.
+    """Yield the tasks of a file, in order, with only a few in memory at a time.
 
     Args:
-        place: A `.jsonl` or `.parquet` file: its path, or its URL in a bucket. What a row may be
-            stands in `webtraj.tasks.rows`.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+        place: A `.jsonl` or `.parquet` file: its path, or its URL in a bucket. See above for the
+            kinds of rows.
+        storage_options: For a bucket, as taken by `webtraj.store.open_storage`.
 
     Raises:
-        InvalidInputError: The file is missing or of another kind; or rows of it are wrong, which
-            is known when the first of them has been come to.
+        InvalidInputError: The file is missing or of another type, or has bad rows, which is
+            known once the first of them is reached.
         StorageError: The bucket cannot be read.
     """
     name = os.fspath(place)
     if not name.endswith((".jsonl", ".parquet")):
         raise errors.InvalidInputError(
-            f"{name!r} is no task file; expected one that ends in .jsonl or .parquet."
+            f"{name!r} is not a task file: expected a name that ends in .jsonl or .parquet."
         )
     return _read(name, storage_options)
 
@@ -485,7 +483,7 @@ def _checked(rows: Iterable[tuple[int, Any]], name: str) -> Iterator[TaskSpec]:
     if problems:
         more = " (there may be more)" if len(problems) == _MAX_PROBLEMS else ""
         raise errors.InvalidInputError(
-            f"{name!r} has bad rows{more}:\n  " + "\n  ".join(problems) + "\nMend or remove them."
+            f"{name!r} has bad rows{more}:\n  " + "\n  ".join(problems) + "\nFix or remove them."
         )
 
 
@@ -505,7 +503,7 @@ def _parser(line: bytes) -> Any:
         try:
             return orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise errors.InvalidInputError(f"no JSON: {error}") from error
+            raise errors.InvalidInputError(f"invalid JSON: {error}") from error
 
     return parse
 
@@ -528,4 +526,6 @@ def _rows_of_parquet(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
         rows = (row for batch in batches for row in batch.to_pylist())
         yield from enumerate(rows, start=1)
     except pa.ArrowException as error:
-        raise errors.InvalidInputError(f"{name!r} is no readable Parquet file: {error}.") from error
+        raise errors.InvalidInputError(
+            f"{name!r} is not a readable Parquet file: {error}."
+        ) from error

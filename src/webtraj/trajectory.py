@@ -1,10 +1,10 @@
-"""The data model: what one episode is, on the air and on disk.
+"""The data model: one episode, as recorded and as stored.
 
-Everything here is an immutable record. How records become bytes is `webtraj.store`'s
-business; who keeps them is `webtraj.collectors`'. Nothing in this module does I/O.
+Everything here is an immutable record. `webtraj.store` turns records into bytes and
+`webtraj.collectors` stores them. Nothing in this module does I/O.
 
 Steps follow dm_env's alignment: a `StepRecord` holds an observation together with the action that
-*led to it*, so that the first step has no action. `EpisodeTrajectory.transitions` gives the shifted
+*led to it*, so the first step has no action. `EpisodeTrajectory.transitions` gives the shifted
 (observation, action, reward, next observation) view that most learners want.
 """
 
@@ -44,24 +44,24 @@ __all__ = [
 
 
 class EndReason(enum.IntEnum):
-    """Why an episode's record ends. Zero is never written: it is what the unreadable decodes to."""
+    """Why an episode's record ends. Zero is never written: unreadable values decode to it."""
 
     UNKNOWN = 0
-    """Not known; what an unreadable or missing value decodes to."""
+    """Not known; unreadable and missing values decode to this."""
     TERMINATED = 1
     """The environment returned LAST with discount 0."""
     TRUNCATED = 2
-    """The environment returned LAST with a discount above 0, or the run loop truncated by hand."""
+    """The environment returned LAST with a discount above 0, or the run loop truncated it."""
     INTERRUPTED = 3
     """Another episode began (by `reset`, or by the environment itself) while this one was open."""
     CLOSED = 4
-    """The environment was closed, or left in good order, while the episode was open."""
+    """The environment was closed, or left without an error, while the episode was open."""
     ERRORED = 5
     """`step`, `reset` or the body of `async with` raised."""
     CANCELLED = 6
     """The task was cancelled in the middle of the episode."""
     CRASHED = 7
-    """The process died; the record was found unsealed and sealed by recovery."""
+    """The process died; recovery found the record unsealed and sealed it."""
 
 
 class Phase(enum.StrEnum):
@@ -75,7 +75,7 @@ class Phase(enum.StrEnum):
 
 
 class Outcome(enum.IntEnum):
-    """What an episode was worth, in kind. Only SUCCESS and FAILURE carry a reward to learn from."""
+    """The kind of result. Only SUCCESS and FAILURE carry a reward to learn from."""
 
     UNKNOWN = 0
     SUCCESS = 1
@@ -85,7 +85,7 @@ class Outcome(enum.IntEnum):
     ENV_ERROR = 4
     """The environment or its browser failed."""
     AGENT_ERROR = 5
-    """The agent raised, or returned nothing usable: a failure of the agent, without a reward."""
+    """The agent raised, or returned nothing usable: the agent's failure, without a reward."""
     JUDGE_ERROR = 6
     TIMEOUT = 7
     CANCELLED = 8
@@ -101,7 +101,7 @@ INFRASTRUCTURE_FAILURES = (
 )
 """Something other than the agent broke, so the episode says nothing about the agent."""
 AGENT_FAILURES = (Outcome.FAILURE, Outcome.AGENT_ERROR)
-"""The agent did not do the task. Success rates count these beside the successes."""
+"""The agent did not do the task. Success rates count these with the successes."""
 
 
 LAST_TIME = 253402300800.0
@@ -110,7 +110,7 @@ LAST_TIME = 253402300800.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Within:
-    """The bounds of a number, as part of a field's annotation; reading checks them."""
+    """The bounds of a number, as part of a field's annotation; checked when reading."""
 
     least: float
     below: float
@@ -123,74 +123,74 @@ Count = Annotated[int, Within(0, 2**63)]
 
 
 def now() -> float:
-    """Return the time, as a `Timestamp`: a clock that is set wrong must not spoil a record."""
+    """Return the current time, clamped to `Timestamp`: a wrong clock must not spoil a record."""
     return min(max(time.time(), 0.0), LAST_TIME - 1.0)
 
 
 def new_episode_id() -> str:
-    """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081884c7d65`."""
+    """Return a unique id that sorts by time: `20261120T130405-9f86d081884c7d65`."""
     now = datetime.datetime.now(datetime.UTC)
     return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(8)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """One thing that was done to a recorded episode to make this one of it."""
+    """One processing step that made this episode from a recorded one."""
 
     step: str
-    """The name of what did it: `judge`, `drop-no-effect`, ..."""
+    """The name of the step: `judge`, `drop-no-effect`, ..."""
     version: str = ""
-    """Its version; two with one version and the same settings do the same."""
+    """Its version; equal versions with equal settings do the same."""
     software: str = ""
-    """Whose step it is, and that software's version: `webtraj 0.3.0`."""
+    """The software that provides the step, and its version: `webtraj 0.3.0`."""
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What it was told."""
+    """The step's settings."""
     model: str = ""
-    """The model that it asked; empty if it asked none."""
+    """The model that the step called; empty if none."""
     prompt_sha256: str = ""
-    """Of the prompt's text, before anything was filled in."""
+    """SHA-256 of the prompt template."""
     source: str = ""
-    """The dataset that the episode came from, without credentials, on the first of a chain."""
+    """The source dataset, without credentials; only on the first of a chain."""
     source_episode_id: str = ""
-    """The episode that it was done to."""
+    """The id of the source episode."""
     source_sha256: str = ""
-    """Of that episode's file, on the first of a chain."""
+    """SHA-256 of the source episode's file; only on the first of a chain."""
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What it changed: the steps that it dropped, by their index before, for example."""
+    """What the step changed, such as the original indices of the steps it dropped."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeInfo:
-    """What is known of an episode before its first step, or right after it."""
+    """Facts about an episode that are known before its first step or right after it."""
 
     episode_id: str = dataclasses.field(default_factory=new_episode_id)
     """Unique; 1 to 128 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit."""
     task: str = ""
     """The task's name, the same for all attempts at it: `miniwob/click-test`."""
     goal: str = ""
-    """What the agent was asked to do, in words."""
+    """The instruction given to the agent."""
     site: str = ""
-    """The web site or domain, where there is one."""
+    """The web site or domain, if any."""
     seed: int | None = None
-    """The seed that the environment was reset with."""
+    """The seed given to `reset`."""
     environment: str = ""
-    """Name of the environment, usually its class."""
+    """The environment's name, usually its class."""
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Versions of what took part: packages, browser."""
+    """Versions of the software involved: packages, browser."""
     policy: str = ""
-    """Name of the policy (agent, model and its weights) that acted."""
+    """The policy that acted: agent, model and weights."""
     group_id: str = ""
-    """Shared by the attempts that are compared with each other (as in GRPO)."""
+    """Shared by attempts that are compared with each other (as in GRPO)."""
     attempt: Count = 0
-    """Number of this attempt within its group, from 0."""
+    """Index of this attempt within its group, from 0."""
     parent_episode_id: str = ""
-    """The episode that this one continues or branched off from."""
+    """The episode that this one continues or branches off from."""
     retry_of: str = ""
-    """The episode that failed for an infrastructure reason and is run again by this one."""
+    """The episode that this one retries after an infrastructure failure."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Anything else worth keeping."""
     derivation: tuple[Derivation, ...] = ()
-    """What was done to a recorded episode to make this one, in order; empty for a recorded one."""
+    """The processing steps that made this episode, in order; empty for a recorded one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,14 +198,14 @@ class ModelCall:
     """One request to a model and its reply, complete enough to train on without re-tokenising."""
 
     model: str = ""
-    """The model's name as the server knows it."""
+    """The model's name on the server."""
     provider: str = ""
     """The kind of endpoint: `vllm`, `openai`, `anthropic`, ..."""
     policy_version: str = ""
-    """Which weights answered, as the server reported them."""
+    """The weights that answered, as reported by the server."""
     messages: tuple[Any, ...] = ()
-    """The messages as they were sent, in the provider's shape; images are bytes. A
-    `webtraj.agents.models.Message` is kept in OpenAI's."""
+    """The messages as sent, in the provider's shape; images are bytes. A
+    `webtraj.agents.models.Message` is converted to OpenAI's shape."""
     sampling: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Sampling parameters: temperature, top_p, max_tokens, seed, ..."""
     response: Any = None
@@ -215,23 +215,23 @@ class ModelCall:
     finish_reason: str = ""
     """Why generation stopped, in the provider's word: `stop`, `length`, ..."""
     usage: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Token counts, as the provider reported them."""
+    """Token counts, as reported by the provider."""
     prompt_token_ids: tuple[int, ...] = ()
     """The prompt's token ids, exactly as the model saw them."""
     completion_token_ids: tuple[int, ...] = ()
     """The sampled token ids, in order."""
     logprobs: tuple[float, ...] = ()
-    """Natural-log probability of each completion token; empty, or as long as those."""
+    """Natural-log probability of each completion token; empty if not known."""
     start_time: Timestamp | None = None
-    """When the request was made, in seconds since the epoch (UTC)."""
+    """When the request was sent, in seconds since the epoch (UTC)."""
     latency: float | None = None
-    """Seconds from the first attempt to the full reply, without waiting for a turn."""
+    """Seconds from the first attempt to the full reply, time spent queueing excluded."""
     error: str = ""
-    """What went wrong, if the call gave no reply."""
+    """The error, if the call gave no reply."""
 
     def __post_init__(self) -> None:
         if isinstance(self.messages, (list, tuple)):
-            # By name: the data model imports no clients, and asks nothing of foreign objects.
+            # Compare by name: the data model imports no clients and never calls foreign objects.
             messages = tuple(
                 m.to_data() if type(m).__module__ == "webtraj.agents.models.base" else m
                 for m in self.messages
@@ -241,16 +241,16 @@ class ModelCall:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What an agent decided for one step, and how it got there."""
+    """An agent's decision for one step, and how it was reached."""
 
     action: Any = None
-    """The action chosen, as it goes to `step`."""
+    """The chosen action, as passed to `step`."""
     thought: str = ""
     """The reasoning given for it."""
     memory: str = ""
-    """What the agent chose to remember for later steps."""
+    """Notes that the agent keeps for later steps."""
     parse_error: str = ""
-    """Why the reply could not be read as an action; empty if it could."""
+    """Why the reply could not be parsed as an action; empty if it could."""
     model_calls: tuple[ModelCall, ...] = ()
     """Every model call made for this decision, in order, failed ones included."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -266,7 +266,7 @@ class StepRecord:
     step_type: StepType
     """FIRST, MID or LAST."""
     observation: Any
-    """The observation, as emitted: any nest of mappings, sequences, arrays, bytes, records."""
+    """The observation, as emitted: any nesting of mappings, sequences, arrays, bytes, records."""
     action: Any = None
     """The action that led to this observation; None on FIRST."""
     reward: Any = None
@@ -278,18 +278,18 @@ class StepRecord:
     end_time: Timestamp | None = None
     """When it returned, in seconds since the epoch (UTC)."""
     decision: Decision | None = None
-    """The agent's decision behind the action, where the agent gave one."""
+    """The agent's decision behind the action, if the agent provided one."""
     ignored_action: Any = None
-    """On FIRST: the action that was given to `step` and, by dm_env's rule, ignored."""
+    """On FIRST: the action passed to `step`, which dm_env's rule ignores."""
 
     @property
     def step_index(self) -> int:
-        """The step's index, by its name in ARES."""
+        """The step's index, under ARES's name."""
         return self.index
 
     @property
     def timestamp(self) -> float | None:
-        """When the step was over, by its name in ARES."""
+        """When the step finished, under ARES's name."""
         return self.end_time
 
     @property
@@ -317,51 +317,51 @@ class ErrorInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What one judge found an episode to be worth, and everything that it went by."""
+    """One judge's verdict on an episode, with its evidence."""
 
     judge: str
     """The judge's name: `environment`, `rules`, `model`, ..."""
     version: str = ""
-    """Of its code, prompts and settings: two judgements of one version were asked the same."""
+    """The version of the judge's code, prompts and settings: equal versions ask the same."""
     outcome: Outcome = Outcome.UNKNOWN
-    """The verdict. JUDGE_ERROR if there is none that can be relied on."""
+    """The verdict. JUDGE_ERROR if the judge could not reach a reliable one."""
     reward: float | None = None
-    """Of a success or failure; None for any other verdict."""
+    """The reward of a success or failure; None for any other verdict."""
     reason: str = ""
-    """Why, for a person. Where the judge failed: what went wrong."""
+    """The explanation for people; the error, if the judge failed."""
     findings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What it found on the way: each criterion, the pictures it looked at, votes."""
+    """Details: each criterion, the screenshots used, votes."""
     model_calls: tuple[ModelCall, ...] = ()
-    """Every question it asked a model and the reply, in order, failed ones included."""
+    """Every model call of the judge, in order, failed ones included."""
     time: Timestamp | None = None
-    """When it was made, in seconds since the epoch (UTC)."""
+    """When the verdict was reached, in seconds since the epoch (UTC)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEnd:
-    """How an episode's record came to its end."""
+    """How an episode's record ended."""
 
     reason: EndReason
     phase: Phase | None = None
-    """Where it ended; None if that is not known."""
+    """Where it ended; None if not known."""
     detail: str = ""
-    """More about the reason, for a person: which limit truncated it, for example."""
+    """More about the reason, for people: which limit truncated it, for example."""
     error: ErrorInfo | None = None
-    """The exception, where one ended the episode."""
+    """The exception that ended the episode, if any."""
     action_in_flight: bool = False
-    """Whether an action had been handed to the environment whose result was never seen."""
+    """Whether an action was passed to the environment and its result never seen."""
     in_flight_action: Any = None
-    """That action. It may or may not have had its effect."""
+    """That action. It may or may not have taken effect."""
     in_flight_decision: Decision | None = None
-    """The decision behind that action, where the agent gave one."""
+    """The decision behind that action, if the agent provided one."""
     outcome: Outcome = Outcome.UNKNOWN
-    """What the episode was worth, where that is known."""
+    """The episode's outcome, if known."""
     violations: tuple[str, ...] = ()
-    """The rules of the environment contract that were broken on the way, in order."""
+    """Violations of the environment contract, in order."""
     recording_errors: tuple[str, ...] = ()
-    """What could not be recorded of this episode, in order."""
+    """Errors while recording this episode, in order."""
     judgements: tuple[Judgement, ...] = ()
-    """What judges found, in order. `outcome` is the last one's."""
+    """Judges' verdicts, in order. `outcome` is the last one's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -378,14 +378,14 @@ class Transition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeTrajectory:
-    """One whole episode."""
+    """One complete episode."""
 
     info: EpisodeInfo
     steps: tuple[StepRecord, ...] = ()
     end: EpisodeEnd | None = None
     """How it ended; None while it is still open."""
     start_time: Timestamp | None = None
-    """When the episode was begun, in seconds since the epoch (UTC)."""
+    """When the episode began, in seconds since the epoch (UTC)."""
     end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
 
@@ -396,17 +396,17 @@ class EpisodeTrajectory:
 
     @property
     def task_name(self) -> str:
-        """The task's name, by its name in ARES."""
+        """The task's name, under ARES's name."""
         return self.info.task
 
     @property
     def num_steps(self) -> int:
-        """Number of transitions: steps the environment took after its first observation."""
+        """Number of transitions: the steps after the first observation."""
         return max(len(self.steps) - 1, 0)
 
     @property
     def total_reward(self) -> float:
-        """Sum of all rewards but FIRST's; arrays count by their sum, what is no number as NaN."""
+        """Sum of all rewards except FIRST's; arrays count as their sum, non-numbers as NaN."""
         return float(sum(reward_value(step.reward) for step in self.steps if not step.first))
 
     @property
@@ -430,7 +430,7 @@ class EpisodeTrajectory:
         return self.end_reason is EndReason.TRUNCATED
 
     def transitions(self) -> Iterator[Transition]:
-        """Yields the episode as (o, a, r, d, o') tuples, `num_steps` of them, in order."""
+        """Yield the episode as (o, a, r, d, o') tuples, `num_steps` of them, in order."""
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             yield Transition(
                 observation=before.observation,
@@ -443,10 +443,10 @@ class EpisodeTrajectory:
 
 
 def reward_value(reward: Any) -> float:
-    """Returns a reward, scalar or nest of arrays, as one number: the sum of its elements.
+    """Return a reward, scalar or nested arrays, as one number: the sum of its elements.
 
     Returns:
-        0 for None; NaN if anything in it is no number.
+        0 for None; NaN if any element is not a number.
     """
     if type(reward) is float:
         return reward

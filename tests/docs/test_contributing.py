@@ -114,7 +114,7 @@ def test_what_ships_is_not_replaced_and_what_cannot_be_imported_is_named(monkeyp
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert isinstance(make_agent("random"), RandomAgent)
-    with pytest.raises(errors.InvalidInputError, match="'no_such_module:A' cannot be imported"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot import 'no_such_module:A'"):
         make_agent("broken")
     with pytest.raises(errors.InvalidInputError, match="which is not a dataclass"):
         make_agent("plain")

@@ -48,11 +48,11 @@ async def served(*, host="127.0.0.1", port=0, token=None, methods=None, cookie="
 
 PRINTED = "open the URL that `webtraj test` printed"
 REFUSED = [
-    ({"Host": "evil.example"}, 421, f"The test answers to its address alone: {PRINTED}."),
-    ({"Sec-Fetch-Site": "cross-site"}, 403, "The test answers to no other site's pages."),
-    ({"Origin": "http://evil.example"}, 403, "The test answers to no other site's pages."),
-    ({"Origin": "http://[evil"}, 403, "The test answers to no other site's pages."),
-    ({}, 401, f"The test wants its token: {PRINTED}, to the end."),
+    ({"Host": "evil.example"}, 421, f"The test only answers at its own address: {PRINTED}."),
+    ({"Sec-Fetch-Site": "cross-site"}, 403, "The test does not answer other sites' pages."),
+    ({"Origin": "http://evil.example"}, 403, "The test does not answer other sites' pages."),
+    ({"Origin": "http://[evil"}, 403, "The test does not answer other sites' pages."),
+    ({}, 401, f"The test needs its token: {PRINTED}, the whole of it."),
 ]
 
 
@@ -75,7 +75,7 @@ async def test_methods_are_the_applications_own_affair_unless_they_are_named():
         for method in ("PUT", "POST", "DELETE", "OPTIONS"):
             reply = await client.request(method, "/api/x")
             assert reply.status_code == 405
-            assert reply.json() == {"error": "The test can be asked by GET and HEAD alone."}
+            assert reply.json() == {"error": "The test only accepts GET and HEAD requests."}
 
 
 async def test_what_may_be_kept_the_application_says():

@@ -82,7 +82,7 @@ def test_interval_of_no_trials_is_none():
 
 @pytest.mark.parametrize(("successes", "trials"), [(2, 1), (-1, 1), (0, -1)])
 def test_counts_that_are_none_are_an_error(successes, trials):
-    with pytest.raises(errors.InvalidInputError, match="is no count of successes"):
+    with pytest.raises(errors.InvalidInputError, match="successes of"):
         wilson_interval(successes, trials)
 
 

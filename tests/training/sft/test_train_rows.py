@@ -284,7 +284,7 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
         (["learning_rate=-1"], "learning_rate"),
         (["epochs=2.5"], "epochs"),
         (["method=qlora"], "method"),
-        (["epochs"], "is no override"),
+        (["epochs"], "is not an override"),
         (["data=3"], "data: .* list"),
     ],
     ids=["unknown", "negative", "fraction", "choice", "no value", "no list"],
