@@ -255,8 +255,8 @@ async def serving(
         token = secrets.token_urlsafe(24)
     if token is not None and not _TOKEN.fullmatch(token):
         raise errors.InvalidInputError(
-            "The token is too short or has other characters: expected at least 16 of A-Z a-z 0-9 "
-            "_ -. Leave it out to have one made when needed."
+            "Invalid token: expected at least 16 characters of A-Z a-z 0-9 _ -. Leave it out to "
+            "have one made when needed."
         )
     with contextlib.closing(listen(what, host, port)) as listener:
         port = listener.getsockname()[1]

@@ -60,7 +60,7 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
         pytest.param(("propose",), "webtraj explore propose DATASET", id="propose-what"),
         pytest.param(("propose", "a", "--out", "b"), "propose DATASET", id="propose-out"),
         pytest.param(("a", "b", "--out", "c"), "a task file and a dataset", id="two"),
-        pytest.param(("x.csv", "--out", "c"), "no task file", id="csv"),
+        pytest.param(("x.csv", "--out", "c"), "not a task file", id="csv"),
         pytest.param(("propose", "a", "--proposals", "0"), "proposals: Input should be", id="none"),
         pytest.param(("propose", "a", "--proposer", "judge"), "No proposer is named", id="name"),
     ],

@@ -112,14 +112,14 @@ def test_malformed_name_is_refused(name):
 
 def test_name_taken_is_refused_and_the_first_stays():
     webtraj.register("count", make_counter, description="first")
-    with pytest.raises(errors.InvalidInputError, match=r"'count' is registered.*unregister"):
+    with pytest.raises(errors.InvalidInputError, match=r"'count' is already registered.*unregister"):
         webtraj.register("count", make_counter)
     assert webtraj.info("count").description == "first"
 
 
 @pytest.mark.parametrize("factory", [5, "no colon", "a:b:c", ":b", "a:", "a b:c", ""])
 def test_factory_must_be_callable_or_importable(factory):
-    with pytest.raises(errors.InvalidInputError, match="must be callable, or be named") as caught:
+    with pytest.raises(errors.InvalidInputError, match="must be callable or a string") as caught:
         webtraj.register("count", factory)
     assert repr(factory) in str(caught.value)
 
@@ -289,7 +289,7 @@ class TestPlugins:
             (
                 "import webtraj\ndef presets(): webtraj.register('mine', print)",
                 None,
-                "InvalidInputError: The preset 'mine' is registered",
+                "InvalidInputError: The preset 'mine' is already registered",
             ),
         ],
     )

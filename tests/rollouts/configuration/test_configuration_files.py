@@ -163,7 +163,7 @@ def test_file_builds_on_others_in_the_order_given(tmp_path):
         ("defaults: [b]\n", "in a circle: a -> b -> a"),
         ("defaults: {db: mysql}\n", "Hydra's config groups"),
         ("defaults: [{db: mysql}]\n", "Hydra's config groups"),
-        ("[1, 2]\n", "no mapping"),
+        ("[1, 2]\n", "not a mapping"),
         ("seed: 1\nseed: 2\n", "duplicate key"),
         ("1: 2\n", "expected a name"),
         ("seed: [\n", "cannot be read as YAML"),
@@ -178,7 +178,7 @@ def test_file_that_is_none_is_told(text, told, tmp_path):
 
 def test_file_that_is_no_text_or_far_too_large_is_told(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"seed: \xff\n")
-    assert "no UTF-8" in problem(name="a", config_dir=tmp_path)
+    assert "not UTF-8" in problem(name="a", config_dir=tmp_path)
     (tmp_path / "a.yaml").write_text("#" * (1 << 20) + "\n")
     assert "bytes" in problem(name="a", config_dir=tmp_path)
 

@@ -176,7 +176,7 @@ def test_bad_rows_are_named_together_by_number(tmp_path):
     path.write_bytes(path.read_bytes() + b'{"task_name": ')
     with pytest.raises(errors.InvalidInputError) as raised:
         list(read_tasks(path))
-    for words in ("tasks.jsonl", "row 2: difficulty", "row 4: ", "row 5: no JSON"):
+    for words in ("tasks.jsonl", "row 2: difficulty", "row 4: ", "row 5: invalid JSON"):
         assert words in str(raised.value)
 
 
