@@ -107,7 +107,7 @@ async def test_resume_takes_the_run_that_is_named_and_needs_no_task_file(build, 
     assert build(*ORACLE, resume=first.run_id).run_id == first.run_id
     gone = ("policy_config.agent=oracle", "env_config.train_tasks=gone.jsonl")
     assert build(*gone, resume=True).plan == second.plan
-    with pytest.raises(errors.InvalidInputError, match="not a task file"):
+    with pytest.raises(errors.InvalidInputError, match="no task file"):
         build(*gone)
 
 
