@@ -110,7 +110,7 @@ def test_an_address_that_others_reach_asks_for_a_token(monitor):
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such host"])
 def test_an_address_of_another_machine_is_refused(monitor, host):
-    refused = pytest.raises(errors.InvalidInputError, match="Give an address of this machine")
+    refused = pytest.raises(errors.InvalidInputError, match="Choose an address of this machine")
     with refused, served(monitor, host=host):
         pass
 
