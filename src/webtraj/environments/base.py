@@ -1,13 +1,13 @@
-"""The environment contract: dm_env's, made async, and its rules by name.
+"""The environment contract: dm_env's contract made async, and its rules by name.
 
-dm_env's rules hold to the letter (dm_env/_environment.py and docs/index.md):
+dm_env's rules apply exactly (dm_env/_environment.py and docs/index.md):
 
-* `reset` returns FIRST, which has neither reward nor discount; every other step has both.
+* `reset` returns FIRST, which has no reward and no discount; every other step has both.
 * LAST ends the episode: a termination with discount 0, a truncation with a discount above 0.
 * `step` on a fresh environment, or after LAST, resets and ignores its action.
 
-`webtraj.testing.EnvironmentContract` checks an environment against them. A recorder notes which of
-them a timestep breaks; it never repairs it.
+`webtraj.testing.EnvironmentContract` checks an environment against them. A recorder notes the rules
+that a timestep breaks; it never repairs the timestep.
 """
 
 from __future__ import annotations
@@ -91,63 +91,64 @@ class Environment(Protocol):
 class Seeded(Protocol):
     """An environment whose next episode can be given a seed. Optional.
 
-    A rollout plans a seed for each episode, and sets it before `reset`. Without this method, the
-    episodes are played all the same, and have no seed on record.
+    A rollout plans a seed for each episode and sets it before `reset`. Without this method,
+    episodes still run, but no seed is recorded.
     """
 
     def set_seed(self, seed: int) -> None:
-        """Set the seed of the episode that the next `reset` begins, and of no other."""
+        """Set the seed for the next episode only."""
 
 
 @runtime_checkable
 class DescribesEpisode(Protocol):
-    """An environment that can say what its episodes are about. Optional."""
+    """An environment that describes its episodes. Optional."""
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Return what is known now of the current or coming episode.
+        """Return what is known so far about the current or next episode.
 
         Keys are field names of `webtraj.EpisodeInfo` (task, goal, seed, ...). Called before `reset`
-        and again after FIRST, since some things, such as a goal, are known only then.
+        and again after FIRST, because some fields, such as the goal, are known only then.
         """
 
 
 @runtime_checkable
 class JudgesEpisode(Protocol):
-    """An environment that knows what its last episode was worth. Optional."""
+    """An environment that judges its last episode. Optional."""
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Return the outcome of the episode that just returned LAST; if it is open, so far."""
+        """Return the outcome of the last episode, or the outcome so far if it is still open."""
 
 
 @runtime_checkable
 class Redacts(Protocol):
-    """An environment that knows what must not be recorded. Optional.
+    """An environment that removes secrets from what is recorded. Optional.
 
-    `webtraj.environments.redaction` has what such an environment needs.
+    `webtraj.environments.redaction` helps to implement it.
     """
 
     def redact_action(self, action: Any) -> Any:
-        """Return what may be recorded of an action that is about to be taken.
+        """Return the recordable form of an action that is about to be taken.
 
-        Called once for each action, before `step`. What it makes known as secret, such as a text
-        that goes into a password field, `redact` then finds elsewhere.
+        Called once for each action, before `step`. Secrets learned here, such as text typed into a
+        password field, are then redacted everywhere by `redact`.
         """
 
     def redact(self, value: Any) -> Any:
-        """Return what may be recorded of a value; the value itself if all of it.
+        """Return the recordable form of a value: the value itself if it holds no secret.
 
-        Whatever is recorded passes here: observations, decisions with their model calls, actions
-        that `redact_action` returned, episode descriptions, errors. The value is not changed.
+        Everything that is recorded goes through this method: observations, decisions with their
+        model calls, actions that `redact_action` returned, episode descriptions, errors. It must
+        not modify the value.
         """
 
     def take_redactions(self) -> Mapping[str, int]:
-        """Return how often what was redacted since the last call."""
+        """Return the number of redactions since the last call, by name."""
 
 
-# dm_env's rules, each with a name, and which of them a timestep breaks.
+# dm_env's rules by name, and the check of a timestep against them.
 #
 # Sources: dm_env/_environment.py (docstrings of `TimeStep`, `Environment`) and
-# dm_env/docs/index.md. A recorder notes what it sees; it never repairs it.
+# dm_env/docs/index.md.
 
 FIRST_HAS_REWARD = "FIRST must have reward None"
 FIRST_HAS_DISCOUNT = "FIRST must have discount None"
@@ -168,7 +169,7 @@ _BY_NAME = {step_type.name: step_type for step_type in StepType}
 
 
 def step_type_of(timestep: Any) -> StepType | None:
-    """Return a timestep's type, also where it is a string, a number or another enum (as in ARES).
+    """Return a timestep's type; strings, numbers and other enums (as in ARES) are accepted.
 
     Returns:
         None if it is none of the three.
@@ -188,10 +189,9 @@ def step_type_of(timestep: Any) -> StepType | None:
 
 
 def is_termination(discount: Any) -> bool:
-    """Return whether a LAST timestep's discount says termination: all of it is 0.
+    """Return whether a LAST timestep's discount means termination: all of it is 0.
 
-    A missing discount says nothing; it counts as a truncation, so that no one learns from it that
-    there was nothing more to gain.
+    A missing discount counts as truncation, so that a learner does not take the state as terminal.
     """
     try:
         leaves = list(_leaves(discount))
@@ -203,7 +203,7 @@ def is_termination(discount: Any) -> bool:
 def broken_rules(timestep: Any, step_type: StepType) -> Sequence[str]:
     """Return the rules that a timestep breaks by itself."""
     discount = timestep.discount
-    if (  # Nearly every step is like this, and looking closer takes long.
+    if (  # The fast path: nearly every step.
         type(discount) is float
         and 0.0 <= discount <= 1.0
         and step_type is not StepType.FIRST
@@ -241,7 +241,7 @@ def _all(leaf: Any, condition: Any) -> bool:
     try:
         result = condition(leaf)
         return bool(result.all()) if hasattr(result, "all") else bool(result)
-    except Exception:  # Not even a number, but any object, which may do anything.
+    except Exception:  # An arbitrary object; its comparison may raise anything.
         return False
 
 

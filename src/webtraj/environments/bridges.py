@@ -1,10 +1,10 @@
 """Bridges between the asynchronous contract of webtraj and the synchronous one of dm_env.
 
-`as_sync` gives any webtraj environment as a true `dm_env.Environment`; `as_async` gives any dm_env
-environment as a webtraj one. A bridge keeps its environment on one thread: environments hold things
-that belong to one event loop or one thread (a browser, a simulator), and never notice the bridge.
-The thread is the bridge's own, but for browser environments behind `as_sync`: those share one, and
-so share their browsers.
+`as_sync` turns any webtraj environment into a true `dm_env.Environment`; `as_async` turns any
+dm_env environment into a webtraj one. A bridge runs its environment on one thread, because
+environments hold objects that belong to one event loop or thread (a browser, a simulator). Each
+bridge has its own thread, except browser environments behind `as_sync`, which share one thread and
+so their browsers.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ __all__ = [
 
 # The threads that bridges own: one that makes every call on an object, one that runs an event loop.
 
-# Ends the threads of bridges that nobody closed: when they are collected, and when Python exits.
+# Ending the threads of bridges that were never closed: at garbage collection and at exit.
 #
-# A backstop, not a way of life: it closes on a best-effort basis, in the background, and reports
-# what went wrong to the log only, because nobody is left to raise to. Close environments.
+# This is only a backstop: it closes in the background, on a best-effort basis, and can report
+# errors only to the log. Close your environments.
 
 EXIT_GRACE = 10.0
-"""Seconds that exiting Python waits for abandoned environments to close, all of them together."""
+"""Seconds that Python waits at exit for all abandoned environments to close."""
 
 
 class Abandonable(Protocol):
-    """A thread that can be told to close what it holds and to end."""
+    """A thread that can be asked to close its resources and end."""
 
     def abandon(self) -> None:
-        """Begin to close and to end. Returns at once. Any thread may call it, repeatedly."""
+        """Start to close and end. Return at once. Any thread may call it, repeatedly."""
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended, at most `timeout` seconds."""
@@ -72,14 +72,14 @@ _running: set[Abandonable] = set()
 
 
 def at_end_of(owner: object, thread: Abandonable) -> None:
-    """Abandon `thread` when `owner` is collected, or else when Python exits."""
+    """Abandon `thread` when `owner` is garbage-collected or Python exits."""
     _running.add(thread)
-    # Collection may happen in any thread, this one's included, so it must not wait.
+    # Collection may happen in any thread, including this one, so it must not wait.
     weakref.finalize(owner, thread.abandon).atexit = False
 
 
 def forget(thread: Abandonable) -> None:
-    """Say that `thread` has ended."""
+    """Stop tracking `thread`, which has ended."""
     _running.discard(thread)
 
 
@@ -120,15 +120,14 @@ class _Job:
 
 
 class WorkerThread:
-    """Makes calls on one daemon thread, one at a time, in the order in which they were submitted.
+    """A daemon thread that runs calls one at a time, in the order of submission.
 
-    The thread starts with the first call and ends with `stop`; a call after that starts another. It
-    is a daemon, unlike a ThreadPoolExecutor's, so that a call that hangs cannot keep Python from
-    exiting.
+    The thread starts with the first call and ends with `stop`; a later call starts another. Unlike
+    a ThreadPoolExecutor's it is a daemon, so a hanging call cannot keep Python from exiting.
 
     Args:
         name: The thread's name, for debuggers and logs.
-        last_call: What to call before the thread ends, if it is abandoned rather than stopped.
+        last_call: Called before the thread ends, if it is abandoned rather than stopped.
     """
 
     def __init__(self, *, name: str, last_call: Callable[[], object]) -> None:
@@ -139,11 +138,11 @@ class WorkerThread:
 
     @property
     def running(self) -> bool:
-        """Whether the thread is there."""
+        """Whether the thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def submit(self, function: Callable[..., _T], *args: Any) -> concurrent.futures.Future[_T]:
-        """Have `function(*args)` called on the thread, in a copy of the caller's context."""
+        """Run `function(*args)` on the thread, in a copy of the caller's context."""
         if not self.running:
             self._start()
         context = contextvars.copy_context()
@@ -152,7 +151,7 @@ class WorkerThread:
         return future
 
     def stop(self) -> None:
-        """End the thread after the calls that were submitted before, and wait for that."""
+        """End the thread after all submitted calls, and wait for it."""
         self._jobs.put(None)
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -170,7 +169,7 @@ class WorkerThread:
             self._thread.join(timeout)
 
     def _start(self) -> None:
-        # A queue of its own: the old thread, if there was one, may still be on its way out.
+        # A new queue: the previous thread, if any, may still be ending.
         self._jobs = queue.SimpleQueue()
         self._thread = threading.Thread(
             target=self._serve, args=(self._jobs,), name=self._name, daemon=True
@@ -201,21 +200,20 @@ _CALLED_FROM_ITS_OWN_LOOP = (
 )
 
 _LONGEST_WAIT = 0.5
-"""Seconds that a thread waits for a lock at a time. A Ctrl-C that comes when it is just about to
-wait is seen when the wait ends: of one without an end, only the next Ctrl-C would make an end."""
+"""Seconds that a thread waits for a lock at a time. A Ctrl-C that arrives just before the wait is
+handled only when the wait ends, so an unlimited wait would need a second Ctrl-C."""
 
 
 class LoopThread:
-    """Runs coroutines on an event loop in a background thread and waits for their results.
+    """An event loop in a background thread that runs coroutines and returns their results.
 
-    The thread starts with the first `run` and ends with `stop`; a `run` after that starts another.
-    Not for use by two threads at once.
+    The thread starts with the first `run` and ends with `stop`; a later `run` starts another. Not
+    for use by two threads at once.
 
     Args:
         name: The thread's name, for debuggers and logs.
-        last_call: What to run on the loop before it ends, if it is abandoned rather than stopped.
-        shared: Whether to run on the one loop of this process that all who say so share. It ends
-            with the last of them.
+        last_call: Run on the loop before it ends, if it is abandoned rather than stopped.
+        shared: Whether to use the process's shared loop, which ends with its last user.
     """
 
     def __init__(
@@ -230,15 +228,15 @@ class LoopThread:
 
     @property
     def running(self) -> bool:
-        """Whether it has a thread."""
+        """Whether its thread is running."""
         return self._host is not None and self._host.alive and not self._left.is_set()
 
     def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Await `call()` on the loop, in a copy of the caller's context, and return its result.
 
         An exception that arrives in the waiting thread, such as KeyboardInterrupt, cancels the call
-        and is raised once the call has ended, so that nothing goes on behind the caller's back. A
-        second one is raised at once; the next `run` then begins by waiting for the call to end.
+        and is raised once the call has ended, so nothing keeps running in the background. A second
+        one is raised at once; the next `run` then first waits for the call to end.
 
         Raises:
             EnvironmentMisuseError: The caller is on the loop's own thread.
@@ -256,8 +254,8 @@ class LoopThread:
     def _run(self, call: Callable[[], Awaitable[_T]]) -> _T:
         assert self._host is not None
         loop = self._host.loop
-        # Not run_coroutine_threadsafe: cancelling its future marks that as done at once, while the
-        # coroutine is still on its way out, and we must wait for exactly that.
+        # Not run_coroutine_threadsafe: cancelling its future marks it as done at once, while the
+        # coroutine is still ending, and we must wait for that end.
         finished: concurrent.futures.Future[_T] = concurrent.futures.Future()
         tasks: list[asyncio.Task[None]] = []
 
@@ -279,14 +277,14 @@ class LoopThread:
         def cancel() -> None:
             if tasks:
                 tasks[0].cancel()
-            else:  # Interrupted before the call was even handed over.
+            else:  # Interrupted before the call was submitted.
                 _ensure_finished(finished)
 
         try:
             loop.call_soon_threadsafe(begin)  # It copies the caller's context.
             return _result_of(finished)
         except BaseException:
-            if not finished.done():  # It was not the call that raised, but this thread.
+            if not finished.done():  # Raised in this thread, not by the call.
                 self._unfinished = finished
                 loop.call_soon_threadsafe(cancel)
                 _wait_for(finished)
@@ -294,7 +292,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """End the thread, unless others share it: cancels what still runs on it, and joins it."""
+        """Cancel what still runs on the thread and join it, unless others share it."""
         self._refuse_own_thread()
         self._leave()
         self.join()
@@ -309,7 +307,7 @@ class LoopThread:
                 _LOGGER.debug("%s ended before it could be abandoned.", self._name)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until it has left its thread, and that has ended; at most `timeout` seconds."""
+        """Wait until its thread has ended, at most `timeout` seconds."""
         host = self._host
         if host is not None and host.alive and self._left.wait(timeout) and not host.users:
             host.thread.join(timeout)
@@ -336,7 +334,7 @@ class LoopThread:
 
 
 class _Host:
-    """A thread with an event loop, which ends when its last user has left."""
+    """A thread with an event loop that ends with its last user."""
 
     _shared: ClassVar[_Host | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
@@ -353,7 +351,7 @@ class _Host:
 
     @classmethod
     def shared_by(cls, user: LoopThread) -> _Host:
-        """Return the shared host, started if need be."""
+        """Return the shared host, starting it if needed."""
         with cls._lock:
             if cls._shared is None or not cls._shared.alive:
                 cls._shared = cls("as_sync", user)
@@ -362,7 +360,7 @@ class _Host:
 
     @classmethod
     def forget_shared(cls) -> None:
-        """Forget the shared host: a fork has none of its parent's."""
+        """Forget the shared host, which does not exist in a fork."""
         cls._lock = threading.Lock()
         cls._shared = None
 
@@ -372,12 +370,12 @@ class _Host:
         return self.thread.is_alive()
 
     def end_for(self, user: LoopThread) -> None:
-        """End the thread if no other uses it. Does not wait for the end."""
+        """Stop using the thread, and end it if nobody else does. Do not wait for the end."""
         with _Host._lock:
             self.users.discard(user)
             if self.users:
                 return
-            if _Host._shared is self:  # Who comes now starts another.
+            if _Host._shared is self:  # The next user starts another.
                 _Host._shared = None
         if self.alive:
             with contextlib.suppress(RuntimeError):  # The loop was closed a moment ago.
@@ -411,7 +409,7 @@ def _result_of(future: concurrent.futures.Future[_T]) -> _T:
         try:
             return future.result(_LONGEST_WAIT)
         except TimeoutError:
-            continue  # Of this wait; or of the call, which is done then.
+            continue  # The wait timed out, or the call itself did; `done` tells.
     return future.result()
 
 
@@ -420,7 +418,7 @@ def _wait_for(future: concurrent.futures.Future[Any]) -> None:
         pass
 
 
-# What both bridges do alike: forward attributes, tell kinds of environment, refuse copies.
+# What both bridges share: forwarding attributes, telling environments apart, refusing copies.
 
 _NO_COPY = (
     "{bridge} cannot be pickled or copied: it owns a thread and the environment that lives there. "
@@ -429,7 +427,7 @@ _NO_COPY = (
 
 
 class WrapsEnvironment:
-    """A bridge around `_environment`, whose attributes stay reachable through the bridge."""
+    """A bridge around `_environment` that forwards its attributes."""
 
     _environment: Any
 
@@ -440,8 +438,8 @@ class WrapsEnvironment:
         return name if isinstance(name, str) else type(self._environment).__name__
 
     def __getattr__(self, name: str) -> Any:
-        # Dunders are the bridge's own affair: forwarded, they would make copy and pickle answer for
-        # the wrong object. `_environment` is missing only while under construction.
+        # Dunders are not forwarded: copy and pickle would act on the wrong object. `_environment`
+        # is missing only during construction.
         if name == "_environment" or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._environment, name)
@@ -467,7 +465,7 @@ _NOT_AN_ENVIRONMENT = (
 
 
 def as_async(environment: dm_env.Environment | base.Environment) -> base.Environment:
-    """Return `environment` as an asynchronous one; an asynchronous one as it is.
+    """Return `environment` as an asynchronous one; if it already is, return it unchanged.
 
     Raises:
         InvalidInputError: It is not an environment of either kind.
@@ -492,17 +490,17 @@ def as_async(environment: dm_env.Environment | base.Environment) -> base.Environ
 
 
 class AsyncEnvironment(WrapsEnvironment):
-    """An asynchronous environment that makes every call on a synchronous one in its own thread.
+    """An asynchronous environment that runs a synchronous one on a thread of its own.
 
-    * All calls, specs included, are made on one thread, one at a time, in the order in which they
-      came. The thread starts with the first call and ends with `close`.
+    * All calls, including specs, run on one thread, one at a time, in order. The thread starts with
+      the first call and ends with `close`.
     * A thread cannot be interrupted. When a task is cancelled while it waits for a call, it stops
       waiting at once, but the environment stays busy until that call returns. The next call waits
-      for that, and the late timestep is thrown away: it belongs to an episode that nobody follows.
-    * The episode of a call that was cancelled is lost, so the environment then counts as fresh: by
-      dm_env's rule the next `step` resets, ignores its action and returns FIRST.
+      for that, and the late timestep is discarded.
+    * A cancelled call loses its episode, so the environment then counts as fresh: by dm_env's rule
+      the next `step` resets, ignores its action and returns FIRST.
     * Context variables of the caller are seen by the environment.
-    * Other attributes are forwarded as they are, on the caller's thread; `call` uses the
+    * Other attributes are forwarded unchanged, on the caller's thread; `call` uses the
       environment's.
 
     Args:
@@ -528,9 +526,9 @@ class AsyncEnvironment(WrapsEnvironment):
         return await self._advance(self._step, action)
 
     async def call(self, function: Callable[..., _T], *args: Any) -> _T:
-        """Return `function(*args)`, called on the environment's thread, after calls before it.
+        """Call `function(*args)` on the environment's thread, after earlier calls.
 
-        For what is bound to that thread, such as the page of a synchronous Playwright::
+        For objects bound to that thread, such as a page of synchronous Playwright::
 
             title = await env.call(lambda: env.unwrapped.page.title())
         """
@@ -589,8 +587,8 @@ class AsyncEnvironment(WrapsEnvironment):
         try:
             return await asyncio.wrap_future(self._submit(function, *args))
         except asyncio.CancelledError:
-            # Its timestep, even if it is there already, goes to nobody. A call whose turn had not
-            # come is never made, but that is a matter of luck, and what follows must not be.
+            # Its timestep is discarded, even if it has arrived. A call that was still queued never
+            # runs, but what follows must not depend on that.
             self._submit(self._lose_episode)
             raise
 
@@ -604,7 +602,7 @@ class AsyncEnvironment(WrapsEnvironment):
         self._worker.stop()
         self._closed = True
 
-    # What follows runs on the environment's thread, after every call before it.
+    # The methods below run on the environment's thread, after all earlier calls.
 
     def _reset(self) -> dm_env.TimeStep:
         self._environment_closed = False
@@ -622,14 +620,14 @@ class AsyncEnvironment(WrapsEnvironment):
         self._episode_lost = True
 
     def _close(self) -> None:
-        # A close that was cancelled goes on, and must not be made a second time.
+        # A cancelled close keeps running and must not run twice.
         if not self._environment_closed:
             self._environment.close()
             self._environment_closed = True
 
 
 def as_sync(environment: base.Environment | dm_env.Environment) -> dm_env.Environment:
-    """Return `environment` as a synchronous one; a synchronous one as it is.
+    """Return `environment` as a synchronous one; if it already is, return it unchanged.
 
     >>> from webtraj.testing import fakes
     >>> with as_sync(fakes.CatchEnvironment()) as env:
@@ -644,21 +642,21 @@ def as_sync(environment: base.Environment | dm_env.Environment) -> dm_env.Enviro
 class SyncEnvironment(WrapsEnvironment, dm_env.Environment):  # type: ignore[misc]
     """A `dm_env.Environment` that runs an asynchronous environment on a loop in another thread.
 
-    * The wrapped environment sees one event loop from its first call to `close`. The thread starts
-      with the first call, and is the environment's own. Environments whose `shares_event_loop` is
-      true share one thread, and with it what belongs to a loop, such as browsers. A call after
-      `close` is forwarded, on a new loop: whether an environment can be used again is its own
-      affair.
+    * The wrapped environment runs on one event loop from its first call to `close`. The thread
+      starts with the first call and belongs to the environment. Environments whose
+      `shares_event_loop` is true share one thread, and so whatever belongs to a loop, such as
+      browsers. A call after `close` is forwarded on a new loop; the environment decides whether it
+      can be reused.
     * An exception in the calling thread (Ctrl-C, a test's time limit) cancels the call, waits until
-      it has ended and is then raised. No call goes on unseen and takes the next action's place.
+      it has ended and is then raised. No call keeps running in the background.
     * Context variables of the caller are seen by the environment.
     * Other attributes are forwarded; coroutine functions among them become plain functions.
-    * `with` enters and leaves the wrapped environment, which thus learns of an exception inside; it
-      cannot hide it.
+    * `with` enters and exits the wrapped environment, which sees an exception inside but cannot
+      suppress it.
 
     Args:
-        environment: The asynchronous environment. It belongs to the bridge from now on: using it
-            from another event loop is an error of the caller's.
+        environment: The asynchronous environment. It belongs to the bridge from now on: do not use
+            it from another event loop.
 
     Raises:
         EnvironmentMisuseError: From any call made on the environment's own event loop.
@@ -698,12 +696,12 @@ class SyncEnvironment(WrapsEnvironment, dm_env.Environment):  # type: ignore[mis
         return self._environment.discount_spec()
 
     def close(self) -> None:
-        """Close the environment. Ends its loop and joins the thread, if no other uses them.
+        """Close the environment; end its loop and join the thread if nobody else uses them.
 
         Idempotent.
 
         Raises:
-            Exception: What closing the environment raised, after the thread has ended.
+            Exception: Closing the environment failed; raised after the thread has ended.
         """
         if self._closed:
             return

@@ -1,9 +1,9 @@
 """`TrajectoryCollectingEnvironment`: records every episode of the environment that it wraps.
 
-It forwards and records, and does nothing else: timesteps pass through untouched, exceptions too.
-What an environment keeps secret (`Redacts`) is redacted on its way to the collector. The wrapper
-must be the outermost wrapper, or else it sees episodes other than those the agent sees. Which event
-begins and ends an episode stands in `tracking`.
+It only forwards and records: timesteps and exceptions pass through unchanged. Secrets of an
+environment (`Redacts`) are redacted on their way to the collector. It must be the outermost
+wrapper; otherwise it records different episodes from those the agent sees. `tracking` defines which
+events begin and end an episode.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _DEFAULT_INFO = {
 
 
 class TrajectoryCollectingEnvironment:
-    """An environment that hands all that happens in another one to a collector.
+    """An environment that records everything that happens in another one on a collector.
 
-    It takes any environment of dm_env's shape: asynchronous or not, with dm_env's TimeStep or its
-    own (a named tuple with step_type, reward, discount and observation), and returns that
-    environment's own TimeStep objects. Attributes it does not have itself are the inner
-    environment's.
+    It accepts any environment shaped like dm_env's: synchronous or asynchronous, with dm_env's
+    TimeStep or its own (a named tuple with step_type, reward, discount and observation), and
+    returns that environment's own TimeStep objects. Other attributes are forwarded to the inner
+    environment.
 
-    The collector is not closed with the environment, since others may share it. What it has of the
-    environment's episodes is safe on this machine then; what it sends elsewhere is not waited for.
+    Closing the environment does not close the collector, which others may share. After `close`, the
+    environment's episodes are safe on this machine; uploads may still be running.
     """
 
     accepts_decisions = True
@@ -60,17 +60,17 @@ class TrajectoryCollectingEnvironment:
         Args:
             env: The environment. One whose methods are not coroutines runs on a thread of its own
                 (see `webtraj.as_async`).
-            trajectory_collector: Keeps the episodes.
-            episode_info: What is known of the episodes. An `EpisodeInfo` is a template: each
-                episode gets an id of its own. A function is called for each episode, and what it
-                returns is taken as it is. Fields left at their default are filled from the
-                environment's `describe_episode`, if it has one.
-            on_collector_error: What happens when the collector fails. "raise" raises its error from
+            trajectory_collector: Stores the episodes.
+            episode_info: Description of the episodes. An `EpisodeInfo` is a template: each episode
+                gets its own id. A function is called for each episode, and its result is used
+                unchanged. Fields left at their default are filled in from the environment's
+                `describe_episode`, if it has one.
+            on_collector_error: What to do when the collector fails. "raise" raises its error from
                 the call in which it happened; "warn" logs it and notes it in the episode's end.
 
         Raises:
-            InvalidInputError: `on_collector_error` is neither, or what was given is no environment
-                or no collector.
+            InvalidInputError: `on_collector_error` is neither, or an argument is not an environment
+                or a collector.
         """
         if not callable(getattr(trajectory_collector, "begin_episode", None)):
             raise errors.InvalidInputError(
@@ -99,7 +99,7 @@ class TrajectoryCollectingEnvironment:
 
     @property
     def trajectory_collector(self) -> TrajectoryCollector:
-        """The collector that keeps the episodes."""
+        """The collector that stores the episodes."""
         return self._collector
 
     @property
@@ -109,11 +109,11 @@ class TrajectoryCollectingEnvironment:
 
     @property
     def episode_id(self) -> str | None:
-        """The id of the episode that is open; None if there is none."""
+        """The id of the open episode; None if there is none."""
         return self._tracker.episode_id
 
     async def reset(self) -> Any:
-        """Reset the environment; an episode that is open ends as INTERRUPTED.
+        """Reset the environment; an open episode ends as INTERRUPTED.
 
         Raises:
             ConcurrentCallError: Another call has not returned yet.
@@ -141,12 +141,12 @@ class TrajectoryCollectingEnvironment:
 
         Args:
             action: The action, or a `webtraj.Decision` that holds it. A decision is recorded with
-                the step; the environment gets its action alone, unless it takes decisions.
+                the step; the environment gets only its action, unless it accepts decisions.
 
         Raises:
             ConcurrentCallError: Another call has not returned yet.
-            CollectorError: Something could not be recorded. If the action's result is what could
-                not, the action has been carried out.
+            CollectorError: Something could not be recorded. If it was the action's result, the
+                action has been carried out.
         """
         self._enter("step")
         try:
@@ -171,7 +171,7 @@ class TrajectoryCollectingEnvironment:
             self._busy = ""
 
     async def close(self) -> None:
-        """End an open episode as CLOSED, close the environment, wait until all is safe here."""
+        """End an open episode as CLOSED, close the environment, and wait until all is saved."""
         try:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
         finally:
@@ -204,11 +204,11 @@ class TrajectoryCollectingEnvironment:
     def mark_truncated(
         self, reason: str, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """End the open episode as TRUNCATED, for a run loop that truncates by hand.
+        """End the open episode as TRUNCATED, for a run loop with its own limits.
 
         Args:
-            reason: Which limit it was, for a person: "context window", "60 s".
-            decision: The decision at which it ended, if its action was never taken.
+            reason: The limit that was reached, for people: "context window", "60 s".
+            decision: The decision at which the episode ended, if its action was never taken.
 
         Raises:
             EnvironmentMisuseError: No episode is open.
@@ -239,7 +239,7 @@ class TrajectoryCollectingEnvironment:
     def __getattr__(self, name: str) -> Any:
         if (
             name.startswith("__") or name == "_env"
-        ):  # Copying asks for dunders of half-made objects.
+        ):  # Copying looks up dunders on half-made objects.
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._env, name)
 
@@ -279,7 +279,7 @@ class TrajectoryCollectingEnvironment:
         except Exception as error:
             if during is None:
                 self._collector_failed(error)
-            else:  # It must not hide what it came on top of.
+            else:  # Do not hide the exception already being raised.
                 during.add_note(f"webtraj: something could not be recorded: {error}")
 
     def _collector_failed(self, error: Exception) -> None:
@@ -301,14 +301,14 @@ class TrajectoryCollectingEnvironment:
         return self._describe_known(info)
 
     def _describe_known(self, info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
-        """Return `info` with what the environment knows of the fields that the user left open."""
+        """Return `info` with the fields that the user left open filled in by the environment."""
         describe = getattr(self._env, "describe_episode", None)
         if describe is None:
             return info
         try:
             known: Mapping[str, Any] = describe()
             fields = {name: value for name, value in known.items() if name in self._left_open}
-        except Exception:  # A description is not worth an episode.
+        except Exception:  # A failing description must not cost the episode.
             _LOGGER.exception("describe_episode raised; the episode continues without it")
             return info
         return dataclasses.replace(info, **fields) if fields else info

@@ -1,9 +1,9 @@
 """Gymnasium, both ways: `from_gymnasium` and `to_gymnasium`.
 
 Gymnasium's `terminated` is LAST with discount 0, `truncated` LAST with discount 1 (on the way back,
-with any above 0), and both at once a termination, since nothing follows a terminal state whatever
-the time limit says. Spaces become specs and specs spaces; what no Gymnasium space can say (strings
-of any text, bytes, actions) is a `SpecSpace`, whose members are what the spec accepts.
+with any discount above 0), and both at once are a termination, because nothing follows a terminal
+state. Spaces become specs and specs become spaces; a spec without a matching Gymnasium space
+(arbitrary strings, bytes, actions) becomes a `SpecSpace`, which contains what the spec accepts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
     "to_spec",
 ]
 
-# A Gymnasium environment as one of webtraj.
+# From Gymnasium to webtraj.
 
 _NOT_GYMNASIUM = (
     "from_gymnasium takes a gymnasium.Env instance; got {given!r}. Vector environments hold many "
@@ -52,15 +52,15 @@ _NOT_GYMNASIUM = (
 def from_gymnasium(
     environment: gymnasium.Env[Any, Any], *, seed: int | None = None
 ) -> contract.Environment:
-    """Return a Gymnasium environment as an asynchronous dm_env one, on a thread of its own.
+    """Wrap a Gymnasium environment as an asynchronous dm_env one, on a thread of its own.
 
-    BrowserGym's environments fit: every call is made on the one thread that synchronous Playwright
-    demands. As they share a Playwright within a process, use one of them per process.
+    BrowserGym's environments work: every call runs on one thread, as synchronous Playwright
+    requires. They share one Playwright per process, so use one of them per process.
 
     Args:
         environment: A `gymnasium.Env`. It belongs to the bridge from now on.
-        seed: Episode k is reset with `seed + k`, so that each is reproducible on its own. None
-            leaves the seeds to the environment, and episodes without a known seed.
+        seed: Episode k is reset with `seed + k`, so each is reproducible on its own. With None the
+            environment chooses its seeds, and none is recorded.
 
     Raises:
         InvalidInputError: It is not a `gymnasium.Env`.
@@ -72,7 +72,7 @@ def from_gymnasium(
 class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
     """A Gymnasium environment behind dm_env's synchronous interface.
 
-    Attributes of the wrapped environment stay reachable; `unwrapped` is its innermost one.
+    Attributes are forwarded to the wrapped environment; `unwrapped` is the innermost one.
 
     Args:
         environment: A `gymnasium.Env`.
@@ -108,14 +108,14 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         return dm_env.restart(observation)
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """See `dm_env.Environment.step`. After a call that raised it resets, too."""
+        """Step, or reset after a call that raised. See `dm_env.Environment.step`."""
         if self._needs_reset:
             return self.reset()
-        self._needs_reset = True  # Gymnasium says nothing of an environment whose step raised.
+        self._needs_reset = True  # Gymnasium does not define the state after a step that raised.
         observation, given, terminated, truncated, self._info = self._environment.step(
             to_space(action, self._environment.action_space)
         )
-        # Some environments give an array, whatever Gymnasium's types say.
+        # Some environments return an array, contrary to Gymnasium's types.
         reward: Any = np.asarray(given)
         reward = float(reward) if reward.ndim == 0 else reward
         if terminated:
@@ -134,17 +134,17 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         return to_spec(self._environment.action_space, "action")
 
     def reward_spec(self) -> Any:
-        """The reward space of a multi-objective environment; else a float."""
+        """The spec of the reward: a float, or the space of a multi-objective environment."""
         space = getattr(self._environment.unwrapped, "reward_space", None)
         return super().reward_spec() if space is None else to_spec(space, "reward")
 
     def close(self) -> None:
-        """Close the environment; `step` after it begins by resetting."""
+        """Close the environment; a later `step` resets it first."""
         self._needs_reset = True
         self._environment.close()
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Name the environment by its Gymnasium id, the seed, and the goal where it shows one."""
+        """Return the environment's Gymnasium id, the seed, and the goal if it shows one."""
         spec = self._environment.spec
         name = type(self._environment.unwrapped).__name__ if spec is None else spec.id
         description: dict[str, Any] = {
@@ -172,14 +172,14 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
 
 
 def _goal_in(observation: Any) -> str:
-    # BrowserGym and MiniWoB++ state the goal in the observation.
+    # BrowserGym and MiniWoB++ give the goal in the observation.
     if not isinstance(observation, Mapping):
         return ""
     goal = observation.get("goal") or observation.get("utterance")
     return goal if isinstance(goal, str) else ""
 
 
-# Gymnasium's spaces as dm_env's specs.
+# From Gymnasium's spaces to dm_env's specs.
 
 _EMPTY_VALUES: tuple[Any, ...] = ("", {}, (), 0, 0.0)
 
@@ -187,12 +187,12 @@ _NOT_IN_SPACE = "Expected a value that {!r} contains, got {!r} for spec {}"
 
 
 def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
-    """Return the spec, or nest of specs, of the values that `space` contains.
+    """Return the spec, or nest of specs, for the values in `space`.
 
     | space | spec |
     |---|---|
     | Box, MultiBinary, MultiDiscrete | `BoundedArray` |
-    | Discrete | `DiscreteArray`, or `BoundedArray` where it starts above or below 0 |
+    | Discrete | `DiscreteArray`, or `BoundedArray` if it does not start at 0 |
     | Text, BrowserGym's Unicode | `TextSpec`, a `StringArray` |
     | Dict, Tuple | dict, tuple of specs |
     | any other | `SpaceSpec` |
@@ -227,10 +227,10 @@ def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
 
 
 def to_space(value: Any, space: gymnasium.Space[Any]) -> Any:
-    """Return a value that follows `to_spec(space)` in the form that the space itself uses.
+    """Convert a value of `to_spec(space)` to the form that the space itself uses.
 
-    Specs know scalars only as arrays without dimensions, which a Gymnasium environment may use as
-    an index or a key; they become numpy scalars and strings. Everything else is left as it is.
+    Specs represent scalars as 0-d arrays, but a Gymnasium environment may use them as an index or
+    key, so they become numpy scalars and strings. Other values are unchanged.
     """
     from gymnasium import spaces  # Loaded already by whoever has a space.
 
@@ -247,7 +247,7 @@ def to_space(value: Any, space: gymnasium.Space[Any]) -> Any:
 
 
 class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
-    """The spec of a text space: one string, of the length and the characters that it allows.
+    """The spec of a text space: one string of allowed length and characters.
 
     Args:
         space: The Gymnasium space.
@@ -269,7 +269,7 @@ class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
         """Return the string as an array without dimensions.
 
         Raises:
-            ValueError: It is no string, or not one that the space contains.
+            ValueError: It is not a string that the space contains.
         """
         value = super().validate(value)
         if not self._space.contains(value[()]):
@@ -286,10 +286,10 @@ class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
 
 
 class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
-    """The spec of a space that dm_env has no word for: valid is what the space contains.
+    """The spec of a space without a dm_env counterpart: valid values are its members.
 
-    It stands for whole values, such as variable-length sequences, not for arrays of a known shape;
-    `shape` is () and `dtype` object.
+    It describes whole values, such as variable-length sequences, not arrays of a known shape;
+    `shape` is () and `dtype` is object.
 
     Args:
         space: The Gymnasium space.
@@ -318,16 +318,16 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return value
 
     def generate_value(self) -> Any:
-        """Return a value that the space contains, always the same.
+        """Return a value in the space, always the same one.
 
         Raises:
-            NotImplementedError: The space has no samples, and contains no empty value either.
+            NotImplementedError: The space cannot be sampled and contains no empty value.
         """
-        space = copy.deepcopy(self._space)  # Whose random numbers are the environment's.
+        space = copy.deepcopy(self._space)  # Do not disturb the environment's random numbers.
         space.seed(0)
         try:
             return space.sample()
-        except NotImplementedError:  # BrowserGym's spaces only tell what they contain.
+        except NotImplementedError:  # BrowserGym's spaces only implement `contains`.
             for value in _EMPTY_VALUES:
                 if space.contains(value):
                     return value
@@ -345,7 +345,7 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return SpaceSpec, (self._space, self.name)
 
 
-# A webtraj environment as one of Gymnasium.
+# From webtraj to Gymnasium.
 
 _MAX_SEED = 2**31 - 1
 
@@ -358,7 +358,7 @@ else:
 
 
 def to_gymnasium(environment: contract.Environment | dm_env.Environment) -> GymnasiumEnvironment:
-    """Return an environment as a Gymnasium one.
+    """Wrap an environment as a Gymnasium one.
 
     >>> from webtraj.testing import fakes
     >>> env = to_gymnasium(fakes.Catch())
@@ -378,11 +378,11 @@ def to_gymnasium(environment: contract.Environment | dm_env.Environment) -> Gymn
 class GymnasiumEnvironment(_Env):
     """A synchronous dm_env environment behind Gymnasium's interface.
 
-    `info` holds what is not in the observation: `discount` (None after `reset`), what the
-    environment says of the episode (`task`, `goal`, `seed`, ... where it has
-    `describe_episode`), and after the last step `outcome` (where it has `episode_outcome`).
+    `info` holds what is not in the observation: `discount` (None after `reset`), the episode's
+    description (`task`, `goal`, `seed`, ... if the environment has `describe_episode`), and after
+    the last step `outcome` (if it has `episode_outcome`).
 
-    The environment's other attributes stay reachable.
+    Other attributes are forwarded to the environment.
 
     Args:
         environment: A synchronous environment. Its reward must be a number.
@@ -403,10 +403,10 @@ class GymnasiumEnvironment(_Env):
         """Begin an episode. See `gymnasium.Env.reset`.
 
         Args:
-            seed: The episode's seed, given to the environment's `set_seed`; without that method it
-                has no effect on the environment. Once a seed was given, resets without one draw
-                theirs from `np_random`, so that the whole sequence is reproducible.
-            options: None are known.
+            seed: The episode's seed, passed to the environment's `set_seed` if it has one. Once a
+                seed was given, resets without one draw theirs from `np_random`, so the whole
+                sequence is reproducible.
+            options: Not supported.
 
         Raises:
             InvalidInputError: An option was given.
@@ -431,7 +431,7 @@ class GymnasiumEnvironment(_Env):
         """Acts. See `gymnasium.Env.step`.
 
         Raises:
-            EnvironmentMisuseError: The episode has ended, or none was begun.
+            EnvironmentMisuseError: No episode is running.
         """
         if self._needs_reset:
             raise errors.EnvironmentMisuseError(
@@ -473,10 +473,10 @@ class GymnasiumEnvironment(_Env):
 
 
 class SpecSpace(_Space):
-    """The space of what a `dm_env` spec accepts.
+    """The space of the values that a `dm_env` spec accepts.
 
     Args:
-        spec: The spec. `sample` gives what its `generate_value` gives, always the same.
+        spec: The spec. `sample` always returns the same `generate_value`.
     """
 
     def __init__(self, spec: specs.Array) -> None:
@@ -485,7 +485,7 @@ class SpecSpace(_Space):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Never: its members are no numbers."""
+        """Always False: its members are not numbers."""
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
@@ -493,7 +493,7 @@ class SpecSpace(_Space):
         return _without_array(self.spec.generate_value())
 
     def contains(self, x: Any) -> bool:
-        """Whether the spec accepts a value."""
+        """Return whether the spec accepts a value."""
         try:
             self.spec.validate(x)
         except (ValueError, TypeError):
@@ -510,7 +510,7 @@ class SpecSpace(_Space):
 
 
 def to_gymnasium_space(spec: Any) -> spaces.Space[Any]:
-    """Return the space of the values that a spec, or nest of specs, accepts.
+    """Return the space of values that a spec, or nest of specs, accepts.
 
     | spec | space |
     |---|---|
@@ -519,7 +519,7 @@ def to_gymnasium_space(spec: Any) -> spaces.Space[Any]:
     | `Array` of bools | MultiBinary; Discrete(2) for a single one |
     | array of numpy's str type | Sequence of strings |
     | dict; list, tuple | Dict; Tuple |
-    | what `from_gymnasium` made of a Text or other space | that space |
+    | spec of a space, from `from_gymnasium` | that space |
     | any other | `SpecSpace` |
     """
     if isinstance(spec, Mapping):
@@ -532,7 +532,7 @@ def to_gymnasium_space(spec: Any) -> spaces.Space[Any]:
         return spaces.Discrete(spec.num_values)
     if spec.dtype.kind == "U":
         return spaces.Sequence(SpecSpace(specs.StringArray(())))
-    # Subclasses that we do not know may accept other shapes than the one they name.
+    # Unknown subclasses may accept other shapes than the one they name.
     if type(spec) not in (specs.Array, specs.BoundedArray) or spec.dtype.kind not in "biuf":
         return SpecSpace(spec)
     if spec.dtype.kind == "b":
@@ -555,7 +555,7 @@ def _limits(spec: specs.Array) -> tuple[Any, Any]:
 
 
 def _to_member(value: Any, space: spaces.Space[Any]) -> Any:
-    """Return an observation in the form that the space's own code expects."""
+    """Convert an observation to the form that the space's own code expects."""
     match space:
         case spaces.Dict():
             return {key: _to_member(value[key], inner) for key, inner in space.spaces.items()}

@@ -1,7 +1,7 @@
 """A small HTTP/1.1 server on asyncio and h11, for pages that come with webtraj.
 
-`LocalServer` answers each connection in a task of its own, and loses none. `serve` answers the
-requests of one connection, also of one that a browser's proxy hands over.
+`LocalServer` answers each connection in a task of its own. `serve` answers the requests of one
+connection, including one handed over by a browser's proxy.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 _CHUNK = 64 * 1024
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
-"""Answers one connection, which is closed when it returns."""
+"""A connection handler; the connection is closed when it returns."""
 
 
 class LocalServer:
-    """Listens at a free port of 127.0.0.1 from `start` to `stop`, or to the end of its event loop.
+    """A server on a free port of 127.0.0.1, from `start` to `stop` or the end of its event loop.
 
-    `asyncio.start_server` with a coroutine function leaks a socket where a task is cancelled before
-    it begins, and a listening one where the start itself is, or where nobody stops it.
+    `asyncio.start_server` with a coroutine function leaks a socket if a task is cancelled before it
+    begins, and the listening one if the start is cancelled or nobody stops the server.
 
     Args:
         answer: Answers a connection.
@@ -73,7 +73,7 @@ class LocalServer:
             server.close()
             raise
         self._server = server
-        # A task that only ends by being cancelled, as all are when their loop ends.
+        # A task that ends only when cancelled, as all tasks are when their loop ends.
         self._keep(asyncio.Event().wait(), server.close)
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class LocalServer:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None or not self._server.is_serving():
-            writer.transport.abort()  # It came while the server closed.
+            writer.transport.abort()  # Accepted while the server was closing.
             return
         self._keep(self._answer(reader, writer), writer.close)
 
@@ -110,7 +110,7 @@ class UploadedFile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """A request, with everything decoded that handlers ask for."""
+    """A decoded HTTP request."""
 
     method: str
     path: str
@@ -122,13 +122,13 @@ class Request:
 
     @classmethod
     def parse(cls, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Request:
-        """Return the request that came as these parts of HTTP."""
+        """Return the request with these HTTP parts."""
         parts = urlsplit(target)
         return cls(method, parts.path, _first_values(parts.query), headers, body)
 
     @property
     def cookies(self) -> dict[str, str]:
-        """Its cookies; none where the header cannot be read."""
+        """The cookies; empty if the header cannot be read."""
         jar = cookies.SimpleCookie()
         try:
             jar.load(self.headers.get("cookie", ""))
@@ -146,7 +146,7 @@ class Request:
         """The body as JSON.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The body is not JSON.
         """
         return json.loads(self.body)
 
@@ -165,7 +165,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer, and how well it is given."""
+    """A response, with optional faults."""
 
     status: int = 200
     body: bytes = b""
@@ -174,23 +174,23 @@ class Response:
     cache: str = "no-store"
     """The header `Cache-Control`."""
     delay: float = 0.0
-    """Seconds that the answer is held back."""
+    """Seconds to delay the response."""
     fault: Literal["", "cut", "hang"] = ""
-    """`cut` breaks the connection in the middle of the body; `hang` never answers."""
+    """`cut` breaks the connection in mid-body; `hang` never answers."""
 
 
 def see_other(location: str, *headers: tuple[str, str]) -> Response:
-    """Return the answer to a form: go and look there."""
+    """Return a redirect to show after a form was posted (303)."""
     return Response(status=303, headers=(("location", location), *headers))
 
 
 def found(location: str) -> Response:
-    """Return a plain redirect."""
+    """Return a plain redirect (302)."""
     return Response(status=302, headers=(("location", location),))
 
 
 def json_answer(value: Any) -> Response:
-    """Return a value as JSON."""
+    """Return a JSON response."""
     return Response(body=json.dumps(value).encode(), content_type="application/json")
 
 
@@ -202,7 +202,7 @@ def _first_values(query: str) -> dict[str, str]:
 
 
 Handle = Callable[[Request], Response]
-"""Answers a request. It must not block."""
+"""A request handler. It must not block."""
 
 
 async def serve(handle: Handle, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -210,13 +210,13 @@ async def serve(handle: Handle, reader: asyncio.StreamReader, writer: asyncio.St
     try:
         await _Connection(reader, writer, handle).serve()
     except (ConnectionError, h11.RemoteProtocolError):
-        pass  # The browser went away, or never spoke HTTP.
+        pass  # The browser disconnected, or did not speak HTTP.
     finally:
         writer.transport.abort()
 
 
 class HttpServer:
-    """Answers requests from `async with` to its end, at 127.0.0.1, on a port that is free."""
+    """An HTTP server on a free port of 127.0.0.1, for the duration of an `async with`."""
 
     def __init__(self, handle: Handle) -> None:
         self._server = LocalServer(functools.partial(serve, handle))
@@ -290,7 +290,7 @@ class _Connection:
         return event
 
     async def _answer(self, request: Request, response: Response) -> bool:
-        """Send an answer; return whether the connection is still whole."""
+        """Send a response; return whether the connection is still usable."""
         if response.delay:
             await asyncio.sleep(response.delay)
         if response.fault == "hang":

@@ -1,4 +1,4 @@
-"""Which episode is being recorded, and how it ends: the recording wrapper's state machine.
+"""The recording wrapper's state machine: which episode is open, and how it ends.
 
 =====================  ==============================  ===========================================
 event                  no episode is open              an episode is open
@@ -19,11 +19,11 @@ close, or exit         nothing                         end (CLOSED; by an except
 mark_truncated         --                              end (TRUNCATED)
 =====================  ==============================  ===========================================
 
-An episode is begun *before* the environment is asked for its first timestep, so that one whose
-reset fails, or in whose reset the process dies, is on record too, with no steps.
+An episode begins *before* the environment is asked for its first timestep, so an episode whose
+reset fails, or kills the process, is recorded too, with no steps.
 
-Nothing here awaits, so no cancellation can cut an effect in half. What an exception of the
-environment meets on its way here never replaces it.
+Nothing here awaits, so cancellation cannot interrupt a change of state. A failure to record never
+replaces an exception of the environment.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _OpenEpisode:
 
 
 class EpisodeTracker:
-    """Turns what happens to one environment into episodes on a collector."""
+    """A state machine that turns one environment's events into episodes on a collector."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class EpisodeTracker:
         """Initialize the tracker with no episode open.
 
         Args:
-            collector: Keeps the episodes.
-            describe: Returns the info of an episode that is about to begin.
-            redescribe: Returns the info of an episode that has just begun, given that.
-            outcome: Returns what an episode that has just returned LAST was worth.
+            collector: Stores the episodes.
+            describe: Returns the info of an episode about to begin.
+            redescribe: Returns the updated info of an episode that has just begun, given the first.
+            outcome: Returns the outcome of an episode that has just returned LAST.
             on_collector_error: Whether a failure to record is raised, or logged and noted in the
                 episode's end.
         """
@@ -107,16 +107,16 @@ class EpisodeTracker:
 
     @property
     def episode_id(self) -> str | None:
-        """The id of the episode that is open."""
+        """The id of the open episode."""
         return None if self._episode is None else self._episode.info.episode_id
 
     def reset_called(self) -> None:
-        """End what is open and begin an episode."""
+        """End the open episode, if any, and begin another."""
         self.ended(EndReason.INTERRUPTED, Phase.RESET)
         self._begin()
 
     def step_called(self, action: Any, decision: trajectory_lib.Decision | None) -> None:
-        """Note the action that goes to the environment next."""
+        """Note the action that is about to go to the environment."""
         episode = self._episode or self._begin()
         self._start_time = trajectory_lib.now()
         episode.action_in_flight = True
@@ -127,7 +127,7 @@ class EpisodeTracker:
             episode.decision = decision = without_keys(decision)
             episode.record_intent(action, decision=decision)
         except Exception as error:  # Whatever a collector raises, here and below.
-            if self._raise:  # The action goes nowhere.
+            if self._raise:  # The action is not taken.
                 episode.action_in_flight = False
                 episode.action = episode.decision = None
             self._handle([_noted(episode, error)])
@@ -135,11 +135,11 @@ class EpisodeTracker:
     def returned(self, timestep: Any, phase: Phase) -> None:
         """Record the timestep that `reset` or `step` returned.
 
-        One that comes when its episode was ended in the meantime, by `close` or `mark_truncated`,
-        belongs to none; that episode's end names the action in flight.
+        If `close` or `mark_truncated` has ended the episode meanwhile, the timestep is dropped;
+        that episode's end names the action in flight.
 
         Raises:
-            EnvironmentMisuseError: It is no timestep.
+            EnvironmentMisuseError: The value is not a timestep.
         """
         end_time = trajectory_lib.now()
         episode = self._episode
@@ -191,7 +191,7 @@ class EpisodeTracker:
             self._handle(failures)
 
     def raised(self, error: BaseException, phase: Phase) -> None:
-        """End the episode by an exception, which the caller raises on."""
+        """End the episode because of an exception, which the caller re-raises."""
         episode = self._episode
         if episode is None:
             return
@@ -214,9 +214,9 @@ class EpisodeTracker:
         detail: str = "",
         decision: trajectory_lib.Decision | None = None,
     ) -> None:
-        """End the episode that is open, if there is one.
+        """End the open episode, if any.
 
-        `decision` is the one at which it ended, whose action went nowhere.
+        `decision` is the decision at which it ended, whose action was not taken.
         """
         if self._episode is not None:
             self._note_undone(self._episode, decision)
@@ -226,7 +226,7 @@ class EpisodeTracker:
         self._handle(self._end(reason, phase, detail=detail, outcome=outcome))
 
     def _begin(self, failures: Iterable[Exception] = ()) -> _OpenEpisode:
-        """Begin an episode; `failures` are told of too if that fails."""
+        """Begin an episode; if that fails, report `failures` too."""
         self._start_time = trajectory_lib.now()
         info = self._describe()
         try:
@@ -251,7 +251,7 @@ class EpisodeTracker:
         return episode
 
     def _headless(self, episode: _OpenEpisode, phase: Phase, failures: list[Exception]) -> None:
-        """Note that an episode's first timestep is no FIRST, and what it may be the rest of."""
+        """Note that an episode did not start with FIRST, and link it to the episode before."""
         info = self._redescribe(episode.info)
         if phase is Phase.RESET:
             episode.violations.append(contract.NOT_FIRST_AFTER_RESET)
@@ -285,7 +285,7 @@ class EpisodeTracker:
     def _judge(self, episode: _OpenEpisode) -> trajectory_lib.Outcome:
         try:
             return trajectory_lib.Outcome(self._outcome())
-        except Exception as error:  # Its timestep is worth more than its verdict.
+        except Exception as error:  # Keep the timestep, even without its verdict.
             _LOGGER.exception("episode_outcome raised in episode %s", episode.info.episode_id)
             episode.violations.append(f"{contract.DESCRIBE_RAISED}; got {error!r}")
             return trajectory_lib.Outcome.UNKNOWN
@@ -325,7 +325,7 @@ class EpisodeTracker:
 
     @staticmethod
     def _note_undone(episode: _OpenEpisode, decision: trajectory_lib.Decision | None) -> None:
-        """Keep a decision that never became an action, unless one is in flight."""
+        """Keep a decision whose action was never taken, unless an action is in flight."""
         if not episode.action_in_flight and decision is not None:
             episode.decision = without_keys(decision)
 
@@ -340,7 +340,7 @@ class EpisodeTracker:
 
 
 def _foreign_step_type(timestep: Any, episode: _OpenEpisode) -> StepType:
-    """Return the type of a timestep that is not dm_env's own; MID where that cannot be told."""
+    """Return the type of a timestep that is not dm_env's own; MID if it is unknown."""
     step_type = contract.step_type_of(timestep)
     if step_type is None:
         given = bounded_repr(timestep.step_type)
@@ -353,7 +353,7 @@ def same(one: Any, other: Any) -> bool:
     """Return whether two values are known to be equal, whatever they are."""
     try:
         return bool(one == other)
-    except Exception:  # Arrays among the metadata have no one truth; other values may say anything.
+    except Exception:  # Arrays have no truth value; other values may raise.
         return False
 
 
@@ -365,9 +365,10 @@ def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
 def outcome_of_error(error: BaseException, phase: Phase) -> trajectory_lib.Outcome:
     """Return the outcome of an episode that `error` ended.
 
-    What an agent raised has to be an `AgentError` here: only its caller knows who raised. A
-    `ModelError` is a failure of the model's server, except for a prompt that is too long: the agent
-    wrote that. An environment whose `step` raises `InvalidInputError` refuses the agent's action.
+    An agent's exception must arrive here as an `AgentError`: only the caller knows who raised it. A
+    `ModelError` is a failure of the model's server, except for a prompt that is too long, which is
+    the agent's fault. If `step` raises `InvalidInputError`, the environment rejects the agent's
+    action.
     """
     if isinstance(error, errors.ModelError) and not isinstance(error, errors.ContextOverflowError):
         return trajectory_lib.Outcome.MODEL_ERROR
@@ -378,7 +379,7 @@ def outcome_of_error(error: BaseException, phase: Phase) -> trajectory_lib.Outco
     if isinstance(error, errors.EpisodeTimeoutError):
         return trajectory_lib.Outcome.TIMEOUT
     if phase is Phase.EXIT and not isinstance(error, errors.BrowserError):
-        return trajectory_lib.Outcome.UNKNOWN  # Raised by the body of `async with`: who knows.
+        return trajectory_lib.Outcome.UNKNOWN  # The body of `async with` raised: unknown.
     return trajectory_lib.Outcome.ENV_ERROR
 
 

@@ -42,10 +42,10 @@ class AccessPolicy(Protocol):
     """Says what may be opened and what may be uploaded."""
 
     def open(self, url: str) -> bool:
-        """Whether a URL may be opened."""
+        """Return whether a URL may be opened."""
 
     def travel(self) -> bool:
-        """Whether the agent may go through the history, reload, and open and close tabs."""
+        """Return whether the agent may go through the history, reload, and open and close tabs."""
 
     def upload(self, path: str) -> Path | None:
         """Return the file that a path in an action names; None if it may not be uploaded."""

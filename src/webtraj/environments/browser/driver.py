@@ -139,7 +139,7 @@ class _Deadline:
 
 
 def is_closed_error(error: Exception) -> bool:
-    """Whether a Playwright error says that its target is gone, not that a call was wrong."""
+    """Return whether a Playwright error says that its target is gone, not that a call was wrong."""
     # Playwright exports neither the class nor a code; a crashed page is a plain Error.
     return type(error).__name__ == "TargetClosedError" or any(
         text in str(error) for text in ("Target crashed", "Page crashed", "Connection closed")
@@ -147,7 +147,7 @@ def is_closed_error(error: Exception) -> bool:
 
 
 def is_navigation_error(error: BaseException | None) -> bool:
-    """Whether a call failed because its document gave way to another."""
+    """Return whether a call failed because its document gave way to another."""
     return error is not None and any(text in str(error) for text in _NAVIGATED)
 
 
@@ -451,7 +451,7 @@ class _Start:
 
 
 def _cancelled(task: asyncio.Future[Any] | None) -> bool:
-    """Whether somebody has cancelled the task, as the end of an event loop does with all."""
+    """Return whether somebody has cancelled the task, as the end of an event loop does with all."""
     return isinstance(task, asyncio.Task) and (task.cancelled() or task.cancelling() > 0)
 
 

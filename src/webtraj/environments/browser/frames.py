@@ -172,7 +172,7 @@ class ForeignFrames:
         self._made = 0
 
     def owns(self, ref: str) -> bool:
-        """Whether a ref is one of a frame of another origin."""
+        """Return whether a ref is one of a frame of another origin."""
         return _REF.fullmatch(ref) is not None
 
     def forget(self, page: Page) -> None:

@@ -333,7 +333,7 @@ async def call_in_world(send: Send, world: int, function: str, argument: str) ->
 
 
 def is_no_world(error: errors_lib.BrowserError) -> bool:
-    """Whether a call failed since its world's document has given way to another."""
+    """Return whether a call failed since its world's document has given way to another."""
     return _NO_CONTEXT in str(error)
 
 

@@ -244,7 +244,7 @@ class RunFolder:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether the process exists, if only as a zombie that waits for its parent."""
+    """Return whether the process exists, if only as a zombie that waits for its parent."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -255,7 +255,7 @@ def process_exists(pid: int) -> bool:
 
 
 def process_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie that waits for its parent."""
+    """Return whether the process exists and is not a zombie that waits for its parent."""
     if not process_exists(pid):
         return False
     with contextlib.suppress(OSError):

@@ -251,12 +251,12 @@ class Camera:
         self._keeper = keeper
 
     def is_due(self, step: int) -> bool:
-        """Whether a step, counted from 0, is to have a picture."""
+        """Return whether a step, counted from 0, is to have a picture."""
         wanted = {"screenshot", "set_of_marks"}.intersection(self._observe.channels)
         return bool(wanted) and step % self._observe.screenshot_stride == 0
 
     def may_shoot_early(self, step: int) -> bool:
-        """Whether the capture may begin before it is known what the page shows."""
+        """Return whether the capture may begin before it is known what the page shows."""
         # Where there are secrets to cover, the page is asked for them before and after.
         return self.is_due(step) and not self._keeper.covers
 

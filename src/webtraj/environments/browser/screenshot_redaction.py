@@ -411,7 +411,7 @@ class _Document:
 
 
 def _moves(styles: Sequence[str]) -> bool:
-    """Whether something with such styles may show elsewhere than where it is laid out."""
+    """Return whether something with such styles may show elsewhere than where it is laid out."""
     _, effects, *others = styles or ("", "")
     shifts = "drop-shadow" in effects or "url(" in effects
     return shifts or any(style not in ("none", "auto", "") for style in others)
@@ -428,7 +428,7 @@ def _squeezed(text: str) -> str:
 
 
 def _side_by_side(left: Box, right: Box) -> bool:
-    """Whether a text goes on in another on the same line."""
+    """Return whether a text goes on in another on the same line."""
     near = abs(right[0] - (left[0] + left[2])) <= _NEAR
     return near and right[1] < left[1] + left[3] and left[1] < right[1] + right[3]
 

@@ -377,7 +377,7 @@ class BrowserSession:
                 early.exception()  # Asked for, so that it is not reported as never retrieved.
 
     async def tab_was_closed(self) -> bool:
-        """Whether a call failed because the page closed its own tab, which is no failure.
+        """Return whether a call failed because the page closed its own tab, which is no failure.
 
         Another tab is then the active one; a blank one if that was the last.
         """
@@ -569,7 +569,7 @@ class BrowserSession:
 
 
 def _is_plain(error: errors_lib.BrowserError) -> bool:
-    """Whether the browser is well: it neither died nor was too slow."""
+    """Return whether the browser is well: it neither died nor was too slow."""
     gone = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
     return not isinstance(error, gone)
 

@@ -252,7 +252,7 @@ async def _free_time(page: OracleView, begin: int, end: int, duration: int) -> i
 
 
 def _overlap(slot: Element, event: Element) -> bool:
-    """Whether more of a half-hour than its border is taken."""
+    """Return whether more of a half-hour than its border is taken."""
     common = min(slot.box[1] + slot.box[3], event.box[1] + event.box[3]) - max(
         slot.box[1], event.box[1]
     )

@@ -187,7 +187,7 @@ def oracle(*tasks: str) -> Callable[[Oracle], Oracle]:
 
 
 def has_oracle(task: str) -> bool:
-    """Whether there is an oracle for the task."""
+    """Return whether there is an oracle for the task."""
     return task in _ORACLES
 
 

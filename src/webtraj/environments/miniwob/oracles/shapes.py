@@ -67,7 +67,7 @@ class Description:
         return cls(*matched(r"(?:(large|small) )?(?:(\w{3,}) )?(\w+)", text))
 
     def matches(self, shape: Shape) -> bool:
-        """Whether it is true of a shape."""
+        """Return whether it is true of a shape."""
         return (
             self.size in ("", "large" if shape.large else "small")
             and self.color in ("", shape.color)
@@ -340,7 +340,7 @@ async def drag_shapes_2(page: OracleView) -> Actions:
 
 
 def _inside(inner: Element, outer: Element) -> bool:
-    """Whether a box lies wholly inside another."""
+    """Return whether a box lies wholly inside another."""
     x, y, width, height = inner.box
     left, top, outer_width, outer_height = outer.box
     return left < x < left + outer_width - width and top < y < top + outer_height - height
