@@ -1,6 +1,6 @@
 """Environments in a real browser.
 
-* `environment`: `BrowserEnvironment`, dm_env's contract over tasks in a browser; the preset `web`.
+* `environment`: `BrowserEnvironment`, dm_env's contract for tasks in a browser; the preset `web`.
 * `tasks`: what a task is; `WebTask`, one for any site.
 * `sessions`, `session`: the session for an episode, a new one or the last; its tabs.
 * `acting`: how each verb is done. `observation`, `screenshot`, `captions`: what is shown.

@@ -1,4 +1,4 @@
-"""What an agent and its pages may reach, and what keeps them inside of that; offered files."""
+"""Access policies for agents and pages, their enforcement, and downloaded files."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ __all__ = [
     "safe_name",
 ]
 
-# What an agent may reach beyond the page it is given: which URLs, which files.
+# Access policies: which URLs and files an agent may reach beyond its first page.
 #
-# A policy may also have an attribute `network`, a `NetworkPolicy` for what pages themselves may
-# reach (`network_of`); without one they may reach what the agent may open. None leaves the network
-# alone: for a browser that runs elsewhere, or behind a proxy that filters already.
+# A policy may also have an attribute `network`, a `NetworkPolicy` for the pages themselves
+# (`network_of`); without it, pages may reach what the agent may open. None disables network
+# filtering: for a browser that runs elsewhere or behind a filtering proxy.
 
 
 class AccessPolicy(Protocol):
-    """Says what may be opened and what may be uploaded."""
+    """A rule for what may be opened and uploaded."""
 
     def open(self, url: str) -> bool:
         """Return whether a URL may be opened."""
@@ -48,12 +48,12 @@ class AccessPolicy(Protocol):
         """Return whether the agent may go through the history, reload, and open and close tabs."""
 
     def upload(self, path: str) -> Path | None:
-        """Return the file that a path in an action names; None if it may not be uploaded."""
+        """Return the file for a path in an action; None if it may not be uploaded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoAccess:
-    """The policy of a task that lives in one page: nothing else may be opened or uploaded."""
+    """The policy of a one-page task: nothing else may be opened or uploaded."""
 
     network: NetworkPolicy | None = NO_NETWORK
 
@@ -72,12 +72,12 @@ class NoAccess:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WebAccess:
-    """The policy of a task on the web: pages that the network policy allows, one folder's files."""
+    """The policy of a task on the web: pages allowed by a network policy, files of one folder."""
 
     network: NetworkPolicy | None = PUBLIC_WEB
-    """What pages and agent may reach; by default the public web, and nothing private."""
+    """What pages and the agent may reach; by default the public web, nothing private."""
     uploads: Path | None = None
-    """The folder that files may be uploaded from; None allows none."""
+    """The folder from which files may be uploaded; None allows no upload."""
 
     def open(self, url: str) -> bool:
         """See `AccessPolicy.open`."""
@@ -92,26 +92,26 @@ class WebAccess:
         return True
 
     def upload(self, path: str) -> Path | None:
-        """See `AccessPolicy.upload`. Links that lead out of the folder are followed and refused."""
+        """See `AccessPolicy.upload`. Symbolic links out of the folder are refused."""
         if self.uploads is None:
             return None
         try:
             file = (self.uploads / path).resolve()
             allowed = file.is_relative_to(self.uploads.resolve()) and file.is_file()
-        except (OSError, ValueError, RuntimeError):  # Too long, not a path, links in a circle.
+        except (OSError, ValueError, RuntimeError):  # Too long, not a path, circular links.
             return None
         return file if allowed else None
 
 
 def network_of(policy: AccessPolicy) -> NetworkPolicy | None:
-    """Return what pages may reach under a policy; None if that is not restricted here."""
+    """Return the network policy for pages; None if the network is not restricted here."""
     network: NetworkPolicy | None = getattr(policy, "network", _Openable(policy))
     return network
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Openable:
-    """What may be opened may be reached."""
+    """A network policy that allows what the agent may open."""
 
     policy: AccessPolicy
 
@@ -125,18 +125,18 @@ class _Openable:
         return Verdict(False, "it may not be opened")
 
     def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
-        # Of any address: what no name may lead to, the proxy refuses under every policy.
+        # Any address: the proxy refuses forbidden ones under every policy.
         usual = {"http": 80, "https": 443}.get(scheme) == port
         shown = f"[{host}]" if ":" in host else host
         return self.judge_url(f"{scheme}://{shown}" + ("" if usual else f":{port}") + "/")
 
 
-# Keeps a session inside of what its policy allows.
+# Keeping a session within its policy.
 #
-# What the browser asks for is filtered on the way (`network`). What a tab shows is judged here,
-# after each action: if a link, a redirect or a popup has led to a page that may not be opened, the
-# tab is closed or sent back; if it has led to a page that did not load, the tab stays as it is. The
-# agent is told of both.
+# The browser's requests are filtered by a proxy (`network`). What a tab shows is checked here,
+# after each action: if a link, a redirect or a popup led to a page that may not be opened, the tab
+# is closed or sent back; if it led to a page that did not load, the tab stays. Both are reported to
+# the agent.
 
 _TWO_PROXIES = (
     "context_options sets a proxy of its own, {proxy!r}, which would bypass the network policy. "
@@ -150,8 +150,8 @@ class Boundary:
 
     Args:
         policy: What may be reached.
-        start_url: Where the task begins. Its origin may be reached unless the policy denies it.
-        local: Sites of the task in this process, which may always be reached.
+        start_url: The task's first URL. Its origin is allowed unless the policy denies it.
+        local: Sites of the task served by this process; always allowed.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Boundary:
         """Return options for Playwright's `Browser.new_context`, made safe.
 
         Raises:
-            InvalidInputError: They have a proxy of their own, and so has the policy.
+            InvalidInputError: They set a proxy, which conflicts with the policy's.
         """
         options = {"accept_downloads": False, **given}
         self._refuses_downloads = not options["accept_downloads"]
@@ -185,27 +185,27 @@ class Boundary:
         return {**options, **self._gateway.context_options}
 
     async def open(self) -> None:
-        """Begin to let through what is allowed."""
+        """Start letting allowed traffic through."""
         if self._gateway is not None:
             await self._gateway.open()
 
     async def close(self) -> None:
-        """Let nothing through any more. Idempotent."""
+        """Stop letting traffic through. Idempotent."""
         if self._gateway is not None:
             await self._gateway.close()
 
     def watch(self, session: session_lib.BrowserSession) -> None:
-        """Begin to note the downloads that are refused."""
+        """Start recording refused downloads."""
         session.lease.context.on("page", self._watch_page)
         for page in session.tabs:
             self._watch_page(page)
 
     def begin_episode(self, session: session_lib.BrowserSession) -> None:
-        """Take the page that the task has opened for the place to come back to."""
+        """Remember the task's first page as the place to return to."""
         self._home = session.page.url
 
     def take_blocked(self) -> list[str]:
-        """Return what was kept from pages and agent since the last call, as `url: reason`."""
+        """Return what was blocked since the last call, as `url: reason`."""
         denials = [] if self._gateway is None else self._gateway.take_denials()
         blocked = [*self._blocked, *(f"{d.target}: {d.reason}" for d in denials)]
         self._blocked = []
@@ -218,15 +218,15 @@ class Boundary:
     async def enforce(
         self, session: session_lib.BrowserSession, *, refused: bool = False
     ) -> tuple[str, str]:
-        """Close tabs, or send the last one back, that show what may not be opened.
+        """Close tabs that show a forbidden page; send the last tab back instead.
 
         Args:
             session: The session.
             refused: Whether a navigation of the active tab has just failed.
 
         Returns:
-            What was found, as a sentence for the agent, and its kind: `blocked`, or
-            `navigation_failed` for a page that did not load. Both are empty if all is in order.
+            A sentence for the agent and its kind: `blocked`, or `navigation_failed` for a page that
+            did not load. Both are empty if nothing is wrong.
         """
         told = kind = ""
         for page in session.tabs:
@@ -249,7 +249,7 @@ class Boundary:
         return told, kind
 
     async def _send_back(self, session: session_lib.BrowserSession, page: Page) -> None:
-        """Bring a tab to the page before, else to where the episode began, else to a blank one."""
+        """Send a tab to the previous page, then the first page, then a blank one."""
         with contextlib.suppress(errors.BrowserError):
             await session.run(page.go_back(wait_until="commit"), what="go back")
         for url in (self._home, session_lib.BLANK):
@@ -276,7 +276,7 @@ class Boundary:
         return network_lib.Verdict(False, f"the scheme {scheme!r} is not allowed")
 
     def _judge_file(self, url: str) -> network_lib.Verdict:
-        """Judge a file: those of the folder that the episode began in belong to its page."""
+        """Judge a file URL: files in the folder of the episode's first page are allowed."""
         if self._home.startswith("file:"):
             folder = Path(unquote(urlsplit(self._home).path)).parent
             if Path(unquote(urlsplit(url).path)).resolve().is_relative_to(folder.resolve()):
@@ -300,10 +300,10 @@ def _with_start(
     return dataclasses.replace(network, allow=(*network.allow, origin)) if origin else network
 
 
-# Files that pages offer: kept with the step in which they have arrived, up to a size.
+# Downloaded files: recorded with the step in which they arrive, up to a size limit.
 
 _MAX_WAITING: Final = 100
-"""How many files are kept until they are taken; a page may offer any number."""
+"""The most files kept between two steps; a page may offer any number."""
 
 _MAX_NAME: Final = 120
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]+')
@@ -313,7 +313,7 @@ _UNKNOWN_TYPE: Final = "application/octet-stream"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DownloadedFile:
-    """A file that a page has offered."""
+    """A file that a page offered for download."""
 
     name: str
     """A plain file name, whatever the page called it."""
@@ -321,15 +321,15 @@ class DownloadedFile:
     mime_type: str
     """By the name's ending."""
     size: int
-    """In bytes; 0 if it did not arrive."""
+    """Bytes; 0 if it did not arrive."""
     content: bytes
     """Empty if it is not kept."""
     error: str
-    """Why it is not kept; empty if it is."""
+    """Why the file is not kept; empty if it is."""
 
 
 class DownloadShelf:
-    """Collects the files that the pages of a session offer.
+    """A collection of the files that a session's pages offer.
 
     Args:
         limit: The size in bytes of the largest file that is kept.
@@ -341,11 +341,11 @@ class DownloadShelf:
         self._arriving: set[asyncio.Task[None]] = set()
 
     def watch(self, page: Page) -> None:
-        """Begin to collect what a page offers."""
+        """Start collecting a page's downloads."""
         page.on("download", self._on_download)
 
     def take(self) -> list[DownloadedFile]:
-        """Return the files that have arrived, or failed to, since the last call."""
+        """Return the files that arrived or failed since the last call."""
         taken, self._files = self._files, []
         return taken
 
@@ -360,7 +360,7 @@ class DownloadShelf:
         size, content, error = 0, b"", ""
         try:
             with tempfile.TemporaryDirectory(prefix="webtraj-download-") as folder:
-                # Not `path`, which a browser that runs elsewhere cannot give.
+                # Not `path`, which a remote browser cannot provide.
                 file = Path(folder) / "file"
                 await download.save_as(file)
                 size = file.stat().st_size
@@ -378,7 +378,7 @@ class DownloadShelf:
 
 
 def safe_name(name: str) -> str:
-    """Return a name that is one on any file system, and leads to no other folder.
+    """Return a name that is valid on any file system and contains no folder.
 
     >>> safe_name("../../etc/passwd")
     'passwd'

@@ -1,8 +1,8 @@
-"""Doing actions: from a verb to trusted input.
+"""Performing actions: from a verb to trusted input.
 
 An element's verb first asks the page script for a point on it (`page/locate.js`, `page/act.js`),
-which resolves the ref, scrolls, and checks that nothing covers it, in one call. What cannot be done
-is refused at once, with the reason, and leaves the page as it was.
+which resolves the ref, scrolls, and checks that nothing covers the element, in one call. An action
+that cannot be done is refused at once, with a reason, and leaves the page unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
         """Return the action that `value` stands for.
 
         Raises:
-            ValueError: It stands for none.
+            ValueError: It is not an action.
         """
         return to_action(value)
 
@@ -53,10 +53,10 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 
 
 def to_action(value: Any) -> a.Action:
-    """Return the action that `step` was given, in whatever form.
+    """Return the action that was passed to `step`, whatever its form.
 
     Raises:
-        InvalidInputError: `value` is none.
+        InvalidInputError: `value` is not an action.
     """
     if isinstance(value, trajectory_lib.Decision):
         value = value.action
@@ -76,14 +76,14 @@ _PERFORMERS: dict[type[a.Action], _Performer] = {}
 
 _TRIES = 11
 _PAUSE = 0.05
-"""How often, and at which distance in seconds, an element without area is looked for again."""
+"""Retries, and seconds between them, for an element without area."""
 
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
 
 
 class ActionRefused(errors_lib.WebtrajError):
-    """An action that cannot be done on the page as it is. The environment shows it to the agent."""
+    """An action that cannot be done on the current page. The agent is told why."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -92,11 +92,11 @@ class ActionRefused(errors_lib.WebtrajError):
 
 
 class ActionExecutor:
-    """Does actions in a session.
+    """An executor of actions in a session.
 
     Args:
-        session: Where.
-        policy: Which pages may be opened and which files given away.
+        session: The session.
+        policy: Which pages may be opened and which files uploaded.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class ActionExecutor:
         self._held_buttons: set[Any] = set()
         self._mouse_moved = False
         self.touched: dict[str, Any] | None = None
-        """The page script's description of the element that the last action was about."""
+        """The page script's description of the last action's element."""
 
     async def perform(self, action: a.Action) -> None:
         """Do an action.
 
         Raises:
-            ActionRefused: It cannot be done; the page is as it was.
+            ActionRefused: It cannot be done; the page is unchanged.
             BrowserError: The browser failed.
         """
         self.touched = None
@@ -129,7 +129,7 @@ class ActionExecutor:
                 raise
 
     async def rest(self) -> None:
-        """Release all that is held and put the mouse where it was at first."""
+        """Release all keys and buttons and move the mouse back to its start."""
         page = self.session.page
         for key in self._held_keys:
             await self.run(page.keyboard.up(key), "release a key")
@@ -142,12 +142,12 @@ class ActionExecutor:
         self._mouse_moved = False
 
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
-        """Ask the page script to make an element ready; return what it answers."""
+        """Ask the page script to prepare an element; return its answer."""
         for tries_left in reversed(range(_TRIES)):
             answer = await self.session.prepare(kind, ref, details)
             if answer.get("refused") != "outside" or not tries_left:
                 break
-            await asyncio.sleep(_PAUSE)  # An icon has no area until its picture is there.
+            await asyncio.sleep(_PAUSE)  # An icon has no area until its image has loaded.
         self.touched = answer.get("element")
         if "refused" in answer:
             raise ActionRefused(answer["refused"], answer["message"])
@@ -226,7 +226,7 @@ class ActionExecutor:
             await self.run(keyboard.press("Delete"), "press Delete")
 
     async def choose_files(self, paths: Sequence[str], point: Sequence[float]) -> None:
-        """Give files to the chooser that a click at a point opens."""
+        """Choose files in the file chooser that a click at a point opens."""
         files = self._allowed_files(paths)
         async with self._expecting_chooser() as chooser:
             await self.click(point)
@@ -252,7 +252,7 @@ class ActionExecutor:
             raise ActionRefused("not_a_chooser", "No file chooser opened there.") from None
 
     async def navigate(self, call: Awaitable[Any]) -> Any:
-        """Await a navigation; one that fails is the action's failure, not the browser's."""
+        """Await a navigation; a failure is the action's, not the browser's."""
         try:
             return await call
         except errors_lib.BrowserCrashedError:
@@ -266,7 +266,7 @@ class ActionExecutor:
             raise ActionRefused("blocked", f"This environment does not allow opening {url}.")
 
     def check_travel(self) -> None:
-        """Refuse to leave the page where the policy keeps the agent on it."""
+        """Refuse to leave the page if the policy forbids it."""
         if not self.policy.travel():
             raise ActionRefused("blocked", "This environment does not allow leaving the page.")
 
@@ -285,7 +285,7 @@ def _performs(
     [Callable[[ActionExecutor, _A], Awaitable[None]]],
     Callable[[ActionExecutor, _A], Awaitable[None]],
 ]:
-    """Register the coroutine function that does these verbs."""
+    """Register the coroutine function that performs these verbs."""
 
     def register(function: Callable[[ActionExecutor, _A], Awaitable[None]]) -> Any:
         for verb in verbs:
@@ -366,7 +366,7 @@ async def _press(executor: ActionExecutor, action: a.Press) -> None:
 
 @_performs(a.DragTo)
 async def _drag_to(executor: ActionExecutor, action: a.DragTo) -> None:
-    # Bringing the target into view may move the source, so that is asked for last.
+    # Scrolling the target into view may move the source, so locate the source last.
     target = await executor.prepare("hover", action.target_ref)
     source = await executor.prepare("point", action.ref)
     await executor.drag([source["point"], target["point"]])
@@ -554,7 +554,7 @@ async def _focus_tab(executor: ActionExecutor, action: a.FocusTab) -> None:
     await executor.session.focus(tabs[action.index])
 
 
-# What leaves the page alone.
+# Verbs that leave the page unchanged.
 
 
 @_performs(a.Wait)

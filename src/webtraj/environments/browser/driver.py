@@ -1,6 +1,7 @@
 """One Playwright driver, and one browser under it: start, watch, stop.
 
-A driver is a Node process that speaks for all browsers of a pool; both run under the guard.
+A driver is the Node process through which a pool controls all its browsers; both run under the
+guard.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Driver", "Lifeline", "RunningBrowser", "is_closed_error", "is_navigation_error"]
 
-# A deadline on every await: no call into a browser may hang, and none may fail untyped.
+# A deadline on every await: no call into a browser may hang or raise an untyped error.
 #
 # Playwright's own timeouts do not cover evaluation, closing, or a driver that stopped answering.
 
 _T = TypeVar("_T")
 
 _STOOD_STILL = 1.0
-"""Seconds by which a timer is late when not the browser was slow, but this process."""
+"""A timer that is this many seconds late means that this process was stopped, not the browser."""
 
 _AFTER_STANDSTILL = 5.0
-"""Seconds that a call then has left."""
+"""Seconds that a call gets after that."""
 
 _TIMED_OUT = "The browser did not {what} within {seconds:g} s."
 _NAVIGATED = (
@@ -48,9 +49,9 @@ _CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environmen
 
 
 class Lifeline:
-    """The calls in flight on one browser, context or page, and what became of it.
+    """The calls in flight on one browser, context or page, and whether it has died.
 
-    `cut` makes every call in flight, and every later one, fail at once.
+    `cut` fails every call in flight, and every later one, at once.
     """
 
     def __init__(self) -> None:
@@ -63,11 +64,11 @@ class Lifeline:
         return self._reason
 
     def cut(self, reason: str) -> None:
-        """Fail all calls with a `BrowserCrashedError` for this reason; the first one counts."""
+        """Fail all calls with a `BrowserCrashedError` for this reason; the first reason wins."""
         self._reason = self._reason or reason
         now = asyncio.get_running_loop().time()
         for call in self._calls:
-            if not call.expired():  # Else it is on its way out already.
+            if not call.expired():  # Otherwise it is ending already.
                 call.reschedule(now)
 
     async def run(self, call: Awaitable[_T], *, what: str, seconds: float) -> _T:
@@ -75,12 +76,12 @@ class Lifeline:
 
         Args:
             call: A call into the browser.
-            what: What it does, for messages, as a verb: `open the page`.
+            what: Description for messages, starting with a verb: `open the page`.
             seconds: The deadline.
 
         Raises:
             BrowserTimeoutError: The deadline passed.
-            BrowserCrashedError: What was called died, before the call or during it.
+            BrowserCrashedError: The page, context or browser died before or during the call.
             BrowserError: The browser refused the call.
         """
         from playwright.async_api import Error as PlaywrightError
@@ -112,10 +113,10 @@ class Lifeline:
 
 
 class _Deadline:
-    """Expires a timeout after some seconds, but not because this process itself stood still.
+    """A timeout that does not expire because this process itself was stopped.
 
-    A process that was stopped, in a debugger or by Ctrl-Z, or whose loop was blocked, finds the
-    deadline passed and the answer waiting. It gets a moment to read the answer.
+    A process that was stopped (debugger, Ctrl-Z) or whose loop was blocked finds the deadline
+    passed and the answer waiting. It gets a moment to read the answer.
     """
 
     def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
@@ -139,7 +140,7 @@ class _Deadline:
 
 
 def is_closed_error(error: Exception) -> bool:
-    """Return whether a Playwright error says that its target is gone, not that a call was wrong."""
+    """Return whether a Playwright error means that its target is gone."""
     # Playwright exports neither the class nor a code; a crashed page is a plain Error.
     return type(error).__name__ == "TargetClosedError" or any(
         text in str(error) for text in ("Target crashed", "Page crashed", "Connection closed")
@@ -147,12 +148,12 @@ def is_closed_error(error: Exception) -> bool:
 
 
 def is_navigation_error(error: BaseException | None) -> bool:
-    """Return whether a call failed because its document gave way to another."""
+    """Return whether a call failed because its document was replaced by another."""
     return error is not None and any(text in str(error) for text in _NAVIGATED)
 
 
 _START_GRACE = 5.0
-"""Seconds for a start that nobody wants any more to come to its end; it takes less than one."""
+"""Seconds for an abandoned start to end; it takes less than one."""
 
 _DRIVER_ENDED = (
     "Playwright's driver ended during startup; it was run by {node!r}. Its own message is on "
@@ -167,12 +168,12 @@ _TRANSPORTS = ("playwright._impl.transport", "playwright._impl._transport")
 """The module of Playwright that starts the driver: the current one, and that of 1.59."""
 
 _guard_node: ContextVar[Callable[[str], str] | None] = ContextVar("_guard_node", default=None)
-"""Gives the command to run in place of Node, in the tasks that start a driver of ours."""
+"""The command to run in place of Node, set in tasks that start our driver."""
 
 _patching = threading.Lock()
 
 _ARGUMENTS = (
-    # Renders the same on every machine, so that screenshots compare.
+    # Renders identically on every machine, so that screenshots can be compared.
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
     "--disable-lcd-text",
@@ -180,10 +181,10 @@ _ARGUMENTS = (
 
 
 async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
-    """Await Playwright's start. If Ctrl-C interrupts it, this raises a `BrowserCrashedError`.
+    """Await Playwright's start; raise a `BrowserCrashedError` if Ctrl-C interrupts it.
 
-    Ctrl-C raises KeyboardInterrupt in a task of Playwright's own, and so stops the event loop.
-    Awaiting that task would raise it a second time: in a notebook, in the next cell.
+    Ctrl-C raises KeyboardInterrupt in one of Playwright's tasks and stops the event loop. Awaiting
+    that task would raise it a second time: in a notebook, in the next cell.
     """
     try:
         return await start
@@ -208,7 +209,7 @@ class Driver:
 
         Raises:
             MissingDependencyError: Playwright is not installed.
-            BrowserCrashedError: It ended at once.
+            BrowserCrashedError: It exited at once.
             BrowserTimeoutError: It did not start in `seconds`.
         """
         try:
@@ -235,7 +236,7 @@ class Driver:
                 raise asyncio.CancelledError from None
             if isinstance(error, errors_lib.WebtrajError) or not isinstance(error, Exception):
                 raise
-            # Playwright raises no other type if its driver ends.
+            # Playwright raises a bare Exception if its driver exits.
             raise errors_lib.BrowserCrashedError(_DRIVER_ENDED.format(node=start.node)) from error
         if start.command is None:
             await playwright.stop()
@@ -253,7 +254,7 @@ class Driver:
         return processes_lib.process_alive(self._pid)
 
     async def answers(self, *, seconds: float) -> bool:
-        """Return whether the driver itself, without a browser, answers within `seconds`."""
+        """Return whether the driver itself answers within `seconds`."""
         try:
             await Lifeline().run(self._ping(), what="answer", seconds=seconds)
         except errors_lib.BrowserError:
@@ -261,7 +262,7 @@ class Driver:
         return True
 
     async def _ping(self) -> None:
-        # The cheapest of the driver's calls that need no browser.
+        # The driver's cheapest call that needs no browser.
         context = await self.playwright.request.new_context()
         await context.dispose()
 
@@ -276,7 +277,7 @@ class Driver:
                     executable_path=command.path,
                     headless=headless,
                     args=[*_ARGUMENTS, *arguments],
-                    # Ctrl-C is webtraj's to handle: it seals episodes before it closes browsers.
+                    # webtraj handles Ctrl-C: it seals episodes before it closes browsers.
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
@@ -314,8 +315,8 @@ class Driver:
             await _reaped(self._pid)
             raise
         else:
-            # A driver that still runs was never asked to stop: the end of its event loop cancelled
-            # the task that speaks with it.
+            # A driver that still runs was never asked to stop: its event loop ended and cancelled
+            # the task that talks to it.
             self.kill()
         await _reaped(self._pid)
 
@@ -325,11 +326,11 @@ class Driver:
 
 
 class RunningBrowser:
-    """A browser and the lifelines of what was leased from it.
+    """A browser and the lifelines of its leases.
 
     Args:
         browser: Playwright's browser.
-        pid: Its process id; None if it is not ours, and so neither ours to kill.
+        pid: Its process id; None if webtraj did not start it and so must not kill it.
     """
 
     def __init__(self, browser: Browser, pid: int | None) -> None:
@@ -339,7 +340,7 @@ class RunningBrowser:
         self.pid = pid
         self.contexts_made = 0
         self.failures_in_a_row = 0
-        """How many leases it failed since one last went well."""
+        """The number of failed leases since the last good one."""
         browser.on("disconnected", lambda _: self.lose("The browser process died"))
 
     @property
@@ -349,16 +350,16 @@ class RunningBrowser:
 
     @property
     def usable(self) -> bool:
-        """Whether it can give new contexts."""
+        """Whether it can open new contexts."""
         return not self._lost and self._browser.is_connected()
 
     @property
     def leases(self) -> int:
-        """How many of its contexts are in use."""
+        """The number of contexts in use."""
         return len(self._lifelines)
 
     def private_memory(self) -> int | None:
-        """Return the bytes that the browser's processes hold; None if that is not known."""
+        """Return the bytes held by the browser's processes; None if unknown."""
         return None if self.pid is None else processes_lib.private_memory(self.pid)
 
     def lose(self, reason: str) -> None:
@@ -370,7 +371,7 @@ class RunningBrowser:
     async def new_context(
         self, lifeline: Lifeline, options: Mapping[str, Any], *, seconds: float
     ) -> BrowserContext:
-        """Return a fresh context, whose fate `lifeline` then shares."""
+        """Open a context; if the browser dies, `lifeline` is cut."""
         self._lifelines.add(lifeline)
         self.contexts_made += 1
         try:
@@ -382,7 +383,7 @@ class RunningBrowser:
             raise
 
     def forget(self, lifeline: Lifeline) -> None:
-        """End the tie between a released context and this browser."""
+        """Stop tracking a released context."""
         self._lifelines.discard(lifeline)
 
     async def close(self, *, patience: float) -> None:
@@ -391,7 +392,7 @@ class RunningBrowser:
         try:
             await Lifeline().run(self._browser.close(), what="close", seconds=patience)
         except errors_lib.BrowserCrashedError:
-            self.kill()  # The driver is gone, and nobody else can ask the browser to close.
+            self.kill()  # Without a driver, the browser cannot be asked to close.
         except errors_lib.BrowserError:
             pass
         if self.pid is not None:
@@ -405,7 +406,7 @@ class RunningBrowser:
 
 
 class _Start:
-    """The start of one driver, up to the point where it runs or nothing is left of it."""
+    """The start of one driver, until it runs or has been cleaned up."""
 
     def __init__(self, folder: processes_lib.RunFolder) -> None:
         self.node = ""
@@ -422,12 +423,12 @@ class _Start:
         return str(self.command.path)
 
     async def end(self, starting: asyncio.Future[Playwright], *, patience: float) -> None:
-        """End the start, in a few multiples of `_START_GRACE` seconds at most.
+        """End the start, within a few times `_START_GRACE` seconds.
 
         Args:
             starting: Playwright's part of it.
-            patience: Seconds for it to succeed first: a driver that runs can be stopped in order,
-                with its pipes closed.
+            patience: Seconds to let it succeed first: a running driver can be stopped cleanly, with
+                its pipes closed.
         """
         if patience and not _cancelled(starting):
             await _settled(starting, seconds=patience)
@@ -442,21 +443,21 @@ class _Start:
             self.command.abort()
             for pid in started:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)  # Also one that leads no group yet.
+                    os.kill(pid, signal.SIGKILL)  # It may not lead a group yet.
                 await _reaped(pid)
         if not _cancelled(starting):  # Playwright notices that its driver has ended.
             await _settled(starting, seconds=_START_GRACE)
-        starting.cancel()  # Once more if need be: asyncio's own start of a process may hang.
+        starting.cancel()  # Again if needed: asyncio's own process start may hang.
         await _settled(starting, seconds=_START_GRACE)
 
 
 def _cancelled(task: asyncio.Future[Any] | None) -> bool:
-    """Return whether somebody has cancelled the task, as the end of an event loop does with all."""
+    """Return whether the task was cancelled, as all are when their event loop ends."""
     return isinstance(task, asyncio.Task) and (task.cancelled() or task.cancelling() > 0)
 
 
 async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
-    """Wait until a future is done, or so long; also when cancelled, which `_cancelled` tells."""
+    """Wait until a future is done, at most `seconds`, even when cancelled (see `_cancelled`)."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not future.done() and loop.time() < deadline:
@@ -465,14 +466,14 @@ async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
 
 
 async def _reaped(pid: int) -> None:
-    """Wait until asyncio has seen that a child ended, and has closed its pipes.
+    """Wait until asyncio has noticed a child's end and closed its pipes.
 
-    For `_START_GRACE` at most, and no less when cancelled: only their loop closes pipes, and
+    Wait at most `_START_GRACE` seconds, even when cancelled: only the loop can close the pipes, and
     it may be about to end.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _START_GRACE
-    turns = 5  # The callbacks take some, and come from asyncio's thread that waits for the child.
+    turns = 5  # The callbacks take a few turns; they come from asyncio's waiting thread.
     while turns and loop.time() < deadline:
         turns -= not processes_lib.process_exists(pid)
         with contextlib.suppress(asyncio.CancelledError):
@@ -480,13 +481,13 @@ async def _reaped(pid: int) -> None:
 
 
 def _let_playwright_ask_for_node() -> None:
-    """Have Playwright ask `_guard_node` what to run as Node, in the tasks that have set it.
+    """Make Playwright run Node under the guard, in tasks that have set `_guard_node`.
 
-    The public way is the environment variable PLAYWRIGHT_NODEJS_PATH. All threads and tasks of this
-    process share that, and all its children inherit it.
+    The public way, the environment variable PLAYWRIGHT_NODEJS_PATH, would affect all threads and
+    tasks of this process and all its children.
 
     Raises:
-        MissingDependencyError: This Playwright finds its driver in another way.
+        MissingDependencyError: This version of Playwright finds its driver differently.
     """
     with _patching:
         for name in _TRANSPORTS:
@@ -517,7 +518,7 @@ def _unknown_playwright() -> errors_lib.MissingDependencyError:
 
 @contextlib.contextmanager
 def _aborting(command: processes_lib.GuardedCommand) -> Iterator[None]:
-    """Leave nothing of a start that fails or is cancelled: it may have begun all the same."""
+    """Clean up after a start that fails or is cancelled, which may have begun anyway."""
     try:
         yield
     except BaseException:

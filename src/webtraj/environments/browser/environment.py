@@ -1,4 +1,4 @@
-"""The browser environment: dm_env's contract over a browser session and its task."""
+"""The browser environment: dm_env's contract for a browser session and its task."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _NEVER_CLOSED = (
 )
 
 _SERVER_ERROR = 500
-"""A page that begins an episode and answers with this status or above: its site is out of order."""
+"""A first page that answers with this status or above means that its site is broken."""
 
 
 class BrowserEnvironment(base_lib.Environment):
-    """Plays tasks in a browser, each `reset` the next of them.
+    """An environment for tasks in a browser; each `reset` starts the next task.
 
     `step` takes an `Action`, a `Decision` that holds one, or a string in BrowserGym's dialect. An
     action that cannot be done (a dead ref, a covered element, a reply that was no action) leaves
@@ -57,29 +57,29 @@ class BrowserEnvironment(base_lib.Environment):
 
     Args:
         tasks: A task, or several to play in turn.
-        seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None shares one with all environments of the event loop that
-            are given none, closed with the last of them.
-        observe: Channels to observe, or an `Observe`; None for the default ones.
-        max_steps: After this many steps an episode is truncated; None never does. By default the
-            task's own limit, if it has one, or else `default_max_steps`.
-        default_max_steps: The limit of tasks that have none of their own.
-        settle: When a page counts as settled after an action.
-        policy: What the agent may reach beyond the page; by default nothing.
-        secrets: Values by name that no record may hold: each is recorded as `<secret:name>`, and
-            painted over in screenshots. The agent sees them as they are.
-        redact_passwords: Whether the same goes for what is in password fields.
-        redaction: What else no record may hold (see `RedactionRules`), by its shape or by its place
-            in a page; beside it goes what the tasks say themselves.
+        seed: Episode k, counted over all resets, uses the seed `seed + k`.
+        pool: The browser pool. None shares one among all environments of the event loop that were
+            given none; it closes with the last of them.
+        observe: Channels to observe, or an `Observe`; None for the default channels.
+        max_steps: The step limit, after which an episode is truncated; None for no limit. By
+            default the task's own limit, or else `default_max_steps`.
+        default_max_steps: The limit for tasks without their own.
+        settle: When a page counts as settled after an action. policy: What the agent may reach
+        beyond the first page; by default nothing.
+        secrets: Values by name that must not be recorded: each is recorded as `<secret:name>` and
+            painted over in screenshots. The agent sees the original values.
+        redact_passwords: Whether to redact the contents of password fields in the same way.
+        redaction: What else must not be recorded (see `RedactionRules`), by its form or its place
+            in a page. The tasks' own rules apply too.
         viewport: Width and height in CSS pixels.
-        context_options: More for Playwright's `Browser.new_context`.
+        context_options: More options for Playwright's `Browser.new_context`.
 
     Raises:
-        InvalidInputError: An argument is not as it should be.
+        InvalidInputError: An argument is invalid.
     """
 
     shares_event_loop = True
-    """Has `as_sync` run all of its kind on one loop, where they share browsers."""
+    """Makes `as_sync` run all browser environments on one loop, where they share browsers."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     @property
     def viewport(self) -> tuple[int, int] | None:
-        """Width and height in CSS pixels; None where the window decides."""
+        """Width and height in CSS pixels; None if the window decides."""
         size = self._context_options["viewport"]
         return (size["width"], size["height"]) if size else None
 
@@ -157,7 +157,7 @@ class BrowserEnvironment(base_lib.Environment):
         """Begin the next episode. See `Environment.reset`.
 
         Raises:
-            PageLoadError: The page that it begins at did not load, or its site answered 5xx.
+            PageLoadError: The first page did not load, or its site answered 5xx.
             BrowserError: The browser failed.
             ConcurrentCallError: Another call is under way.
             EnvironmentMisuseError: The environment is closed.
@@ -169,7 +169,7 @@ class BrowserEnvironment(base_lib.Environment):
         """Acts, waits until the page has settled, and observes. See `Environment.step`.
 
         Raises:
-            InvalidInputError: `action` is nothing that this environment takes.
+            InvalidInputError: `action` is not an action of this environment.
             BrowserError: The browser failed.
             ConcurrentCallError: Another call is under way.
             EnvironmentMisuseError: The environment is closed.
@@ -180,14 +180,14 @@ class BrowserEnvironment(base_lib.Environment):
             return await self._act(acting_lib.to_action(action))
 
     async def close(self) -> None:
-        """Give the page back. Idempotent; a second call waits for the first.
+        """Return the page to the pool. Idempotent; a second call waits for the first.
 
         The last environment that shares a pool closes it.
 
         Raises:
-            EnvironmentMisuseError: Another event loop, which still runs, uses the environment.
+            EnvironmentMisuseError: Another running event loop uses the environment.
         """
-        if self._home.gone:  # And with it the page and the browser.
+        if self._home.gone:  # The page and browser are gone with it.
             self._closed = True
             self._abandoned.detach()
             return
@@ -223,18 +223,18 @@ class BrowserEnvironment(base_lib.Environment):
 
     @property
     def task(self) -> tasks_lib.BrowserTask:
-        """The task of the current episode, or of the first to come."""
+        """The task of the current episode, or of the first one before it begins."""
         return self._tasks[max(self._episode, 0) % len(self._tasks)]
 
     def set_seed(self, seed: int) -> None:
-        """Give the next episode this seed, whatever its number."""
+        """Set the next episode's seed, overriding `seed + k`."""
         self._next_seed = seed
 
     def set_max_steps(self, max_steps: int | Literal["task"] | None) -> None:
-        """Truncate episodes after other many steps from now on; see the constructor.
+        """Change the step limit from now on; see the constructor.
 
         Raises:
-            InvalidInputError: It is no such number.
+            InvalidInputError: The limit is invalid.
         """
         if max_steps not in (None, "task") and not (isinstance(max_steps, int) and max_steps >= 1):
             raise errors_lib.InvalidInputError(
@@ -245,14 +245,14 @@ class BrowserEnvironment(base_lib.Environment):
 
     @property
     def max_steps(self) -> int | None:
-        """After how many steps the current episode, or the first to come, is truncated."""
+        """The step limit of the current episode, or of the first one before it begins."""
         if self._max_steps == "task":
             own: int | None = getattr(self.task, "max_steps", None)
             return self._default_max_steps if own is None else own
         return self._max_steps
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Return what is known of the current or coming episode. See `DescribesEpisode`."""
+        """Return the current or next episode's description. See `DescribesEpisode`."""
         coming = self._episode if self._active else self._episode + 1
         return {
             "task": self._tasks[coming % len(self._tasks)].name,
@@ -264,22 +264,22 @@ class BrowserEnvironment(base_lib.Environment):
         }
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Return whether the episode has succeeded, so far or in the end. See `JudgesEpisode`.
+        """Return the episode's outcome, so far or final. See `JudgesEpisode`.
 
-        UNKNOWN where the task has no judge: nobody has said that it failed.
+        UNKNOWN if the task has no judge.
         """
         return self._judged() if self._active else self._outcome
 
     def redact_action(self, action: Any) -> Any:
-        """Return what may be recorded of an action. See `Redacts`."""
+        """Return the recordable form of an action. See `Redacts`."""
         return self._keeper.redact_action(action)
 
     def redact(self, value: Any) -> Any:
-        """Return what may be recorded of a value. See `Redacts`."""
+        """Return the recordable form of a value. See `Redacts`."""
         return self._keeper.redact(value)
 
     def take_redactions(self) -> Mapping[str, int]:
-        """Return how often what was redacted since the last call. See `Redacts`."""
+        """Return the number of redactions since the last call, by name. See `Redacts`."""
         return self._keeper.take_redactions()
 
     @property
@@ -288,9 +288,9 @@ class BrowserEnvironment(base_lib.Environment):
         return all(_has_solution(task) for task in self._tasks)
 
     async def cheat(self) -> actions_lib.Action | None:
-        """Return the scripted solution's next action, which is then to be stepped.
+        """Return the scripted solution's next action, to be passed to `step`.
 
-        None if the task has no solution, or the solution has nothing more to do.
+        None if the task has no solution, or the solution is finished.
 
         Raises:
             EnvironmentMisuseError: No episode is under way.
@@ -328,14 +328,14 @@ class BrowserEnvironment(base_lib.Environment):
         except errors_lib.BrowserError:
             if self._sessions.place is not reused:
                 raise
-            # What the last episode did to its page, a fresh one does not suffer from.
+            # Retry on a fresh page, which the last episode cannot have broken.
             await self._sessions.drop()
             observation = await self._set_up(self.task)
         self._active = True
         return dm_env.restart(observation)
 
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
-        """Bring a session to the beginning of the episode; return the first observation."""
+        """Set up a session for the episode; return the first observation."""
         begun = time.perf_counter()
         place = await self._sessions.place_for(task)
         session = place.session
@@ -439,7 +439,7 @@ class BrowserEnvironment(base_lib.Environment):
         return self._seed + episode if self._next_seed is None else self._next_seed
 
     async def _end_task(self) -> None:
-        """End the solution and tears the task down, if an episode was begun."""
+        """End the solution and tear the task down, if an episode was begun."""
         solution, self._solution = self._solution, None
         if solution is not None:
             await solution.close()
@@ -462,7 +462,7 @@ class BrowserEnvironment(base_lib.Environment):
         except errors_lib.InvalidInputError:
             raise  # Refused before anything was touched.
         except BaseException:
-            # Failed or cancelled half way: what state the page is in, nobody knows.
+            # Failed or cancelled half way: the page's state is unknown.
             self._active = False
             self._sessions.suspect()
             raise
@@ -479,7 +479,7 @@ class BrowserEnvironment(base_lib.Environment):
 def _give_back(
     sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
 ) -> None:
-    """Give back what an environment holds that was collected before it was closed."""
+    """Release the resources of an environment that was garbage-collected without `close`."""
     if sessions.place is None and (share is None or not share.used):
         return
 
@@ -493,7 +493,7 @@ def _give_back(
 
 
 def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.RedactionRules:
-    """Return the rules of an environment: its own, and those of all of its tasks."""
+    """Return an environment's redaction rules: its own and those of all its tasks."""
     rules = redaction_lib.RedactionRules.of(given)
     merged = {id(rules)}
     for task in tasks:
@@ -523,20 +523,20 @@ def make_web_environment(
     policy: access_lib.AccessPolicy | None = None,
     **options: Any,
 ) -> BrowserEnvironment:
-    """Return an environment for tasks on any site.
+    """Create an environment for tasks on any site.
 
     Args:
-        task: A `webtraj.WebTask`, or several, played one after the other.
-        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
-        max_steps: After so many steps an episode is truncated, with discount 1. By default the
-            task's own limit, or 30 if it has none.
+        task: A `webtraj.WebTask`, or several, run one after the other.
+        pool: The browser pool; None shares one (see `BrowserEnvironment`).
+        max_steps: The step limit, after which an episode is truncated, with discount 1. By default
+            the task's own limit, or 30.
         settle: When a page counts as settled after an action.
-        policy: What pages and agent may reach; by default the public web, nothing private, the
-            origin of the task's `start_url`, and no file.
+        policy: What pages and the agent may reach; by default the public web, nothing private, the
+            origin of the task's `start_url`, and no files.
         **options: For `BrowserEnvironment`.
 
     Raises:
-        InvalidInputError: It takes no such option.
+        InvalidInputError: An option is unknown.
     """
     known = inspect.signature(BrowserEnvironment).parameters
     unknown = sorted(options.keys() - (known.keys() - _OWN))

@@ -1,9 +1,9 @@
 """A pool of browsers that lends isolated pages.
 
 A few browsers carry many contexts: a context costs 13 MiB and 50 ms where a browser costs 400 MiB
-and a second. The pool answers for everything it starts: each await has a deadline, a browser that
-hangs is killed, one that dies fails its own leases and is replaced, one that is old or fat is
-retired when its leases end, and nothing it started survives this process, however that ends.
+and a second. The pool cleans up everything it starts: every await has a deadline; a hanging browser
+is killed; one that dies fails only its own leases and is replaced; one that is old or uses too much
+memory is retired when its leases end; and nothing survives this process, however it ends.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ __all__ = ["BrowserPool", "Home", "Lease", "PoolLimits", "PoolStats", "SharedPoo
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """When the pool loses patience, and when it replaces a browser. Times are in seconds."""
+    """Deadlines, in seconds, and rules for replacing a browser."""
 
     lease: float = 120.0
-    """For a page to come free."""
+    """Wait for a free page."""
     launch: float = 60.0
-    """For a browser or driver to start; a cold machine takes ten."""
+    """Start of a browser or driver; a cold machine takes ten."""
     call: float = 30.0
-    """For any one call into a browser."""
+    """Any single call into a browser."""
     close: float = 5.0
-    """For a context or browser to close, before it is killed."""
+    """Close of a context or browser, before it is killed."""
     contexts_per_life: int = 1000
-    """How many contexts a browser gives before it is replaced; browsers leak a little with each."""
+    """The number of contexts that a browser opens before it is replaced; each leaks a little."""
     failures_in_a_row: int = 3
-    """After so many leases in a row in which a call ran out of time, it is not the pages' fault any
-    more, and the browser is replaced: a part of it hangs, its compositor for example."""
+    """The number of consecutive leases with a call that timed out after which the browser is
+    replaced: a part of it hangs, such as its compositor."""
     memory: int = 4 << 30
-    """Bytes private to a browser's processes above which it is replaced."""
+    """The private memory of a browser's processes, in bytes, above which it is replaced."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PoolStats:
-    """What a pool has done so far."""
+    """Statistics of a pool."""
 
     leases: int
-    """Pages on lease now."""
+    """Pages leased now."""
     browsers: int
-    """Browsers that run now, retired ones included."""
+    """Browsers running now, including retired ones."""
     launched: int
     """Browsers started in all."""
     crashed: int
@@ -80,19 +80,19 @@ _T = TypeVar("_T")
 
 
 class Lease:
-    """A page in a context of its own, until `release`.
+    """A page in a context of its own, held until `release`.
 
     Calls into the page go through `run`, which gives each a deadline and a typed error.
 
     Args:
         owner: Who holds it, for messages.
-        browser: What carries the page.
-        lifeline: What ties the page's fate to the browser's.
+        browser: The browser of the page.
+        lifeline: Cut when the browser dies.
         context: Playwright's context.
         page: Its first page.
         turns: Its turns at the pool's operations.
         seconds: The deadline of calls that give none.
-        give_back: Called once with the lease, to close its context; what it returns is awaited.
+        give_back: Called and awaited once with the lease, to close its context.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class Lease:
         self.page = page
         """The context's first page."""
         self.turns = turns
-        """Its turns at the pool's operations. Whoever works on the page takes them."""
+        """Its turns at the pool's operations, taken for work on the page."""
         self.browser = browser
-        """What carries the page, for the pool."""
+        """The browser of the page, for the pool."""
         self.lifeline = lifeline
-        """What ties the page's fate to the browser's, for the pool."""
+        """Cut when the browser dies, for the pool."""
         self.timed_out = False
-        """Whether a call ran out of the time that the pool allows."""
+        """Whether a call exceeded the pool's deadline."""
         self._seconds = seconds
         self._give_back = give_back
         self._released = False
@@ -138,13 +138,13 @@ class Lease:
 
     @property
     def browser_pid(self) -> int | None:
-        """The process id of the browser that carries the page; None if it is not ours."""
+        """The browser's process id; None if webtraj did not start it."""
         return self.browser.pid
 
     async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
         """Await a call into the page, for `seconds` or else the pool's limit.
 
-        `what` says what the call does, for messages, as a verb: `open the page`.
+        `what` describes the call in messages, starting with a verb: `open the page`.
 
         Raises:
             BrowserCrashedError: The page or its browser died.
@@ -160,9 +160,9 @@ class Lease:
             raise
 
     async def release(self) -> None:
-        """Close the context and gives its place back. Idempotent; raise nothing.
+        """Close the context and free its place. Idempotent; never raises.
 
-        Cancelled half way, it goes on without its caller.
+        If cancelled, it continues in the background.
         """
         if not self._released:
             self._released = True
@@ -201,7 +201,7 @@ _unattended: set[asyncio.Task[None]] = set()
 
 
 class Home:
-    """The process and event loop that an object belongs to from its first use on.
+    """The process and event loop to which an object belongs from its first use.
 
     Args:
         what: The object, for messages: `The browser pool`.
@@ -214,11 +214,11 @@ class Home:
 
     @property
     def gone(self) -> bool:
-        """Whether the loop has ended, or this is a fork: nothing can be awaited there any more."""
+        """Whether the loop has ended or this is a fork, so nothing can be awaited there."""
         return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
 
     def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have the loop make a call, of which nobody hears. Any thread may ask for it."""
+        """Start a call on the loop without waiting for it. Any thread may do so."""
         loop = self._loop
         if loop is None or self.gone:
             return
@@ -232,7 +232,7 @@ class Home:
             loop.call_soon_threadsafe(begin)
 
     def enter(self) -> None:
-        """Make the running loop the home, if there is none yet.
+        """Make the running loop the home if there is none yet.
 
         Raises:
             EnvironmentMisuseError: Another loop, or another process, is the home.
@@ -248,23 +248,24 @@ class Home:
 
 
 class BrowserPool:
-    """Lends pages from `browsers` browsers, `contexts_per_browser` from each at a time.
+    """A pool of `browsers` browsers that lends `contexts_per_browser` pages from each at a time.
 
     Browsers start when they are first needed. A pool belongs to the event loop that first used it.
 
     Args:
-        browsers: How many browsers run at most, retired ones aside; None starts another whenever
-            all are full, so that no lease waits for a place.
-        contexts_per_browser: How many pages each lends at a time.
+        browsers: The most browsers, not counting retired ones; None starts another whenever all are
+            full, so that no lease has to wait.
+        contexts_per_browser: The number of pages that each lends at a time.
         executable: The browser; None finds one (`find_browser`).
-        endpoint: Where browsers run already, a CDP endpoint or a Playwright server; empty to start
-            our own. `browsers` is then the number of connections; those browsers outlive the pool.
-        headless: Whether it runs without a window.
-        confined: Whether it reaches the network by the proxy of a context alone (see
-            `network.Gateway`), this machine aside: it looks up no names and speaks no UDP.
-        arguments: More command-line arguments for it.
+        endpoint: A CDP endpoint or Playwright server of running browsers; empty to start new ones.
+            With an endpoint, `browsers` is the number of connections, and the browsers outlive the
+            pool.
+        headless: Whether browsers run without a window.
+        confined: Whether browsers reach the network only through a context's proxy (see
+            `network.Gateway`), apart from this machine: they resolve no names and send no UDP.
+        arguments: More command-line arguments for the browser.
         limits: Deadlines and replacement rules.
-        operations: How many of each operation go on at once.
+        operations: The most concurrent operations of each kind.
     """
 
     def __init__(
@@ -287,7 +288,7 @@ class BrowserPool:
             )
         self.limits = limits or PoolLimits()
         self.operations = operations_lib.Operations(operations)
-        """What limits the operations of all leases."""
+        """The operation limits of all leases."""
         self._grows = browsers is None
         self._capacity = sys.maxsize if browsers is None else browsers * contexts_per_browser
         self._contexts_per_browser = contexts_per_browser
@@ -327,12 +328,12 @@ class BrowserPool:
         """Lend a page in a fresh context.
 
         Args:
-            owner: Who asks, for messages.
+            owner: The borrower, for messages.
             **context_options: For Playwright's `Browser.new_context`: viewport, locale, ...
 
         Raises:
-            BrowserNotFoundError: There is no browser to run.
-            BrowserTimeoutError: No page came free, or no browser started, in time.
+            BrowserNotFoundError: No browser was found.
+            BrowserTimeoutError: No page became free, or no browser started, in time.
             BrowserError: The browser could not open a page.
             EnvironmentMisuseError: The pool is closed, or belongs to another event loop.
         """
@@ -340,8 +341,8 @@ class BrowserPool:
             raise errors_lib.EnvironmentMisuseError(_CLOSED)
         self._home.enter()
         await self._wait_for_place()
-        # Opened to the end whatever becomes of the caller: a context, or a browser, that is left
-        # half way is nobody's to close.
+        # Opening continues even if the caller is cancelled: otherwise nobody would close a
+        # half-opened context or browser.
         opening = self._own(self._open(owner, context_options))
         self._openings[opening] = owner
         opening.add_done_callback(self._openings.pop)
@@ -357,12 +358,12 @@ class BrowserPool:
     async def close(self) -> None:
         """End all leases, browsers and the driver. Idempotent; a second call waits for the first.
 
-        Cancelled half way, it kills what is left.
+        If cancelled, it kills what is left.
 
         Raises:
             EnvironmentMisuseError: Another event loop uses the pool.
         """
-        if self._home.gone:  # What was started there has ended with it, or ends when collected.
+        if self._home.gone:  # Its processes have ended, or end at garbage collection.
             self._closed = True
             return
         self._home.enter()
@@ -383,7 +384,7 @@ class BrowserPool:
                 browser.kill()
             if self._driver is not None:
                 self._driver.kill()
-                await self._driver.stop(patience=self.limits.close)  # The dead is quick to bury.
+                await self._driver.stop(patience=self.limits.close)  # Quick if the driver is dead.
             raise
         finally:
             self._slots = [None] * len(self._slots)
@@ -405,7 +406,7 @@ class BrowserPool:
         await self.close()
 
     async def _tasks_end(self) -> None:
-        """Wait for the pool's tasks, but not for ever: some may never go on (see `_starting`)."""
+        """Wait for the pool's tasks, with a limit: some may never continue (see `_starting`)."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._longest_start
         while self._tasks and loop.time() < deadline:
@@ -424,7 +425,7 @@ class BrowserPool:
             raise errors_lib.BrowserTimeoutError(message) from error
 
     def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Start work that goes on when whoever asked for it is cancelled."""
+        """Start work that continues if its caller is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -435,7 +436,7 @@ class BrowserPool:
             self._own(opening.result().release())
 
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
-        """Open a lease, once more if what was to carry it died; else gives its place back."""
+        """Open a lease, retrying once if its browser died; on failure free its place."""
         turns = operations_lib.Turns(self.operations)
         try:
             async with turns.at("allocate"):
@@ -465,7 +466,7 @@ class BrowserPool:
         try:
             context = await browser.new_context(lifeline, options, seconds=self.limits.call)
         except _DIED_OR_HUNG:
-            # A browser that gives no context is of no use to anyone.
+            # A browser that cannot open a context is useless.
             browser.kill()
             raise
         try:
@@ -477,7 +478,7 @@ class BrowserPool:
             browser.forget(lifeline)
             await self._close_context(browser, context)
             if isinstance(error, _DIED_OR_HUNG):
-                # Pages that it carries may well live on, but it is to open no others.
+                # Its current pages may continue, but it gets no new ones.
                 browser.failures_in_a_row = self.limits.failures_in_a_row
                 await self._retire_if_due(browser)
             raise
@@ -493,11 +494,11 @@ class BrowserPool:
         )
 
     async def _browser(self) -> driver_lib.RunningBrowser:
-        """Return the least used browser, started or restarted if need be."""
+        """Return the least used browser, started or restarted if needed."""
         asked = asyncio.get_running_loop().time()
         async with self._starting():
-            # Who waited while a start failed has waited for that start; one after the other, many
-            # would wait for as many deadlines.
+            # A caller that waited during a failed start gets its error; otherwise many callers
+            # would wait for one deadline after another.
             if self._failed_start is not None and self._failed_start[0] > asked:
                 error = self._failed_start[1]
                 raise type(error)(*error.args) from error
@@ -511,14 +512,14 @@ class BrowserPool:
     async def _starting(self) -> AsyncGenerator[None, None]:
         """Hold the lock on starts.
 
-        A KeyboardInterrupt that escapes from a plain loop takes the callback that it hits with it.
-        The task that the callback would have woken never goes on, and cannot be cancelled either.
-        If such a task holds the lock, this replaces the lock and all that runs.
+        A KeyboardInterrupt that escapes from a plain loop destroys the callback that it hits. The
+        task that the callback would have woken never continues and cannot be cancelled. If such a
+        task holds the lock, this replaces the lock and all running browsers.
         """
         lock, loop = self._lock, asyncio.get_running_loop()
         while not await self._acquired(lock):
             if self._lock is lock and loop.time() - self._start_began < self._longest_start:
-                continue  # Another start has begun meanwhile.
+                continue  # Another start began meanwhile.
             if self._lock is lock:
                 self._lock = asyncio.Lock()
                 self._start_over()
@@ -539,7 +540,7 @@ class BrowserPool:
 
     @property
     def _longest_start(self) -> float:
-        """Seconds that a driver and a browser may take to start, and what died to be closed."""
+        """The most seconds to close dead processes and start a driver and a browser."""
         return 2 * self.limits.launch + 4 * self.limits.close
 
     def _start_over(self) -> None:
@@ -580,7 +581,7 @@ class BrowserPool:
             return False
         if all(browser is not None and browser.usable for browser in self._slots):
             return True
-        # It may be asked for a browser next, and a dead one may not have been at fault itself.
+        # The driver itself may have caused a browser's death, and the next start needs it.
         return await driver.answers(seconds=self.limits.close)
 
     async def _launch(self) -> driver_lib.RunningBrowser:
@@ -626,7 +627,7 @@ class BrowserPool:
         if self._closed or not browser.usable:
             return
         try:
-            # On a lifeline of its own: a page that died has a context to close all the same.
+            # On a new lifeline: a dead page still has a context to close.
             await driver_lib.Lifeline().run(
                 context.close(), what="close a context", seconds=self.limits.close
             )
@@ -636,7 +637,7 @@ class BrowserPool:
             browser.kill()
 
     async def _retire_if_due(self, browser: driver_lib.RunningBrowser) -> None:
-        """Replace a browser that is old, fat or failing, once nobody uses it any more."""
+        """Replace a browser that is old, failing or too large, once it is unused."""
         if self._closed:
             return
         if browser in self._slots and browser.usable and self._is_due(browser):
@@ -661,21 +662,20 @@ def _leases(browser: driver_lib.RunningBrowser | None) -> int:
     return 0 if browser is None else browser.leases
 
 
-# One pool of browsers for all environments of an event loop that are given none of their own.
+# The shared pool of an event loop's environments that were given none.
 
 _SHARE_CLOSED = "This environment is closed; make a new one."
 
 _AT_ONCE = operations_lib.OperationLimits(allocate=8, navigate=16)
-"""Of a shared pool. Sixty-four environments that begin at once on two cores would otherwise take
-each of their first calls beyond its deadline."""
+"""Limits of a shared pool. Without them, 64 environments that start at once on two cores would
+exceed the deadlines of their first calls."""
 
 
 class SharedPool:
-    """One environment's share in the pool of its event loop.
+    """One environment's share in its event loop's pool.
 
-    All environments that are given no pool lend from the one of their loop, if it is to start
-    browsers alike. The first lease starts it. It is closed with the last share in it, or else when
-    the loop ends.
+    All environments without a pool of their own share the loop's pool if they start browsers in the
+    same way. The first lease starts it. It closes with its last share, or when the loop ends.
 
     Args:
         confined: See `BrowserPool`.
@@ -702,7 +702,7 @@ class SharedPool:
         return await self._loops.pool.lease(owner=owner, **context_options)
 
     async def close(self) -> None:
-        """Give the share up, and close the pool if it was the last. Idempotent."""
+        """Give up the share, and close the pool if it was the last. Idempotent."""
         self._closed = True
         loops, self._loops = self._loops, None
         if loops is not None:
@@ -713,8 +713,8 @@ class _LoopsPool:
     """The pool that the environments of one event loop share."""
 
     _ATTRIBUTE = "_webtraj_pools"
-    """Of an event loop: its pools, by how they start browsers. Kept there, they go with the loop; a
-    weak mapping would keep both, since a pool refers to its loop."""
+    """The attribute of an event loop for its pools, by how they start browsers. Stored there, they
+    go with the loop; a weak mapping would keep both alive, since a pool refers to its loop."""
 
     def __init__(self, kept_in: dict[Any, _LoopsPool], key: Any) -> None:
         confined, _ = key
@@ -734,7 +734,7 @@ class _LoopsPool:
         return pools[key]
 
     async def watch(self) -> None:
-        """Have the end of the loop close the pool."""
+        """Close the pool when the loop ends."""
         if self._watcher is None:
             self._watcher = self._close_in_the_end()
             await anext(self._watcher)
@@ -750,8 +750,8 @@ class _LoopsPool:
             await self._watcher.aclose()
 
     async def _close_in_the_end(self) -> AsyncGenerator[None, None]:
-        # Loops close the generators that they have begun when they end (`shutdown_asyncgens`): it
-        # is the only hook they have.
+        # Loops close their running async generators when they end (`shutdown_asyncgens`): it is the
+        # only hook they offer.
         try:
             yield
         finally:
