@@ -1,1 +1,1 @@
-"""From episodes to a better policy: samples, replay buffer, exports, trainers."""
+"""Training on recorded episodes: samples, replay buffer, exports, trainers."""

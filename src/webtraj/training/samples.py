@@ -1,7 +1,7 @@
-"""What one training sample is: one decision of a recorded episode, as the model saw and made it.
+"""The training sample: one decision of a recorded episode, as the model saw and made it.
 
-A sample is cut out of a record, never made again: its messages are those that were sent, its token
-ids those that were sampled. What is not on record is empty here, and what needs it says so.
+A sample is cut from the record, never rebuilt: its messages are those that were sent, its token
+ids those that were sampled. Fields that were not recorded are empty; code that needs them says so.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["Sample", "SampleKey"]
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class SampleKey:
-    """Where a sample is from: enough to find it again, and to tell it from all others."""
+    """The unique key of a sample: episode, step and model call."""
 
     episode_id: str
     step: int
     """The index of the StepRecord whose decision it is."""
     call: int = 0
-    """Which of the decision's model calls."""
+    """The index of the model call within the decision."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,36 +33,36 @@ class Sample:
 
     key: SampleKey
     messages: tuple[Message, ...]
-    """The prompt, system message first if there was one: as it was sent, pictures included."""
+    """The prompt as it was sent, with any system message first and images included."""
     completion: str
     """The reply, as the model wrote it."""
     prompt_token_ids: tuple[int, ...] = ()
-    """As the model saw them; empty if they are not on record."""
+    """The prompt's token ids as the model saw them; empty if not recorded."""
     completion_token_ids: tuple[int, ...] = ()
-    """As they were sampled."""
+    """The sampled token ids; empty if not recorded."""
     logprobs: tuple[float, ...] = ()
-    """Of the completion's tokens, under the weights that sampled them."""
+    """Log-probabilities of the completion's tokens under the weights that sampled them."""
     loss_weight: float = 1.0
-    """How much it counts; 0 trains nothing."""
+    """The weight in the loss; 0 trains nothing."""
     reward: float | None = None
-    """What its episode was worth: 1 for a success, 0 for a failure, or the judge's."""
+    """The episode's reward: 1 for a success, 0 for a failure, or the judge's reward."""
     advantage: float | None = None
-    """The reward minus the mean of its group, where that was asked for."""
+    """The reward minus the mean of its group, if computed."""
     outcome: Outcome = Outcome.UNKNOWN
     group_id: str = ""
-    """The attempts that are compared with each other."""
+    """The id shared by attempts that are compared with each other."""
     iteration: int = 0
-    """The iteration that its episode was collected in, from 1; 0 if there is none."""
+    """The iteration that collected its episode, from 1; 0 if none."""
     task: str = ""
     site: str = ""
     goal: str = ""
     policy: str = ""
     policy_version: str = ""
-    """Which weights sampled it."""
+    """The version of the weights that sampled it."""
     action: Any = None
-    """The action that the reply was read as."""
+    """The action parsed from the reply."""
     recorded: bool = True
-    """Whether prompt and completion are what a model was sent and replied. False for those that
-    were rendered afterwards, of a decision that no model was asked for."""
+    """Whether a model really received the prompt and wrote the completion. False for samples
+    rendered afterwards from decisions of something other than a model."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What else an exporter may want to write down."""
+    """Extra data for exporters."""

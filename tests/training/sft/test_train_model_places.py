@@ -24,8 +24,8 @@ def runs(tmp_path, monkeypatch):
         ("../gone/policy", ""),
         ("/gone/policy", ""),
         ("gone/loop/policy", ""),
-        ("~/policy", ", as ~ is not followed here: write the path in full"),
-        ("runs/tiny", ", though there is one 'runs', so that it is taken for no name on the Hub"),
+        ("~/policy", ": ~ is not expanded here, write the path in full"),
+        ("runs/tiny", " (a path and not a name on the Hub, since the folder 'runs' exists)"),
     ],
     ids=["empty", "dot", "here", "above", "root", "deep", "home", "in a folder"],
 )
@@ -34,7 +34,7 @@ def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model,
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(errors.InvalidInputError) as caught:
         encoding.load_tools(model)
-    assert str(caught.value).startswith(f"There is no folder {model!r}{why}. Expected a folder")
+    assert str(caught.value).startswith(f"No model folder at {model!r}{why}. Expected a folder")
 
 
 @pytest.mark.parametrize(

@@ -79,17 +79,23 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
         ({}, "expected prompt_token_ids with completion_token_ids, or messages"),
         ({"messages": CHAT}, "expected prompt_token_ids"),
         ({"prompt_token_ids": [1]}, "expected prompt_token_ids"),
-        ({"messages": CHAT, "completion": 3}, "completion is a text"),
-        ({"messages": "hi", "completion": "x"}, "messages is a list"),
-        ({"messages": [{"role": "robot", "content": ""}], "completion": "x"}, "has no role of"),
-        ({"messages": CHAT, "completion": "x", "loss_weight": "1"}, "loss_weight is a number"),
-        ({"prompt_token_ids": [1.5], "completion_token_ids": [1]}, "is a list of int"),
-        ({"messages": CHAT, "completion": "x", "images": ["../a.png"]}, "does not lie beside"),
-        ({"messages": CHAT, "completion": "x", "images": ["/etc/hosts"]}, "does not lie beside"),
-        ({"messages": CHAT, "completion": "x", "images": ["none.png"]}, "cannot be read"),
+        (
+            {"messages": CHAT, "completion": 3},
+            "expected a text or a list of one assistant message as completion",
+        ),
+        ({"messages": "hi", "completion": "x"}, "expected a list of messages"),
+        ({"messages": [{"role": "robot", "content": ""}], "completion": "x"}, "expected a role of"),
+        (
+            {"messages": CHAT, "completion": "x", "loss_weight": "1"},
+            "expected a number as loss_weight",
+        ),
+        ({"prompt_token_ids": [1.5], "completion_token_ids": [1]}, "expected a list of int"),
+        ({"messages": CHAT, "completion": "x", "images": ["../a.png"]}, "is not beside the file"),
+        ({"messages": CHAT, "completion": "x", "images": ["/etc/hosts"]}, "is not beside the file"),
+        ({"messages": CHAT, "completion": "x", "images": ["none.png"]}, "cannot read the image"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}], "completion": "x"},
-            "shows an image that `images` lacks",
+            "shows an image missing in `images`",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -104,7 +110,7 @@ def test_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(errors.InvalidInputError, match="has no rows"):
         SampleFile(tmp_path / "empty.jsonl")
-    with pytest.raises(errors.InvalidInputError, match="cannot be read"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot read"):
         SampleFile(tmp_path / "none.jsonl")
 
 
@@ -175,7 +181,7 @@ def test_exports_bring_what_they_hold_out(tmp_path):
 
 
 def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="a folder without webtraj-export"):
+    with pytest.raises(errors.InvalidInputError, match="has no webtraj-export"):
         open_samples([tmp_path])
     one = Sample(key=SampleKey("e", 1), messages=MESSAGES, completion="click('1')")
     export_samples({"val": [one]}, tmp_path / "out")
@@ -183,17 +189,17 @@ def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
         open_samples([tmp_path / "out"])
     manifest = tmp_path / "out" / "webtraj-export.jsonl"
     manifest.write_text(manifest.read_text().replace('"sharegpt"', '"preferences"', 1))
-    with pytest.raises(errors.InvalidInputError, match="'preferences', which is not to be imita"):
+    with pytest.raises(errors.InvalidInputError, match="'preferences', which cannot be imita"):
         open_held_out([tmp_path / "out"])
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"conversations": []}, "conversations is a list of turns"),
-        ({"conversations": [{"from": "tool", "value": "x"}]}, "turn 0 is not from system, human"),
-        ({"conversations": [{"from": "gpt", "value": "x"}]}, "last turn is not a reply"),
-        ({"conversations": [{"from": "human", "value": "x"}] * 2}, "last turn is not a reply"),
+        ({"conversations": []}, "expected a list of turns as conversations"),
+        ({"conversations": [{"from": "tool", "value": "x"}]}, "turn 0: expected a text from"),
+        ({"conversations": [{"from": "gpt", "value": "x"}]}, "expected a reply of gpt"),
+        ({"conversations": [{"from": "human", "value": "x"}] * 2}, "expected a reply of gpt"),
         ({"conversations": [{"from": "human", "value": "x"}], "chosen": {"a": 1}}, "has chosen"),
         (
             {
@@ -201,7 +207,7 @@ def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
                     {"from": "human", "value": "<image>"}, {"from": "gpt", "value": "x"},
                 ]
             },
-            "shows an image that `images` lacks",
+            "shows an image missing in `images`",
         ),
     ],
     ids=["empty", "tool", "only a reply", "no reply", "pairs", "no image"],
@@ -295,9 +301,9 @@ def test_wrong_configurations_are_refused(overrides, message):
 
 
 def test_what_is_missing_is_asked_for_by_its_flag():
-    with pytest.raises(errors.InvalidInputError, match="say data; give --data, or the same in a"):
+    with pytest.raises(errors.InvalidInputError, match=r"lacks data\. Pass --data, or set"):
         load_train_config(None, [], {"model": "m", "output": "o"})
-    with pytest.raises(errors.InvalidInputError, match="give --model, --data, --output, or"):
+    with pytest.raises(errors.InvalidInputError, match="Pass --model, --data, --output, or"):
         load_train_config(None)
 
 

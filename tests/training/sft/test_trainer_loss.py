@@ -124,7 +124,7 @@ def test_a_weight_of_two_is_two_samples(text_model, tmp_path):
 
 
 def test_nothing_to_train_on_is_an_error(text_model, tmp_path):
-    with pytest.raises(TrainingError, match="of 2 samples, 2 have the weight 0"):
+    with pytest.raises(TrainingError, match="of 2 samples, 2 have weight 0"):
         train(
             settings(text_model, tmp_path / "run"),
             [sample(number, loss_weight=0.0) for number in range(2)],
@@ -135,5 +135,5 @@ def test_nothing_to_train_on_is_an_error(text_model, tmp_path):
 
 
 def test_images_are_not_packed(vision_model, tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="packing is for text models"):
+    with pytest.raises(errors.InvalidInputError, match="packing needs a text model"):
         train(settings(vision_model, tmp_path, packing=True), [sample(0, "See ", picture(9))])

@@ -337,7 +337,7 @@ def test_log_probabilities_of_another_distribution_are_warned_of(
 
 def test_nothing_to_learn_is_an_error(sampled, text_model, tmp_path):
     equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
-    with pytest.raises(TrainingError, match=r"6 are of groups whose attempts all got the same"):
+    with pytest.raises(TrainingError, match=r"6 are in groups whose attempts all got the same"):
         train(settings(text_model, tmp_path, policy={}), equal)
 
 
@@ -368,9 +368,9 @@ def test_a_row_of_exact_tokens_is_read_whole():
     ("wrong", "match"),
     [
         ({"logprobs": [-0.5]}, "1 logprobs for 2 completion token ids"),
-        ({"logprobs": ["x", 1]}, "logprobs is a list of numbers"),
-        ({"reward": "high"}, "reward is a number or null"),
-        ({"iteration": "2"}, "iteration is a whole number"),
+        ({"logprobs": ["x", 1]}, "expected a list of numbers as logprobs"),
+        ({"reward": "high"}, "expected a number or null as reward"),
+        ({"iteration": "2"}, "expected a whole number as iteration"),
     ],
 )
 def test_a_wrong_row_is_an_error_that_names_it(wrong, match):

@@ -180,5 +180,5 @@ def test_sharding_that_accelerate_would_not_do_is_refused(text_model, tmp_path, 
 
 def test_weights_that_are_made_one_vector_are_refused(sharding, text_model, tmp_path, monkeypatch):
     monkeypatch.setattr(accelerate, "Accelerator", sharding)
-    with pytest.raises(errors.InvalidInputError, match="expected fsdp_version: 2"):
+    with pytest.raises(errors.InvalidInputError, match="Set fsdp_version: 2"):
         train(settings(text_model, tmp_path / "run"), SAMPLES)

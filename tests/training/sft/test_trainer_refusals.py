@@ -69,14 +69,18 @@ def test_where_earlier_replies_stand_in_other_ids_is_not_guessed(text_model):
     messages = (Message.of("user", "a"), Message.of("assistant", "b"), Message.of("user", "c"))
     one = on_record(text_model, dataclasses.replace(sample(2), messages=messages))
     one = dataclasses.replace(one, prompt_token_ids=one.prompt_token_ids[1:])
-    with pytest.raises(errors.InvalidInputError, match=r"episode2, step 1.*where earlier replies"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"episode2, step 1.*earlier replies cannot be located"
+    ):
         encoded(text_model, one, loss_on="all_turns")
 
 
 def test_ids_of_another_vocabulary_are_refused(text_model):
     one = on_record(text_model, sample(4))
     one = dataclasses.replace(one, completion_token_ids=(5, 99_999))
-    with pytest.raises(errors.InvalidInputError, match=r"episode4, step 1, has the token id 99999"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"episode4, step 1, has the recorded token id 99999"
+    ):
         encoded(text_model, one)
 
 
@@ -91,7 +95,7 @@ def test_ids_that_spell_other_replies_are_refused(text_model, tmp_path):
 
 
 def test_missing_ids_are_refused_where_they_are_asked_for(text_model):
-    with pytest.raises(errors.InvalidInputError, match="has no token ids on record"):
+    with pytest.raises(errors.InvalidInputError, match="has no recorded token ids"):
         encoded(text_model, sample(1), token_ids="recorded")
 
 
@@ -100,12 +104,12 @@ def test_ids_on_record_with_images_are_those_of_the_processor(vision_model):
     assert encoded(vision_model, one).recorded
     fewer = list(one.prompt_token_ids)
     fewer.remove(load_tools(vision_model).image_token_id)
-    with pytest.raises(errors.InvalidInputError, match="has 15 image tokens on record"):
+    with pytest.raises(errors.InvalidInputError, match="has 15 recorded image tokens"):
         encoded(vision_model, dataclasses.replace(one, prompt_token_ids=tuple(fewer)))
 
 
 def test_an_image_mark_in_a_pages_text_is_refused(vision_model):
-    with pytest.raises(errors.InvalidInputError, match="the text has it too"):
+    with pytest.raises(errors.InvalidInputError, match="the text contains it too"):
         encoded(vision_model, sample(1, "<image> says the page", picture(5)))
 
 

@@ -89,12 +89,12 @@ def test_a_run_that_is_over_stays_as_it_is(text_model, tmp_path):
 def test_other_data_or_settings_are_refused(text_model, tmp_path):
     wanted = settings(text_model, tmp_path / "run", max_steps=2)
     train(wanted, SAMPLES)
-    with pytest.raises(errors.InvalidInputError, match="a run of other samples"):
+    with pytest.raises(errors.InvalidInputError, match="a run with other samples"):
         train(wanted, SAMPLES[:-1])
     other = wanted.model_copy(update={"learning_rate": 0.5, "max_steps": 3})
     with pytest.raises(errors.InvalidInputError, match="settings: learning_rate, max_steps;"):
         train(other, SAMPLES)
-    with pytest.raises(errors.InvalidInputError, match="holds a run already"):
+    with pytest.raises(errors.InvalidInputError, match="already holds a run"):
         train(wanted.model_copy(update={"resume": False}), SAMPLES)
     assert train(wanted.model_copy(update={"log_steps": 5}), SAMPLES).finished
 

@@ -58,7 +58,7 @@ def test_any_text_can_be_said(made):
 
 
 def test_a_folder_that_is_there_is_refused(made):
-    with pytest.raises(errors.InvalidInputError, match="is there already"):
+    with pytest.raises(errors.InvalidInputError, match="exists already"):
         make_model(made, ["text"])
 
 

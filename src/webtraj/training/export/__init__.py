@@ -1,10 +1,9 @@
-"""Samples in the files that trainers read.
+"""Exports of samples in the files that trainers read.
 
-* `base` says what a format is; `running` names them, writes an export whole or not at all, and
-  reads it back.
-* `sharegpt`, `openai`, `trl`, `tokens` and `pointing` are formats; `conversations`, `pictures` and
-  `lengths` are what they share.
-* `preferences` finds pairs in a replay buffer, and exports what one holds.
+* `base` defines a format; `running` lists the formats, writes exports atomically and reads them.
+* `sharegpt`, `openai`, `trl`, `tokens` and `pointing` are formats; they share `conversations`,
+  `pictures` and `lengths`.
+* `preferences` finds pairs in a replay buffer, and exports its samples.
 """
 
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat

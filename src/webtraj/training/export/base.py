@@ -1,8 +1,8 @@
-"""What an export of samples is: rows in files, one sample a row, and what had to be left out.
+"""The contract of an export: rows in files, one sample per row, with a count of what is left out.
 
-A format turns a sample into a row, or says why it cannot. It never changes what a model is trained
-to write: a completion that a trainer would read as something else is left out, and counted. What it
-has to change in a prompt can be changed back, and is counted too.
+A format turns a sample into a row, or gives a reason why it cannot. It never changes a completion:
+one that a trainer would misread is left out and counted. Changes to prompts are reversible, and are
+counted too.
 """
 
 from __future__ import annotations
@@ -42,46 +42,46 @@ class LeftOut:
     """A sample that a format cannot hold."""
 
     why: str
-    """In a few words, the same for all that are left out for it."""
+    """The reason in a few words, equal for all samples left out for it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A sample as a format has it."""
+    """A sample in a format."""
 
     data: Mapping[str, Any]
-    """What is written, as JSON data."""
+    """The row as JSON data."""
     copies: int = 1
-    """How often it is written."""
+    """How many times the row is written."""
     changes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """What had to be changed in its prompt, or could only be estimated, and how often."""
+    """Changes to the prompt and estimates, by kind, with their number."""
     sample: Sample | None = None
-    """What it holds, if that is not the whole sample."""
+    """The part of the sample that the row holds, if not all of it."""
 
 
 @dataclasses.dataclass(slots=True)
 class Split:
-    """One file's samples, as they are written."""
+    """The account of one split while it is written."""
 
     name: str
     """`train` or `val`."""
     rows: int = 0
-    """Rows in its files, copies counted."""
+    """Rows in its files, copies included."""
     samples: int = 0
-    """Samples that are in them."""
+    """Samples in the rows."""
     pictures: int = 0
-    """Pictures that rows refer to, copies counted."""
+    """References to pictures, copies included."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Samples that are not in them, by reason."""
+    """Samples left out, by reason."""
     changes: Counter[str] = dataclasses.field(default_factory=Counter)
-    """What was changed in prompts, by kind."""
+    """Changes to prompts, by kind."""
     episodes: dict[str, int] = dataclasses.field(default_factory=dict)
-    """How many of each episode's samples are in it."""
+    """The number of samples in it by episode."""
     left_out_first: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The first sample that each reason kept out."""
+    """The first sample left out for each reason."""
 
     def count(self, sample: Sample, row: Row | LeftOut) -> None:
-        """Counts what became of a sample."""
+        """Count a sample as a row or as left out."""
         if isinstance(row, LeftOut):
             self.left_out[row.why] += 1
             self.left_out_first.setdefault(row.why, name_of(sample.key))
@@ -96,17 +96,17 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What an export holds."""
+    """The account of an export."""
 
     format: str
     splits: Mapping[str, Split]
     files: tuple[str, ...]
-    """Their paths below the export's folder, pictures not named one by one."""
+    """The files' paths below the export's folder, without single pictures."""
     num_pictures: int
-    """Files of pictures, each of them there once."""
+    """The number of picture files; each picture is stored once."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the report as JSON data."""
+        """Return the report as JSON data."""
         return {
             "format": self.format,
             "files": list(self.files),
@@ -116,42 +116,42 @@ class ExportReport:
 
 
 class SampleFormat(Protocol):
-    """A format of training data. Made of its options, which are its fields."""
+    """A format of training data. Its fields are its options."""
 
     name: ClassVar[str]
     version: ClassVar[int]
-    """Changes with what it writes."""
+    """Version of the format's output."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
-        """Returns a sample as this format has it.
+        """Return a sample's row, or the reason why it is left out.
 
         Args:
             sample: A sample.
-            pictures: Takes pictures, and names them.
+            pictures: Stores pictures and returns their paths.
         """
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
-        """Writes a split's rows, as they come."""
+        """Write a split's rows as a stream."""
 
     def finish(self, folder: Path, report: ExportReport) -> None:
-        """Writes what lies beside the rows."""
+        """Write the files beside the rows."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
-        """Yields the rows of a split as they were written, copies too."""
+        """Yield the rows of a split as written, copies included."""
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """Returns the sample that a row was made of, as far as the format holds it.
+        """Return the sample of a row, as far as the format holds it.
 
         Raises:
             CorruptDataError: The row does not follow the format.
         """
 
     def digest(self, sample: Sample) -> bytes:
-        """Returns a hash of all that the format holds of a sample: equal for what is read back."""
+        """Return a hash of what the format holds of a sample: equal after a round trip."""
 
 
 def name_of(key: SampleKey) -> str:
-    """Returns a sample's name in rows: `<episode>/<step>/<call>`.
+    """Return a sample's name in rows: `<episode>/<step>/<call>`.
 
     >>> name_of(SampleKey("e1", 3))
     'e1/3/0'
@@ -160,30 +160,30 @@ def name_of(key: SampleKey) -> str:
 
 
 def key_of(name: str) -> SampleKey:
-    """Returns the key that `name_of` named.
+    """Return the key for a name from `name_of`.
 
     Raises:
-        ValueError: It is no such name.
+        ValueError: The name is malformed.
     """
     episode_id, step, call = name.rsplit("/", 2)
     return SampleKey(episode_id, int(step), int(call))
 
 
-# Weights for trainers that know none: a sample of weight 2 is there twice.
+# Weights for trainers without weights: a sample of weight 2 is written twice.
 #
-# What is left of a weight after whole copies is rounded up or down by chance, so that it is right
-# on average; chance follows from the sample's name and a seed, so that an export can be made again.
+# The fraction of a weight is rounded up or down at random, so it is right on average. The random
+# choice follows from the sample's name and a seed, so exports are reproducible.
 
 _MOST = 1000
 
 
 def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftOut:
-    """Returns how often a sample is written, or why it is not.
+    """Return the number of copies of a sample, or the reason why it is left out.
 
     Args:
         sample: A sample.
-        seed: Rounds weights that are no whole numbers.
-        column: Whether a column says the weight, so that all are written once.
+        seed: Seed for rounding fractional weights.
+        column: Whether a column holds the weight, so that each sample is written once.
 
     >>> from webtraj.training.samples import SampleKey
     >>> key = SampleKey("e1", 1)
@@ -206,11 +206,11 @@ def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftO
     return copies or LeftOut("its weight is below 1, and chance has left it out")
 
 
-# Rows in JSON files, written and read as they come.
+# Rows in JSON files, written and read as streams.
 
 
 def write_array(path: Path, rows: Iterable[Row]) -> None:
-    """Writes rows as one array, a row a line."""
+    """Write rows as one JSON array, one row per line."""
     with path.open("wb") as file:
         before = b"[\n"
         for row in rows:
@@ -222,7 +222,7 @@ def write_array(path: Path, rows: Iterable[Row]) -> None:
 
 
 def write_lines(path: Path, rows: Iterable[Row]) -> None:
-    """Writes rows as lines."""
+    """Write rows as JSON lines."""
     with path.open("wb") as file:
         for row in rows:
             line = orjson.dumps(row.data) + b"\n"
@@ -231,10 +231,10 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_array(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows that `write_array` wrote, without reading all of them at once.
+    """Yield the rows that `write_array` wrote, as a stream.
 
     Raises:
-        CorruptDataError: They are not as it writes them.
+        CorruptDataError: The file is damaged.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -244,10 +244,10 @@ def read_array(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def read_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows that `write_lines` wrote.
+    """Yield the rows that `write_lines` wrote.
 
     Raises:
-        CorruptDataError: They are not as it writes them.
+        CorruptDataError: The file is damaged.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -258,7 +258,9 @@ def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise errors.CorruptDataError(f"{path.name}, line {number}: no JSON: {error}.") from error
+        raise errors.CorruptDataError(
+            f"{path.name}, line {number}: invalid JSON: {error}."
+        ) from error
     if not isinstance(row, dict):
-        raise errors.CorruptDataError(f"{path.name}, line {number}: no object.")
+        raise errors.CorruptDataError(f"{path.name}, line {number}: expected a JSON object.")
     return row

@@ -1,4 +1,4 @@
-"""Conversations as trainers want them: in turns, with marks for pictures that are nothing else."""
+"""Conversations for trainers: strict turns, and unambiguous marks for pictures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from webtraj.training.samples import Sample
 
 __all__ = ["Conversation", "IMAGE", "conversation_of", "digest_of", "hide", "show"]
 
-# The marks that stand for pictures in text, and text that only looks like them.
+# Marks for pictures in text, and text that only looks like a mark.
 #
-# Trainers that take `<image>` for a picture count those marks, and abort where they are not as many
-# as the pictures are, as do models with tokens of their own (`<|image_pad|>`); a page that says one
-# is enough. So such text is written with a character
-# of no width in it, which can be taken out again, whatever the text was::
+# Trainers that read `<image>` as a picture count the marks and abort if their number differs from
+# that of the pictures; so do models with tokens of their own (`<|image_pad|>`). One mark on
+# a page is enough. So such text is written with a zero-width character, which is removed again::
 #
 #     >>> hide("see <image>")
 #     ('see <\u200bimage>', 1)
@@ -35,38 +34,38 @@ _HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
 
 
 def hide(text: str) -> tuple[str, int]:
-    """Returns text in which nothing is a mark, and how many there were."""
+    """Return the text with every mark broken up, and the number of marks."""
     if "<" not in text:
         return text, 0
     return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
 
 
 def show(text: str) -> str:
-    """Returns the text that `hide` was given."""
+    """Return the original text of `hide`."""
     return _HIDDEN.sub(r"<\1\2", text)
 
 
-# Conversations as trainers want them: strictly in turns, from the user to the assistant.
+# Strict turns between user and assistant.
 #
-# A record may have two messages of one role in a row, which chat templates of servers take and
-# trainers drop without a word. They are made one, with an empty line between, and counted.
+# A record may have consecutive messages of one role, which servers accept and trainers silently
+# drop. They are merged with an empty line between, and counted.
 
 _BETWEEN = Text("\n\n")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Conversation:
-    """A prompt in turns; the completion is the next."""
+    """A prompt in turns; the completion is the next turn."""
 
     system: str
-    """Empty if there is none."""
+    """The system message; empty if there is none."""
     turns: tuple[Message, ...]
-    """User, assistant, user, ...: the last is the user's."""
+    """User, assistant, user, ...; the last turn is the user's."""
     merged: int
-    """How many messages were made one with the one before."""
+    """The number of messages merged into the one before."""
 
     def messages(self) -> tuple[Message, ...]:
-        """Returns the prompt as messages again."""
+        """Return the prompt as messages."""
         system = (Message.of("system", self.system),) if self.system else ()
         return (*system, *self.turns)
 
@@ -77,7 +76,7 @@ class Conversation:
 
 
 def conversation_of(sample: Sample) -> Conversation | LeftOut:
-    """Returns a sample's prompt in turns, or why it has none."""
+    """Return a sample's prompt in turns, or the reason why it is left out."""
     messages = list(sample.messages)
     system = ""
     if messages and messages[0].role == "system":
@@ -112,9 +111,9 @@ def _joined(parts: tuple[Part, ...], more: tuple[Part, ...]) -> tuple[Part, ...]
 
 
 def digest_of(sample: Sample) -> bytes:
-    """Returns a hash of who said what, and which pictures were shown where.
+    """Return a hash of roles, texts and pictures in their order.
 
-    Neighbouring texts of one message count as one, as the formats have them.
+    Adjacent texts of one message count as one, as in the formats.
     """
     total = hashlib.sha256()
     conversation = conversation_of(sample)

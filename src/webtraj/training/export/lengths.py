@@ -1,8 +1,8 @@
-"""How many tokens a sample has, and what becomes of those that have too many for a trainer.
+"""Lengths of samples in tokens, and the treatment of those that are too long for a trainer.
 
-Three ways to count, the first that there is: the token ids on record, which are what the model saw;
-the model's own chat template, tokenizer and processor; an estimate, which is reported as one. The
-template of a trainer may write some tokens more than the model's own, so leave some room.
+Tokens are counted in the first available way: the recorded token ids; the model's chat template,
+tokenizer and processor; or an estimate, which is reported as one. A trainer's template may add a
+few tokens to the model's own, so leave some room.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ class Prepared:
 
     conversation: Conversation
     changes: Mapping[str, int]
-    """As `Row.changes` has them."""
+    """See `Row.changes`."""
     sample: Sample | None
-    """What is left of the sample, if it was shortened."""
+    """The shortened sample; None if it is unchanged."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LengthOptions:
-    """The options of formats that mind how long samples are."""
+    """Options of formats with a length limit."""
 
     cutoff_len: Annotated[int, pydantic.Field(ge=0)] = 0
-    """How many tokens a sample may have, its reply included; 0: any number, and none is counted."""
+    """The most tokens in a sample, reply included; 0 is no limit, and nothing is counted."""
     model: str = ""
-    """The folder of the model that is trained, to count as it does."""
+    """The folder of the model to train, for exact counts."""
     image_max_pixels: Annotated[int, pydantic.Field(ge=0)] = 0
-    """The size that the trainer scales larger pictures down to; 0: it does not."""
+    """The size to which the trainer scales larger pictures down; 0 if it does not."""
     over_length: Literal["leave_out", "shorten"] = "leave_out"
-    """What becomes of a sample that is too long. It is left out; or its oldest turns go, each with
-    the reply to it and its pictures, until it fits."""
+    """Leave out a sample that is too long; or remove its oldest turns, each with its reply and
+    pictures, until it fits."""
 
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
-        """Returns a sample in turns that fits, or why it does not."""
+        """Return a sample in turns that fits, or the reason why it is left out."""
         conversation = conversation_of(sample)
         if isinstance(conversation, LeftOut):
             return conversation
@@ -81,7 +81,7 @@ class LengthOptions:
         }
         if not shortened:
             return Prepared(conversation, _some(changes), None)
-        # Its token ids and log-probabilities are those of another prompt.
+        # Its token ids and log-probabilities belong to the longer prompt.
         left = dataclasses.replace(
             sample,
             messages=conversation.messages(),
@@ -92,7 +92,7 @@ class LengthOptions:
         return Prepared(conversation, _some(changes), left)
 
     def _counted(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
-        """Returns a length, and whether it is more than an estimate."""
+        """Return a length, and whether it is exact."""
         counter = _counter(self.model, self.image_max_pixels) if self.model else None
         count = estimate_tokens if counter is None else counter.count
         rejected = rejected_of(sample)
@@ -104,10 +104,10 @@ class LengthOptions:
 
 
 class ModelCounter:
-    """Counts tokens as a model does.
+    """A counter of tokens with the model's own template and processor.
 
-    Pictures are counted by their size: what the processor makes of an empty one of that size. So
-    none is unpacked, and no size is asked for twice.
+    A picture counts as a blank one of its size. So no picture is decoded, and each size is
+    processed once.
     """
 
     def __init__(self, tools: ModelTools, *, image_max_pixels: int = 0) -> None:
@@ -116,7 +116,7 @@ class ModelCounter:
         self._tokens_of = functools.lru_cache(maxsize=4096)(self._picture_tokens)
 
     def count(self, messages: Sequence[Message]) -> int:
-        """Returns how many tokens a conversation has.
+        """Return the number of tokens in a conversation.
 
         Raises:
             InvalidInputError: The model has no chat template, or takes no pictures.
@@ -129,8 +129,8 @@ class ModelCounter:
         if not getattr(renderer, "chat_template", None) or (images and not in_parts):
             lacks = "takes no pictures" if images else "has no chat template"
             raise errors.InvalidInputError(
-                f"The model that is to count tokens {lacks}; give the folder of the one that is "
-                "trained, with its processor."
+                f"The model for counting tokens {lacks}. Pass the folder of the model to train, "
+                "with its processor."
             )
         text = renderer.apply_chat_template(
             [_shaped(message, in_parts=in_parts) for message in messages], tokenize=False
@@ -174,7 +174,7 @@ def _counter(model: str, image_max_pixels: int) -> ModelCounter:
 
 
 def _recorded_length(sample: Sample) -> int:
-    """Returns a length by the token ids on record; 0 if there are none, or of one reply only."""
+    """Return the length of the recorded token ids; 0 if prompt or reply has none."""
     ids = sample.prompt_token_ids, sample.completion_token_ids
     if not (sample.recorded and all(ids)) or rejected_of(sample) is not None:
         return 0

@@ -1,4 +1,4 @@
-"""OpenAI's messages: `train.jsonl`, a conversation a line.
+"""OpenAI's messages: `train.jsonl`, one conversation per line.
 
 ::
 
@@ -8,8 +8,8 @@
                   {"role": "assistant", "content": "click('12')", "weight": 1}],
      "sample": "<episode>/<step>/<call>", "loss_weight": 1.0}
 
-Earlier replies in a prompt have the weight 0, by which OpenAI's fine-tuning leaves them alone.
-Pictures are files, which rows name by their path, or stand in the rows as data URLs.
+Earlier replies in a prompt have weight 0, so OpenAI's fine-tuning does not train on them. Pictures
+are files that rows name by path, or data URLs in the rows.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _DATA = "data:"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OpenAIFormat(LengthOptions):
-    """Writes OpenAI's messages as lines of JSON."""
+    """A format of OpenAI's messages as JSON lines."""
 
     name: ClassVar[str] = "openai"
     version: ClassVar[int] = 1
 
     images: Literal["files", "inline"] = "files"
-    """Where pictures are: in files beside, each once, or in the rows as data URLs."""
+    """Whether pictures are separate files, each stored once, or data URLs in the rows."""
     weights: Literal["copies", "column"] = "copies"
-    """How weights are said: by copies, or only by `loss_weight`."""
+    """Whether weights are written as copies, or only as `loss_weight`."""
     seed: int = 0
-    """Rounds weights that are no whole numbers."""
+    """Seed for rounding fractional weights."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -79,7 +79,7 @@ class OpenAIFormat(LengthOptions):
         base.write_lines(folder / f"{split}.jsonl", rows)
 
     def finish(self, folder: Path, report: ExportReport) -> None:
-        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+        """See `SampleFormat.finish`. There are no other files."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
@@ -117,7 +117,7 @@ class OpenAIFormat(LengthOptions):
             return pictures.put(image)
         pictures.check(image)
         kind = image_kind(image.data)
-        assert kind is not None, "What is no picture was refused."
+        assert kind is not None, "Pictures of unknown kinds were refused."
         return f"{_DATA}{kind[1]};base64,{base64.b64encode(image.data).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Pictures of an export: each once, by its content, and each looked into before a trainer is."""
+"""Pictures of an export: stored once by content, and checked before a trainer reads them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from webtraj.training.samples import Sample
 
 __all__ = ["PictureReader", "Pictures", "WORKERS", "images_of", "picture_error"]
 
-# Whether a picture can be shown: all of it is unpacked, and nothing kept.
+# The check of a picture: unpacks all of it and keeps nothing.
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Numbers in a pixel of a PNG, by its kind of colour."""
+"""Channels per pixel of a PNG, by colour type."""
 _LAST_FILTER = 4
 _AT_ONCE = 8192
-"""Packed bytes that are unpacked at once: they make 8 MB at most, and stay in the cache mostly."""
+"""Packed bytes to unpack at once: 8 MB unpacked at most, mostly within the cache."""
 
 
 def picture_error(data: bytes) -> str:
-    """Returns why a picture cannot be decoded; empty if it can, to the last row.
+    """Return why a picture cannot be decoded; empty if it decodes to the last row.
 
     Raises:
         MissingDependencyError: Pillow is not installed.
@@ -51,22 +51,22 @@ def picture_error(data: bytes) -> str:
             if data.startswith(_PNG) and not image.info.get("interlace"):
                 _check_png(data, image.size)
                 return ""
-            # Of a JPEG all is read, and a small one made of it.
+            # Reads all of a JPEG, and decodes it at a small size.
             image.draft("L", (image.width // 8, image.height // 8))
             image.load()
-    except Exception as error:  # Whatever Pillow's decoders raise.
+    except Exception as error:  # Pillow's decoders raise anything.
         return f"{type(error).__name__}: {error}"[:200]
     return ""
 
 
 def _check_png(data: bytes, size: tuple[int, int]) -> None:
-    """Looks at all that can be wrong with a PNG: sums of chunks, rows unpacked, their filters.
+    """Check everything that can be wrong with a PNG: chunk checksums, packed rows, row filters.
 
     Pillow takes much longer, since it also undoes the filters, which cannot fail.
 
     Raises:
-        ValueError: It is damaged or incomplete.
-        zlib.error: Likewise. (zlib-ng has an error of its own.)
+        ValueError: The PNG is damaged or incomplete.
+        zlib.error: The same. (zlib-ng has an error of its own.)
     """
     depth, channels = data[24], _CHANNELS[data[25]]
     row = 1 + (size[0] * channels * depth + 7) // 8
@@ -74,7 +74,7 @@ def _check_png(data: bytes, size: tuple[int, int]) -> None:
     expected, found = row * size[1], 0
     for packed in _packed_rows(data):
         rows = unpacker.decompress(packed)
-        # Each row begins with its filter.
+        # Each row starts with its filter.
         if max(rows[-found % row :: row], default=0) > _LAST_FILTER:
             raise ValueError("a row has a filter that there is not")
         found += len(rows)
@@ -101,7 +101,7 @@ def _packed_rows(data: bytes) -> Iterator[memoryview]:
 
 @functools.cache
 def unpacking() -> ModuleType:
-    """Returns zlib-ng, which takes a quarter of the time, or zlib where it is not installed."""
+    """Return zlib-ng, which takes a quarter of the time, or zlib where it is not installed."""
     with contextlib.suppress(ImportError):
         return importlib.import_module("zlib_ng.zlib_ng")
     return zlib
@@ -110,16 +110,16 @@ def unpacking() -> ModuleType:
 _KEPT = 64
 _NAME = re.compile(r"images/([0-9a-f]{64})\.(?:png|jpg|gif|webp)")
 WORKERS = min(max(4, os.cpu_count() or 1), 16)
-"""How many look into pictures at the same time."""
+"""The number of threads that check pictures."""
 
 
 class Pictures:
-    """Writes pictures below a folder. A picture that cannot be shown is refused."""
+    """A writer of pictures below a folder. It refuses pictures that cannot be decoded."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # By the bytes of their SHA-256: there may be a million of them. Where a thread is looking
-        # still, what it will find.
+        # Keys are raw SHA-256 bytes: there may be a million pictures. A future stands for a check
+        # in progress.
         self._errors: dict[bytes, str | Future[str]] = {}
         self._written: set[bytes] = set()
 
@@ -127,10 +127,10 @@ class Pictures:
         return len(self._written)
 
     def looked_into(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Yields samples as they come, their pictures looked into ahead, several at a time."""
+        """Yield samples in order, and check their pictures ahead in several threads."""
 
         def look(sample: Sample) -> Sample:
-            # One that another thread looks into is not waited for here: this sample may show more.
+            # Do not wait for a check in another thread: this sample may show more pictures.
             for image in images_of(sample):
                 self._found(image)
             return sample
@@ -140,7 +140,7 @@ class Pictures:
             yield from run
 
     def check(self, image: Image) -> None:
-        """Looks into a picture, unless it was looked into.
+        """Check a picture, unless it was checked before.
 
         Raises:
             CorruptDataError: It cannot be decoded.
@@ -150,16 +150,16 @@ class Pictures:
             raise errors.CorruptDataError(problem)
 
     def put(self, image: Image) -> str:
-        """Writes a picture, unless it is there, and returns its path below the folder.
+        """Write a picture, unless it exists, and return its path below the folder.
 
-        It is compared with its hash when the rows are read back: see `PictureReader`.
+        `PictureReader` compares it with its hash when the rows are read back.
 
         Raises:
             CorruptDataError: It cannot be decoded.
         """
         self.check(image)
         kind = image_kind(image.data)
-        assert kind is not None, "What is no picture was refused."
+        assert kind is not None, "Pictures of unknown kinds were refused."
         name = f"images/{image.uuid}.{kind[0]}"
         key = bytes.fromhex(image.uuid)
         if key not in self._written:
@@ -171,7 +171,7 @@ class Pictures:
         return name
 
     def _found(self, image: Image) -> str | Future[str]:
-        """Returns what is wrong with a picture, looking into it if no one has begun to."""
+        """Return what is wrong with a picture. Start the check if no thread has."""
         key = bytes.fromhex(image.uuid)
         ours: Future[str] = Future()
         found = self._errors.setdefault(key, ours)
@@ -188,22 +188,22 @@ class Pictures:
 
 
 class PictureReader:
-    """Reads pictures of an export by their paths; a picture that rows share is read once."""
+    """A reader of an export's pictures by path. A picture shared by rows is read once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._last: OrderedDict[str, Image] = OrderedDict()
 
     def get(self, name: str) -> Image:
-        """Returns a picture.
+        """Return a picture.
 
         Raises:
-            CorruptDataError: There is none of that name, or it is another one.
+            CorruptDataError: The picture is missing, or its content does not match its name.
         """
         image = self._last.get(name)
         if image is None:
             named = _NAME.fullmatch(name)
-            if named is None:  # Such as a path that leads elsewhere.
+            if named is None:  # Such as a path out of the folder.
                 raise errors.CorruptDataError(
                     f"A row names the picture {name!r:.200}; expected images/<sha256>.png."
                 )
@@ -211,7 +211,7 @@ class PictureReader:
                 image = Image((self._folder / name).read_bytes())
             except OSError as error:
                 raise errors.CorruptDataError(
-                    f"A row names the picture {name!r:.200}, which cannot be read: {error}."
+                    f"Cannot read the picture {name!r:.200} of a row: {error}."
                 ) from error
             if image.uuid != named[1]:
                 raise errors.CorruptDataError(f"The picture {name!r} is damaged.")
@@ -222,5 +222,5 @@ class PictureReader:
 
 
 def images_of(sample: Sample) -> list[Image]:
-    """Returns all pictures of a sample's prompt, in order."""
+    """Return all pictures of a sample's prompt, in order."""
     return [part for m in sample.messages for part in m.parts if isinstance(part, Image)]

@@ -1,9 +1,9 @@
-"""Pointing prompts as token ids, with names dealt anew for each copy: for models made from scratch.
+"""Pointing prompts as token ids, with new names in each copy, for models made from scratch.
 
-A small model that sees each prompt once with the names it was recorded with learns the names. Here
-each sample is written several times, its elements and words called otherwise each time; what has to
-be learned is what stays. Names that the trainer is to tell apart are tokens of their own
-(`webtraj.training.scratch`), so that the copies differ in those ids alone.
+A small model that sees each prompt once, with its recorded names, learns the names. So each sample
+is written several times, with other names for its elements and words each time, and the model
+learns what stays the same. Each name is one token (`webtraj.training.scratch`), so the copies
+differ in those ids only.
 
 ::
 
@@ -41,19 +41,19 @@ __all__ = ["PointingFormat"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PointingFormat:
-    """Writes pointing prompts as token ids."""
+    """A format of pointing prompts as token ids."""
 
     name: ClassVar[str] = "pointing"
     version: ClassVar[int] = 1
 
     model: str = ""
-    """The folder of the model that is trained, for its tokenizer."""
+    """The folder of the model to train, for its tokenizer."""
     copies: Annotated[int, pydantic.Field(ge=1)] = 1
-    """How often each sample is written, with names of its own each time."""
+    """The number of copies of each sample, each with other names."""
     cutoff_len: Annotated[int, pydantic.Field(ge=1)] = 256
-    """How many tokens a sample may have; longer ones are left out."""
+    """The most tokens in a sample; longer ones are left out."""
     seed: int = 0
-    """Of the names."""
+    """Seed of the names."""
 
     def __post_init__(self) -> None:
         if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
@@ -92,7 +92,7 @@ class PointingFormat:
         base.write_lines(folder / f"{split}.jsonl", self._copied(rows, split))
 
     def finish(self, folder: Path, report: ExportReport) -> None:
-        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+        """See `SampleFormat.finish`. There are no other files."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
@@ -103,7 +103,7 @@ class PointingFormat:
         return _held(row)
 
     def digest(self, sample: Sample) -> bytes:
-        """See `SampleFormat.digest`. It is the same whatever the names are."""
+        """See `SampleFormat.digest`. It does not depend on the names."""
         total = hashlib.sha256()
         called: dict[int, int] = {}
         for ids in (sample.prompt_token_ids, sample.completion_token_ids):
@@ -141,7 +141,7 @@ class PointingFormat:
 
     @functools.cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
-        """The ids of names, those that may stand for each other together."""
+        """The token ids of names, grouped by interchangeable names."""
         return tuple(tuple(self._id(name) for name in group) for group in (ELEMENTS, WORDS))
 
     @functools.cached_property
@@ -152,8 +152,8 @@ class PointingFormat:
         found = self._tokenizer.token_to_id(name)
         if found is None:
             raise errors.InvalidInputError(
-                f"The model {self.model!r} has no token {name!r}; only models made by `webtraj "
-                "scratch` can be trained on pointing prompts."
+                f"The model {self.model!r} has no token {name!r}. Pointing prompts need a model "
+                "made by `webtraj scratch`."
             )
         return int(found)
 

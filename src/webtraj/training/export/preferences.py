@@ -1,9 +1,8 @@
-"""Preferences: of the replies to one prompt, which episode was worth more.
+"""Preferences: pairs of replies to one prompt whose episodes got different rewards.
 
-Attempts at one task begin alike: until their pages differ, they are asked by the same prompt, to
-the letter and to the pixel. Where two of a group replied otherwise and came to different rewards,
-that is a pair to learn from. Pairs are found among numbers; samples are loaded when they are asked
-for, two at a time.
+Attempts at one task start alike: until their pages differ, their prompts are identical, text and
+pixels. Where two attempts of a group replied differently and got different rewards, that is a
+pair. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ __all__ = [
     "rejected_of",
 ]
 
-# Pairs: two replies to the same prompt, of which one was worth more.
+# Pairs of replies to the same prompt.
 #
-# A pair is the sample of the better reply, which says in its metadata what the worse one was.
+# A pair is the sample of the better reply, with the worse one in its metadata.
 
 _NAME = "rejected"
 
@@ -46,30 +45,30 @@ class Rejected:
 
     completion: str
     sample: str
-    """The name of the sample that it is of."""
+    """The name of its sample."""
     reward: float | None = None
 
 
 def pair_of(chosen: Sample, rejected: Rejected) -> Sample:
-    """Returns a pair."""
+    """Return the pair of a sample and a worse reply."""
     return dataclasses.replace(chosen, metadata={**chosen.metadata, _NAME: rejected})
 
 
 def rejected_of(sample: Sample) -> Rejected | None:
-    """Returns the worse reply of a pair; None if the sample is none."""
+    """Return the worse reply of a pair; None if the sample is not a pair."""
     found = sample.metadata.get(_NAME)
     return found if isinstance(found, Rejected) else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
-    """The pairs of a selection. Iterating loads them."""
+    """The pairs of a selection, loaded on iteration."""
 
     selection: Selection
     pairs: tuple[tuple[int, int], ...]
-    """The better and the worse sample of each, as rows of the selection's buffer."""
+    """The better and the worse sample of each pair, as rows of the selection's buffer."""
     counts: dict[str, int]
-    """Groups, prompts, and those of them that gave no pair, by reason."""
+    """Numbers of groups and prompts, and of prompts without a pair by reason."""
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -85,23 +84,23 @@ class Preferences:
 def preferences_of(
     selection: Selection, *, pairs_per_prompt: int = 1, least_margin: float = 0.0
 ) -> Preferences:
-    """Returns the pairs of replies to the same prompt, within groups, whose rewards differ.
+    """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A reply that several attempts gave is worth their mean. The best is paired with the worst, the
+    A reply of several attempts gets their mean reward. The best is paired with the worst, the
     second best with the second worst, and so on.
 
     Args:
-        selection: Samples; failures must be among them.
-        pairs_per_prompt: How many pairs a prompt gives at most.
-        least_margin: What the rewards must differ by; 0 takes any difference.
+        selection: Samples, failures included.
+        pairs_per_prompt: The most pairs per prompt.
+        least_margin: The smallest difference between the rewards; 0 takes any.
 
     Raises:
-        InvalidInputError: There is no pair, or a number does not do.
+        InvalidInputError: There is no pair, or a number is out of range.
     """
     if pairs_per_prompt < 1 or not least_margin >= 0.0:
         raise errors.InvalidInputError(
             f"pairs_per_prompt={pairs_per_prompt!r}, least_margin={least_margin!r}: expected at "
-            "least one pair, and a margin of at least 0."
+            "least 1 pair and a margin of at least 0."
         )
     counts = collections.Counter(dict.fromkeys(_COUNTS, 0))
     keys, rewards = _keys(selection), selection.view.reward
@@ -137,7 +136,7 @@ def preferences_of(
     if not pairs:
         told = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
         raise errors.InvalidInputError(
-            f"There is no pair among {len(selection)} samples ({told}). Pairs need several "
+            f"No pair among {len(selection)} samples ({told}). Pairs need several "
             "attempts at the same task and seed, some better than others, and filters that let "
             "failures in."
         )
@@ -154,7 +153,7 @@ _KEY = np.dtype(
 
 
 def _keys(selection: Selection) -> NDArray[Any]:
-    """Returns group, prompt and reply of each sample, as numbers."""
+    """Return the group, prompt and reply of each sample as numbers."""
     records, contents = selection.records, selection.buffer.contents
     keys = np.zeros(len(records), _KEY)
     keys["group"] = contents.episodes["group"][records["episode"]]
@@ -165,7 +164,7 @@ def _keys(selection: Selection) -> NDArray[Any]:
 
 
 def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:
-    """Yields the runs of equals."""
+    """Yield the runs of equal values."""
     starts: list[int] = []
     if len(ordered):
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
@@ -174,14 +173,14 @@ def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:
 
 
 def _replies(ordered: NDArray[Any], rewards: NDArray[np.float64]) -> list[tuple[float, int]]:
-    """Returns what each reply was worth, and the position of its first sample; the worst first."""
+    """Return each reply's reward and the position of its first sample, worst first."""
     return sorted((float(rewards[bucket].mean()), bucket.start) for bucket in _buckets(ordered))
 
 
-# Exporting what a replay buffer holds: samples of a selection, or pairs of them.
+# Exporting a selection of a replay buffer: samples or pairs.
 
 PAIRED = ("preferences", "trl-preferences")
-"""The formats whose rows are pairs."""
+"""Formats whose rows are pairs."""
 
 
 def export_selection(
@@ -195,23 +194,23 @@ def export_selection(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ExportReport:
-    """Writes the samples of a replay buffer in the files of a trainer, and what they came by.
+    """Export samples of a replay buffer for a trainer, with their provenance.
 
     Args:
-        selection: What was drawn; or both parts of it, once it is split.
-        out: A new folder or bucket's URL.
-        format: A name of `FORMATS`, or a format.
-        options: For a name: the format's options.
-        pairs_per_prompt: For formats of pairs, as `preferences_of` takes it.
-        least_margin: Likewise.
-        overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+        selection: A selection, or both parts of a split one.
+        out: A new folder or bucket URL.
+        format: A name in `FORMATS`, or a format.
+        options: Options of a named format.
+        pairs_per_prompt: For formats of pairs: see `preferences_of`.
+        least_margin: For formats of pairs: see `preferences_of`.
+        overwrite: Whether to replace an earlier export.
+        storage_options: Options for a bucket: see `webtraj.store.open_storage`.
 
     Raises:
-        InvalidInputError: There is something at `out`, or nothing to write.
+        InvalidInputError: `out` exists, or there is nothing to write.
         CorruptDataError: An episode has changed, or a row does not read back.
         MissingDependencyError: The format needs a package that is not installed.
-        StorageError: It cannot be written.
+        StorageError: `out` cannot be written.
     """
     splits = {"train": selection} if isinstance(selection, Selection) else _splits(selection)
     name = format if isinstance(format, str) else format.name
@@ -221,7 +220,7 @@ def export_selection(
     for split, part in splits.items():
         if not len(part):
             part.buffer.require_samples()
-            raise errors.InvalidInputError(f"There is no sample for {split!r} to export.")
+            raise errors.InvalidInputError(f"No samples to export in the split {split!r}.")
         provenance = part.provenance()
         episodes |= {one["episode_id"]: one["sha256"] for one in provenance.pop("episodes")}
         chosen = {key: provenance.pop(key) for key in ("selection", "num_samples", "sha256")}

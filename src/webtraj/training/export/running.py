@@ -52,7 +52,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 
 
 def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFormat:
-    """Returns a format.
+    """Return a format.
 
     Args:
         name: A key of `FORMATS`.
@@ -81,7 +81,7 @@ def write(
     origin: Mapping[str, Any],
     episodes: Mapping[str, str],
 ) -> None:
-    """Writes the manifest of all that is in a folder."""
+    """Write the manifest of all that is in a folder."""
     ids = sorted({episode_id for split in report.splits.values() for episode_id in split.episodes})
     header = {
         "webtraj_export": VERSION,
@@ -125,7 +125,7 @@ def _described(path: Path) -> dict[str, Any]:
 
 
 def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterator[Sample]:
-    """Yields the samples of an export, as its rows have them.
+    """Yield the samples of an export, as its rows have them.
 
     Raises:
         InvalidInputError: It is no export of samples, or has no such split.
@@ -175,7 +175,7 @@ def export_samples(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ExportReport:
-    """Writes samples in the files of a trainer. The same samples and options give the same bytes.
+    """Write samples in the files of a trainer. The same samples and options give the same bytes.
 
     Every row is read back and compared with the sample that it was made of, pictures included; only
     then the export takes its name.
@@ -207,7 +207,7 @@ def export_samples(
 def write_samples(
     splits: Mapping[str, Iterable[Sample]], folder: Path, made: SampleFormat
 ) -> ExportReport:
-    """Writes samples into an empty folder, and reads them back. See `export_samples`."""
+    """Write samples into an empty folder, and reads them back. See `export_samples`."""
     if not splits:
         raise errors.InvalidInputError("There is no split to export; give train, at least.")
     pictures = Pictures(folder)
@@ -247,7 +247,7 @@ def _rows(
 
 
 def _check(made: SampleFormat, folder: Path, split: Split, digests: array[int]) -> None:
-    """Reads a split back.
+    """Read a split back.
 
     Raises:
         CorruptDataError: It is not what was written.

@@ -71,7 +71,7 @@ _SAID = {"user": "human", "assistant": "gpt"}
 
 
 def file_name(split: str) -> str:
-    """Returns the name of a split's file.
+    """Return the name of a split's file.
 
     >>> file_name("train")
     'finetune_train.json'
@@ -80,7 +80,7 @@ def file_name(split: str) -> str:
 
 
 def prompt_row(conversation: Conversation, pictures: Pictures) -> tuple[dict[str, Any], int]:
-    """Returns a prompt's columns, and how many marks in its text had to be hidden.
+    """Return a prompt's columns, and how many marks in its text had to be hidden.
 
     Raises:
         CorruptDataError: A picture cannot be decoded.
@@ -99,7 +99,7 @@ def prompt_row(conversation: Conversation, pictures: Pictures) -> tuple[dict[str
 def messages_of(
     row: Mapping[str, Any], turns: Sequence[Mapping[str, str]], pictures: PictureReader
 ) -> tuple[Message, ...]:
-    """Returns the prompt that `prompt_row` was given.
+    """Return the prompt that `prompt_row` was given.
 
     Raises:
         CorruptDataError: There are more marks than pictures, or fewer.
@@ -117,7 +117,7 @@ def messages_of(
 def write_info(
     folder: Path, report: ExportReport, dataset_name: str, *, ranking: bool = False
 ) -> None:
-    """Writes `dataset_info.json`, every column and tag by its name."""
+    """Write `dataset_info.json`, every column and tag by its name."""
     info = {}
     for name, split in report.splits.items():
         columns = dict(COLUMNS)
@@ -137,7 +137,7 @@ def write_info(
 
 
 def _text_of(turn: Message) -> tuple[str, int]:
-    """Returns a message's text with marks where its pictures are, and how much text was hidden."""
+    """Return a message's text with marks where its pictures are, and how much text was hidden."""
     # Text is hidden when it is joined: a mark could be made of the ends of two parts.
     pieces: list[str] = []
     text = ""

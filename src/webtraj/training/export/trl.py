@@ -78,7 +78,7 @@ _FACTS = {
 
 
 def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
-    """Returns a table's columns.
+    """Return a table's columns.
 
     Args:
         replies: The columns of replies, and what they are.
@@ -93,7 +93,7 @@ def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
 
 
 def parts_row(conversation: Conversation) -> dict[str, Any]:
-    """Returns a prompt's columns, in parts."""
+    """Return a prompt's columns, in parts."""
     return {
         "prompt": [
             {"role": message.role, "content": [_part(part) for part in message.parts]}
@@ -104,12 +104,12 @@ def parts_row(conversation: Conversation) -> dict[str, Any]:
 
 
 def reply_row(completion: str) -> list[dict[str, Any]]:
-    """Returns a reply's column, in parts."""
+    """Return a reply's column, in parts."""
     return [{"role": "assistant", "content": [{"type": "text", "text": completion}]}]
 
 
 def facts_of(sample: Sample) -> dict[str, Any]:
-    """Returns the columns of what else is known."""
+    """Return the columns of what else is known."""
     return {
         "loss_weight": float(sample.loss_weight),
         "reward": None if sample.reward is None else float(sample.reward),
@@ -123,7 +123,7 @@ def facts_of(sample: Sample) -> dict[str, Any]:
 
 
 def in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Returns messages whose content is text, of some in parts."""
+    """Return messages whose content is text, of some in parts."""
     return [
         {"role": m["role"], "content": "".join(part["text"] for part in m["content"])}
         for m in messages
@@ -131,7 +131,7 @@ def in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Returns the prompt of a row.
+    """Return the prompt of a row.
 
     Raises:
         CorruptDataError: It has another number of pictures than of parts that stand for them.
@@ -156,7 +156,7 @@ def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def sample_of(row: Mapping[str, Any], reply: str) -> Sample:
-    """Returns the sample of a row, with the reply in a column."""
+    """Return the sample of a row, with the reply in a column."""
     (said,) = row[reply]
     content = said["content"]
     return Sample(
@@ -191,7 +191,7 @@ _ON_THE_HUB = {"val": "validation"}
 
 
 def card(title: str, license_id: str, columns: Mapping[str, Column], report: ExportReport) -> str:
-    """Returns the card.
+    """Return the card.
 
     Args:
         title: The dataset's title.

@@ -41,7 +41,7 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors
 def check(
     values: Mapping[str, Any], rows: int, with_images: bool, installation: Installation | None
 ) -> Iterator[Problem]:
-    """Yields what is wrong.
+    """Yield what is wrong.
 
     Args:
         values: The configuration.
@@ -231,7 +231,7 @@ class CheckReport:
         return not self.problems
 
     def require_clean(self) -> None:
-        """Raises an error that says what is wrong, if anything is.
+        """Raise an error that says what is wrong, if anything is.
 
         Raises:
             InvalidInputError: LLaMA-Factory would abort, or not train on all of it.
@@ -251,7 +251,7 @@ def check_export(
     python: str | os.PathLike[str] | None = None,
     count_tokens: bool = True,
 ) -> CheckReport:
-    """Checks a folder with `dataset_info.json`, and with `train_config.yaml` if there is one.
+    """Check a folder with `dataset_info.json`, and with `train_config.yaml` if there is one.
 
     Args:
         folder: The folder.
@@ -302,7 +302,7 @@ def check_export(
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Returns what a folder's `train_config.yaml` says, read as LLaMA-Factory reads it.
+    """Return what a folder's `train_config.yaml` says, read as LLaMA-Factory reads it.
 
     Raises:
         InvalidInputError: It cannot be read.

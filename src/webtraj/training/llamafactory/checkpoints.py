@@ -64,7 +64,7 @@ class Checkpoint:
 
 
 def read_state(folder: Path) -> int | None:
-    """Returns for how many steps the model in a folder was trained; None if that is not known."""
+    """Return for how many steps the model in a folder was trained; None if that is not known."""
     try:
         step = orjson.loads((folder / STATE).read_bytes())["global_step"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -73,7 +73,7 @@ def read_state(folder: Path) -> int | None:
 
 
 def find_checkpoint(folder: Path) -> Checkpoint | None:
-    """Returns the checkpoint that a folder is, or the last one of those that are in it.
+    """Return the checkpoint that a folder is, or the last one of those that are in it.
 
     Its optimizer's state is there, and its count of steps; otherwise it is none.
     """
@@ -84,7 +84,7 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def numbered(folder: Path) -> list[Path]:
-    """Returns a run's folders `checkpoint-<step>`, the last one first."""
+    """Return a run's folders `checkpoint-<step>`, the last one first."""
     found = [
         path
         for path in folder.glob("checkpoint-*")
@@ -103,7 +103,7 @@ def _checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def _has_deepspeed(folder: Path) -> bool:
-    """Returns whether the tag that `latest` names has states of an optimizer."""
+    """Return whether the tag that `latest` names has states of an optimizer."""
     try:
         tag = (folder / "latest").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -112,7 +112,7 @@ def _has_deepspeed(folder: Path) -> bool:
 
 
 def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs: float) -> int:
-    """Returns how many steps rows are for, counted as the trainer counts; never 0.
+    """Return how many steps rows are for, counted as the trainer counts; never 0.
 
     >>> steps_for(40, batch=2, accumulation=2, devices=1, epochs=2)
     20
@@ -124,7 +124,7 @@ def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs:
 
 
 def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
-    """Returns the learning rates of a checkpoint's scheduler; None if they cannot be read here.
+    """Return the learning rates of a checkpoint's scheduler; None if they cannot be read here.
 
     The file is read as plain data; nothing in it is run, and torch is not needed.
     """
@@ -145,7 +145,7 @@ def copy_checkpoint(
     learning_rate: float,
     python: str | os.PathLike[str] | None,
 ) -> Path:
-    """Copies a checkpoint into a new run's folder, whole or not at all, with its learning rate set.
+    """Copy a checkpoint into a new run's folder, whole or not at all, with its learning rate set.
 
     Files that nobody changes are linked, where the file system can.
 
@@ -229,7 +229,7 @@ _LEFT_OUT = (
 
 
 def last_model(output: Path) -> Path:
-    """Returns the complete model of a run that was trained for the most steps.
+    """Return the complete model of a run that was trained for the most steps.
 
     A checkpoint goes before the run's folder itself where both are of the same step: it also has
     the optimizer.
@@ -250,7 +250,7 @@ def last_model(output: Path) -> Path:
 def publish(
     output: str | os.PathLike[str], save_path: str | os.PathLike[str], *, name: str = "model.pt"
 ) -> Path:
-    """Publishes a run's last checkpoint at `save_path/model.pt/`: whole, or as it was before.
+    """Publish a run's last checkpoint at `save_path/model.pt/`: whole, or as it was before.
 
     Beside the model, `webtraj.json` says which checkpoint it is.
 
@@ -289,7 +289,7 @@ def publish(
 
 
 def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
-    """Publishes the latest finished run, unless it is published already.
+    """Publish the latest finished run, unless it is published already.
 
     A run is finished if LLaMA-Factory saved its model and its state, whoever started it: this is
     how a training that was run by hand becomes `model.pt`.
@@ -309,7 +309,7 @@ def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
 
 
 def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
-    """Returns the latest run if it began after the published one and did not finish."""
+    """Return the latest run if it began after the published one and did not finish."""
     run = next(_runs(folder), None)
     if run is None or _is_finished(run) or not _is_newer(run, folder / name):
         return None
@@ -317,7 +317,7 @@ def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
 
 
 def _runs(folder: Path) -> Iterator[Path]:
-    """Yields the folders of runs, the latest first."""
+    """Yield the folders of runs, the latest first."""
     yield from sorted((folder / CHECKPOINTS).glob("model_*/"), reverse=True)
 
 
@@ -342,7 +342,7 @@ def _is_newer(run: Path, published: Path) -> bool:
 
 
 def checkpoint_of(published: Path) -> Path | None:
-    """Returns the folder of the checkpoint that a model was published from, if it still exists."""
+    """Return the folder of the checkpoint that a model was published from, if it still exists."""
     named = read_about(published).get("checkpoint")
     if not isinstance(named, str):
         return None
@@ -355,7 +355,7 @@ def checkpoint_of(published: Path) -> Path | None:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Returns what `webtraj.json` of a published model says; empty if there is none."""
+    """Return what `webtraj.json` of a published model says; empty if there is none."""
     try:
         data = orjson.loads((folder / ABOUT).read_bytes())
     except (OSError, ValueError):
@@ -364,7 +364,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def incomplete(folder: Path) -> str:
-    """Returns what a folder lacks to be a model; empty if it is one."""
+    """Return what a folder lacks to be a model; empty if it is one."""
     if not (folder / "config.json").is_file():
         return "has no config.json"
     weights = sorted(folder.glob("*.safetensors"))
@@ -390,7 +390,7 @@ def incomplete(folder: Path) -> str:
 
 
 def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
-    """Returns the tensors that a file of safetensors says it holds, and where they begin.
+    """Return the tensors that a file of safetensors says it holds, and where they begin.
 
     Raises:
         ValueError: It is no such file.
@@ -405,7 +405,7 @@ def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def changed(before: Path, after: Path) -> bool | None:
-    """Returns whether any weight of a model differs; None if they cannot be compared."""
+    """Return whether any weight of a model differs; None if they cannot be compared."""
     one, other = dict(_digests(before)), dict(_digests(after))
     common = [name for name in one.keys() & other.keys() if one[name][0] == other[name][0]]
     if not common:
@@ -414,7 +414,7 @@ def changed(before: Path, after: Path) -> bool | None:
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, tuple[str, bytes]]]:
-    """Yields each tensor's name, its type and shape, and a hash of its numbers."""
+    """Yield each tensor's name, its type and shape, and a hash of its numbers."""
     for path in sorted(folder.glob("*.safetensors")):
         header, begin = tensors_of(path)
         with path.open("rb") as file:

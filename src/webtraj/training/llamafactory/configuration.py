@@ -200,7 +200,7 @@ def load_update_config(
     *,
     config_dir: str | Path | None = None,
 ) -> UpdateConfig:
-    """Loads a configuration by name.
+    """Load a configuration by name.
 
     Args:
         name: A file's name without `.yaml`: one of `config_dir`, or `update_online`, which ships.

@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main(path: str) -> None:
-    """Encodes all rows that a configuration names."""
+    """Encode all rows that a configuration names."""
     from llamafactory.data.converter import SharegptDatasetConverter
     from llamafactory.data.parser import get_dataset_list
     from llamafactory.data.processor import SupervisedDatasetProcessor

@@ -88,7 +88,7 @@ class Installation:
 
 @functools.cache
 def known() -> Known:
-    """Returns what LLaMA-Factory 0.9.5 takes.
+    """Return what LLaMA-Factory 0.9.5 takes.
 
     >>> known().templates["qwen3_vl_nothink"].image
     '<|image_pad|>'
@@ -113,7 +113,7 @@ def known() -> Known:
 
 
 def ask(python: str | os.PathLike[str]) -> Installation:
-    """Returns what the installation can do that a Python belongs to.
+    """Return what the installation can do that a Python belongs to.
 
     Raises:
         InvalidInputError: There is no LLaMA-Factory there.
@@ -181,7 +181,7 @@ _THINKS = ("qwen3_vl", "qwen3", "qwen3_5")
 
 
 def template_for(model: str) -> str | None:
-    """Returns the template of a model, by its folder's config.json or its name; None if unknown.
+    """Return the template of a model, by its folder's config.json or its name; None if unknown.
 
     Of models that come with and without thoughts, the one without is taken unless the name says
     that it thinks.
@@ -200,7 +200,7 @@ def template_for(model: str) -> str | None:
 
 
 def model_type(model: str) -> str | None:
-    """Returns what a model's folder says that it is."""
+    """Return what a model's folder says that it is."""
     try:
         data = orjson.loads((Path(model) / "config.json").read_bytes())
     except (OSError, ValueError):

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main(folder: str, learning_rate: float) -> None:
-    """Sets the rate in a checkpoint's scheduler, and in its optimizer if it is PyTorch's.
+    """Set the rate in a checkpoint's scheduler, and in its optimizer if it is PyTorch's.
 
     Raises:
         ValueError: The scheduler's state has no base rate.

@@ -58,7 +58,7 @@ class Found:
 
 
 def attributes_of(entry: Mapping[str, Any]) -> Attributes:
-    """Returns the columns and tags that an entry of `dataset_info.json` leads to.
+    """Return the columns and tags that an entry of `dataset_info.json` leads to.
 
     >>> attributes_of({"tags": {"role_tag": "role"}}).tags["user_tag"] is None
     True
@@ -73,7 +73,7 @@ def attributes_of(entry: Mapping[str, Any]) -> Attributes:
 
 
 def check(name: str, entry: Any, folder: Path, media: Path, template: Template | None) -> Found:
-    """Checks one set of data.
+    """Check one set of data.
 
     Args:
         name: What `dataset_info.json` calls it.
@@ -160,7 +160,7 @@ def _check_rows(
 
 
 def read(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yields a file's rows; one row a line is read as it comes.
+    """Yield a file's rows; one row a line is read as it comes.
 
     Raises:
         ValueError: It holds no rows.
@@ -194,7 +194,7 @@ def _object(text: bytes, where: str) -> Mapping[str, Any]:
 
 
 def images_of(row: Mapping[str, Any], attributes: Attributes) -> list[str]:
-    """Returns the paths of a row's pictures."""
+    """Return the paths of a row's pictures."""
     key = attributes.columns["images"]
     value = row.get(key) if key is not None else None
     if isinstance(value, str):
@@ -303,7 +303,7 @@ _CUTOFF = 2048
 
 
 def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Problem]]:
-    """Encodes all rows by LLaMA-Factory, and returns the longest's length, and what is too long.
+    """Encode all rows by LLaMA-Factory, and returns the longest's length, and what is too long.
 
     Raises:
         InvalidInputError: LLaMA-Factory cannot do it.
@@ -338,7 +338,7 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
 def estimate(
     name: str, entry: Mapping[str, Any], folder: Path, media: Path, values: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yields what is too long by its pictures alone, for models of Qwen's kind."""
+    """Yield what is too long by its pictures alone, for models of Qwen's kind."""
     sizes = _sizes(Path(str(values["model_name_or_path"])))
     if sizes is None:
         return
@@ -362,7 +362,7 @@ def estimate(
 
 
 def image_tokens(size: tuple[int, int], sizes: Mapping[str, int], *, most: int, least: int) -> int:
-    """Returns how many tokens a picture is, for models of Qwen's kind.
+    """Return how many tokens a picture is, for models of Qwen's kind.
 
     Args:
         size: Its width and height.

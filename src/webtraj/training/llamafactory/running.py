@@ -71,7 +71,7 @@ def run_training(
     observer: TrainingObserver | None = None,
     count_tokens: bool = True,
 ) -> TrainingResult:
-    """Runs the training that a folder's `train_config.yaml` describes, after a check of it.
+    """Run the training that a folder's `train_config.yaml` describes, after a check of it.
 
     Args:
         data: The folder, as `prepare_update` makes it.
@@ -156,7 +156,7 @@ def _run(
     timeout: float | None,
     observer: TrainingObserver | None,
 ) -> list[dict[str, Any]]:
-    """Runs a command to its end, and returns what it logged of its progress."""
+    """Run a command to its end, and returns what it logged of its progress."""
     deadline = None if timeout is None else time.monotonic() + timeout
     entries: list[dict[str, Any]] = []
     lines = _Lines(progress)
@@ -201,7 +201,7 @@ def _said(returncode: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and its children, if it is not over."""
+    """End a process and its children, if it is not over."""
     if process.returncode is not None:
         return
     for sent, seconds in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
@@ -222,7 +222,7 @@ class _Lines:
         self._at = path.stat().st_size if path.is_file() else 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """Yields what is new and whole."""
+        """Yield what is new and whole."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -239,7 +239,7 @@ class _Lines:
 
 
 def tail(path: Path, lines: int = _TAIL) -> str:
-    """Returns the end of a log."""
+    """Return the end of a log."""
     try:
         text = path.read_bytes()[-20_000:].decode(errors="replace")
     except OSError as error:

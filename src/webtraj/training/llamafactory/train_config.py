@@ -66,7 +66,7 @@ def train_config(
     validation: bool,
     deepspeed: Path | None,
 ) -> dict[str, Any]:
-    """Returns a training's configuration.
+    """Return a training's configuration.
 
     Args:
         config: What was asked for.
@@ -125,7 +125,7 @@ def train_config(
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Returns a configuration as YAML, which reads back as it was."""
+    """Return a configuration as YAML, which reads back as it was."""
     from omegaconf import OmegaConf
 
     text = OmegaConf.to_yaml(OmegaConf.create(dict(values)))
@@ -193,7 +193,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def write(name: str, folder: Path) -> Path:
-    """Writes a configuration into a folder, and returns its path.
+    """Write a configuration into a folder, and returns its path.
 
     Args:
         name: One of `CONFIGS`, or the path of a file, which is copied.
@@ -223,7 +223,7 @@ def write(name: str, folder: Path) -> Path:
 
 
 def variables(config: LogConfig) -> dict[str, str]:
-    """Returns the environment variables that are no secret.
+    """Return the environment variables that are no secret.
 
     >>> variables(LogConfig(run_name="it's"))
     {'WANDB_PROJECT': 'webtraj', 'WANDB_RUN_GROUP': "it's"}
@@ -235,7 +235,7 @@ def variables(config: LogConfig) -> dict[str, str]:
 
 
 def script(config: LogConfig) -> str:
-    """Returns the shell script that sets them, and the key if the environment has one."""
+    """Return the shell script that sets them, and the key if the environment has one."""
     lines = ["# Source this before training: . wandb_env.sh"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables(config).items()]
     name = config.wandb_key_env_var
@@ -245,7 +245,7 @@ def script(config: LogConfig) -> str:
 
 
 def environment(config: LogConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Returns an environment with what the script would have set in it."""
+    """Return an environment with what the script would have set in it."""
     found = {**given, **variables(config)}
     if key := given.get(config.wandb_key_env_var):
         found["WANDB_API_KEY"] = key

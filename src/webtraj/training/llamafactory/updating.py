@@ -137,7 +137,7 @@ def prepare_update(
             start = _start(config, base, output, exported.splits["train"].rows, python)
 
             def write(folder: Path) -> dict[str, Any]:
-                """Writes what names files, as they are found in `folder`."""
+                """Write what names files, as they are found in `folder`."""
                 name = algorithm.deepspeed_config_filename
                 values = files_lib.train_config(
                     config,
@@ -182,7 +182,7 @@ def prepare_update(
 
 
 def _output(folder: Path, now: datetime.datetime) -> Path:
-    """Returns a new run's folder, which LLaMA-Factory makes."""
+    """Return a new run's folder, which LLaMA-Factory makes."""
     name = f"model_{now:%Y%m%dT%H%M%S}"
     runs = folder / checkpoints.CHECKPOINTS
     names = (name, *(f"{name}_{number}" for number in range(2, 100)))
@@ -191,7 +191,7 @@ def _output(folder: Path, now: datetime.datetime) -> Path:
 
 
 def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
-    """Returns the base model and the template; what is not given is derived.
+    """Return the base model and the template; what is not given is derived.
 
     The base model is that of the configuration; or else the published one, which the training
     begins with anyway; or else the one that played the episodes.
@@ -218,7 +218,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
 
 
 def _played_by(selection: Selection) -> str:
-    """Returns the model that the samples' calls name, if it is a folder or a name on the Hub."""
+    """Return the model that the samples' calls name, if it is a folder or a name on the Hub."""
     samples = itertools.islice(selection, _MODELS_LOOKED_AT)
     names = sorted({str(sample.metadata.get("model", "")) for sample in samples} - {""})
     if len(names) == 1:
@@ -233,7 +233,7 @@ def _played_by(selection: Selection) -> str:
 
 
 def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
-    """Returns the samples to train on, and how many were too short for it."""
+    """Return the samples to train on, and how many were too short for it."""
     algorithm = config.algorithm_config
     buffer = ReplayBuffer.from_datasets(
         Iterations(config.save_path, "train", config.storage_options),

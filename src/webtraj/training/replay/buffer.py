@@ -76,7 +76,7 @@ class ReplayBuffer:
         seed: int = 0,
         storage_options: Mapping[str, Any] | None = None,
     ) -> ReplayBuffer:
-        """Reads datasets into a buffer, each episode once, with memory for a few at a time.
+        """Read datasets into a buffer, each episode once, with memory for a few at a time.
 
         Args:
             places: A dataset's folder or URL; several, the oldest first, which are iterations 1, 2,
@@ -125,7 +125,7 @@ class ReplayBuffer:
         return self.select(np.arange(len(self)), {"how": "all"})
 
     def select(self, rows: NDArray[np.int64], how: Mapping[str, Any] | None = None) -> Selection:
-        """Returns the samples of rows of your own choice.
+        """Return the samples of rows of your own choice.
 
         Args:
             rows: Indices into `view`'s arrays; one may be there several times.
@@ -142,7 +142,7 @@ class ReplayBuffer:
         seed: int | None = None,
         replacement: bool = False,
     ) -> Selection:
-        """Draws samples by weight.
+        """Draw samples by weight.
 
         Args:
             num_samples: How many. Without replacement, all that have a weight if there are fewer.
@@ -172,7 +172,7 @@ class ReplayBuffer:
         seed: int | None = None,
         replacement: bool = False,
     ) -> Selection:
-        """Draws samples, those of later iterations more often.
+        """Draw samples, those of later iterations more often.
 
         A sample of the i-th oldest iteration has the weight i to the power: of four equal
         iterations at power 2 the draw has 3, 13, 30 and 53 %. These shares are met as nearly as
@@ -220,7 +220,7 @@ class ReplayBuffer:
         return self.select(np.sort(np.concatenate(found or [np.zeros(0, np.int64)])), how)
 
     def report(self, selection: Selection | None = None) -> ReplayReport:
-        """Returns what is in the buffer, what was left out of it and why.
+        """Return what is in the buffer, what was left out of it and why.
 
         Args:
             selection: What was drawn; by default all there is.
@@ -228,7 +228,7 @@ class ReplayBuffer:
         return report_on(self.all if selection is None else selection)
 
     def settings(self) -> dict[str, Any]:
-        """Returns what made the buffer, as JSON data."""
+        """Return what made the buffer, as JSON data."""
         held_out = dataclasses.asdict(self.contents.held_out)
         return {
             "webtraj": webtraj.__version__,

@@ -87,12 +87,12 @@ class Turn:
     leaves: tuple[Leaf, ...]
 
     def load(self) -> Message:
-        """Returns the message itself."""
+        """Return the message itself."""
         return Message(self.role, tuple(map(_part_of, self.leaves)))
 
 
 def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
-    """Returns the messages that recorded ones stand for; lazy blobs in them are loaded.
+    """Return the messages that recorded ones stand for; lazy blobs in them are loaded.
 
     >>> read_messages([{"role": "user", "content": "Click it."}])
     (Message(role='user', parts=(Text(text='Click it.'),)),)
@@ -114,7 +114,7 @@ def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
 
 
 def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
-    """Returns messages in the form that `outline` gives."""
+    """Return messages in the form that `outline` gives."""
     return tuple(
         Turn(
             message.role,
@@ -128,7 +128,7 @@ def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
 
 
 def loaded(value: Any) -> Any:
-    """Returns what a lazy blob stands for, and anything else as it is."""
+    """Return what a lazy blob stands for, and anything else as it is."""
     return value.load() if isinstance(value, LazyBlob) else value
 
 
@@ -171,7 +171,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
-    """Returns the bytes of a picture, or None if the part is none that was kept."""
+    """Return the bytes of a picture, or None if the part is none that was kept."""
     match part:
         case {"type": "image_url", "image_url": {"url": data}}:
             pass
@@ -231,13 +231,13 @@ class Renderer(Protocol):
         """What it is and how it is set, as plain data: it goes on record with the samples."""
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
-        """Returns what it makes of an episode's decisions, by the index of their step."""
+        """Return what it makes of an episode's decisions, by the index of their step."""
 
 
 def samples_of(
     trajectory: EpisodeTrajectory, *, render: Renderer | None = None, iteration: int = 0
 ) -> Iterator[Sample]:
-    """Yields a sample for each decision of an episode that a model's reply stands behind.
+    """Yield a sample for each decision of an episode that a model's reply stands behind.
 
     Args:
         trajectory: The episode. One that did not end by itself has no samples.
@@ -267,7 +267,7 @@ def sample_of(
     render: Renderer | None = None,
     iteration: int = 0,
 ) -> Sample:
-    """Returns the sample of one decision.
+    """Return the sample of one decision.
 
     Args:
         trajectory: The episode.
@@ -304,7 +304,7 @@ def sample_of(
 
 
 def answered_call(decision: Decision | None) -> int | None:
-    """Returns which model call was acted on: the last one that gave a reply; None without any."""
+    """Return which model call was acted on: the last one that gave a reply; None without any."""
     if decision is None:
         return None
     calls = decision.model_calls
@@ -312,12 +312,12 @@ def answered_call(decision: Decision | None) -> int | None:
 
 
 def has_calls(decision: Decision | None) -> bool:
-    """Returns whether a model was asked for a decision, with or without a reply."""
+    """Return whether a model was asked for a decision, with or without a reply."""
     return decision is not None and bool(decision.model_calls)
 
 
 def reward_of(trajectory: EpisodeTrajectory) -> float | None:
-    """Returns what an episode was worth: the judge's reward, or 1 for success and 0 for failure.
+    """Return what an episode was worth: the judge's reward, or 1 for success and 0 for failure.
 
     Returns:
         None if that is not known, or the outcome is none to learn from.
@@ -400,7 +400,7 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
 
 
 def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
-    """Returns the action of a step: its decision's, or what the environment was given."""
+    """Return the action of a step: its decision's, or what the environment was given."""
     record = trajectory.steps[step]
     if record.decision is not None and record.decision.action is not None:
         return record.decision.action
@@ -408,6 +408,6 @@ def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
 
 
 def task_facts(trajectory: EpisodeTrajectory) -> Mapping[str, Any]:
-    """Returns what the record says of the task beyond its name, as `TaskSpec.to_data` has it."""
+    """Return what the record says of the task beyond its name, as `TaskSpec.to_data` has it."""
     facts = trajectory.info.metadata.get("task")
     return facts if isinstance(facts, Mapping) else {}

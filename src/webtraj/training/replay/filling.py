@@ -42,7 +42,7 @@ class Source:
     place: DatasetPlace
 
     def open(self) -> Dataset:
-        """Reads its index, which takes far more memory than what a buffer keeps."""
+        """Read its index, which takes far more memory than what a buffer keeps."""
         dataset = Dataset(self.place, (), "lazy")
         return dataset.refresh(complete=True)
 
@@ -53,7 +53,7 @@ def open_sources(
     last_n_iterations: int | None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Source]:
-    """Opens the datasets of the last iterations, the oldest first.
+    """Open the datasets of the last iterations, the oldest first.
 
     Of an iteration that was judged, the judged dataset is meant, which says what its episodes were
     worth. A number that was claimed, and given up before its first episode, is no iteration.
@@ -157,7 +157,7 @@ class Contents:
     """What was wrong with the first episodes that could not be read."""
 
     def dropped_by_reason(self) -> dict[Reason, int]:
-        """Returns how many episodes or steps were left out, by reason."""
+        """Return how many episodes or steps were left out, by reason."""
         found: collections.Counter[Reason] = collections.Counter()
         for (reason, _), count in self.dropped.items():
             found[reason] += count
@@ -169,7 +169,7 @@ class Contents:
         return tuple(sorted({source.iteration for source in self.sources}))
 
     def view(self, rows: NDArray[np.int64]) -> View:
-        """Returns rows of `steps` as weightings see them."""
+        """Return rows of `steps` as weightings see them."""
         steps = self.steps[rows]
         episodes = self.episodes[steps["episode"]]
         counts = self.group_count[episodes["group"]]
@@ -202,7 +202,7 @@ def fill(
     render: Renderer | None,
     seed: int,
 ) -> Contents:
-    """Returns what is in datasets, as filters let it in.
+    """Return what is in datasets, as filters let it in.
 
     Raises:
         LeakError: Held-out tasks or sites are among it.
@@ -251,11 +251,11 @@ class _Filling:
         self._num_episodes = self._num_steps = 0
 
     def add_source(self, source: Source) -> None:
-        """Begins a dataset."""
+        """Begin a dataset."""
         self._sources.append(source)
 
     def add(self, scan: EpisodeScan) -> None:
-        """Adds an episode of the dataset that was begun last."""
+        """Add an episode of the dataset that was begun last."""
         summary = scan.summary
         self._num_episodes += 1
         self._num_steps += summary.num_steps
@@ -281,7 +281,7 @@ class _Filling:
         self._dropped[reason, task] += count
 
     def _grade(self, scan: EpisodeScan) -> int:
-        """Counts an episode for its task and group, and returns the group's number."""
+        """Count an episode for its task and group, and returns the group's number."""
         summary = scan.summary
         iteration = self._sources[-1].iteration
         # Attempts in another iteration were other weights'.
@@ -331,7 +331,7 @@ class _Filling:
         )  # fmt: skip
 
     def finish(self, seed: int) -> Contents:
-        """Returns what was added, once what needs to know all of it has been seen to.
+        """Return what was added, once what needs to know all of it has been seen to.
 
         Raises:
             LeakError: Held-out tasks or sites are among it.
@@ -423,7 +423,7 @@ class _Filling:
 
 
 def _latest(digests: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns which ones have no equal after them."""
+    """Return which ones have no equal after them."""
     keep = np.zeros(len(digests), np.bool_)
     halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0]))  # Of equals, the latest comes last.

@@ -145,7 +145,7 @@ class Filters:
             object.__setattr__(self, "success_band", band)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns them as JSON data."""
+        """Return them as JSON data."""
         return {
             field.name: list(value) if isinstance(value, tuple) else value
             for field in dataclasses.fields(self)
@@ -154,7 +154,7 @@ class Filters:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Returns whether a name is one of some, or fits a pattern of them.
+    """Return whether a name is one of some, or fits a pattern of them.
 
     >>> matches("miniwob/click-test", ["miniwob/*"])
     True
@@ -201,7 +201,7 @@ class HeldOut:
             )
 
     def read(self, storage_options: Mapping[str, Any] | None = None) -> HeldOut:
-        """Returns the same with the names of the tasks in place of their files.
+        """Return the same with the names of the tasks in place of their files.
 
         Raises:
             InvalidInputError: A file is missing or wrong.
@@ -215,11 +215,11 @@ class HeldOut:
         return dataclasses.replace(self, tasks=tuple(names))
 
     def has(self, task: str, site: str) -> bool:
-        """Returns whether a task is held out, by its name or its site."""
+        """Return whether a task is held out, by its name or its site."""
         return matches(task, self.tasks) or (bool(site) and matches(site, self.sites))
 
     def refuse(self, found: Mapping[str, int]) -> LeakError:
-        """Returns the error that names what leaked.
+        """Return the error that names what leaked.
 
         Args:
             found: How many episodes there are of each task.
@@ -234,7 +234,7 @@ class HeldOut:
 def check_parts(
     train: Selection, validation: Selection, *, by: Sequence[str] = ("episode", "prompt", "page")
 ) -> None:
-    """Checks that two parts have nothing in common, of one buffer or two.
+    """Check that two parts have nothing in common, of one buffer or two.
 
     Args:
         train: What is trained on.
@@ -258,7 +258,7 @@ def check_parts(
 
 
 def leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns which rows of the second have a prompt or a page that is in the first, too."""
+    """Return which rows of the second have a prompt or a page that is in the first, too."""
     found: NDArray[np.bool_] = np.isin(_packed(validation["prompt"]), _packed(train["prompt"]))
     pages = _packed(train["page"])
     seen = np.isin(_packed(validation["page"]), pages[pages != _NO_PAGE])

@@ -98,7 +98,7 @@ class _Replay:
         self._actor = agent.begin_episode(_Described(trajectory))  # type: ignore[arg-type]
 
     def render(self, step: int) -> Rendered | None:
-        """Returns what the agent asks and is replied at a step; None if that cannot be said.
+        """Return what the agent asks and is replied at a step; None if that cannot be said.
 
         Raises:
             AgentError: The observation lacks what the context shows.
@@ -138,7 +138,7 @@ class _Teacher(AsyncClosing):
         *,
         timeout: float | None = None,
     ) -> ModelCall:
-        """Returns the reply."""
+        """Return the reply."""
         del sampling, timeout
         self.messages = tuple(messages)
         return ModelCall(text=self.reply)
@@ -154,13 +154,13 @@ class _Described:
     trajectory: EpisodeTrajectory
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Returns task, seed and goal."""
+        """Return task, seed and goal."""
         info = self.trajectory.info
         return {"task": info.task, "seed": info.seed, "goal": loaded(info.goal)}
 
 
 def _reply(action: Action, decision: Decision | None, dialect: Dialect, prompt: Prompt) -> str:
-    """Returns the reply that says an action, in the sections that the prompt asks for."""
+    """Return the reply that says an action, in the sections that the prompt asks for."""
     said = dialect.format(action)
     if not isinstance(said, str):
         raise errors.UnsupportedActionError(

@@ -71,14 +71,14 @@ class ReplayReport:
     """What was wrong with the first episodes that could not be read."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the report as JSON data."""
+        """Return the report as JSON data."""
         data = dataclasses.asdict(self)
         for name in ("iterations", "policy_ages"):
             data[name] = {str(number): count for number, count in data[name].items()}
         return data
 
     def rows(self) -> list[tuple[str, str]]:
-        """Returns rows of what and how much, for a table."""
+        """Return rows of what and how much, for a table."""
         return [
             ("episodes read", f"{self.episodes_read:,}"),
             ("steps read", f"{self.steps_read:,}"),
@@ -101,7 +101,7 @@ class ReplayReport:
 
 
 def report_on(selection: Selection) -> ReplayReport:
-    """Returns the report on a selection and its buffer."""
+    """Return the report on a selection and its buffer."""
     contents, view, records = selection.buffer.contents, selection.view, selection.records
     newest = max(contents.iterations, default=0)
     ranks = {number: age for age, number in enumerate(reversed(contents.iterations))}

@@ -47,7 +47,7 @@ _SIZE = 16
 
 
 def prompt_digest(turns: Iterable[Turn]) -> bytes:
-    """Returns 16 bytes that tell a prompt from all others."""
+    """Return 16 bytes that tell a prompt from all others."""
     digest = hashlib.blake2b(digest_size=_SIZE)
     for turn in turns:
         digest.update(b"\1" + turn.role.encode())
@@ -58,12 +58,12 @@ def prompt_digest(turns: Iterable[Turn]) -> bytes:
 
 
 def sample_digest(prompt: bytes, completion: str | LazyBlob) -> bytes:
-    """Returns 16 bytes that tell a prompt with its completion from all others."""
+    """Return 16 bytes that tell a prompt with its completion from all others."""
     return hashlib.blake2b(prompt + content_sha256(completion), digest_size=_SIZE).digest()
 
 
 def page_digest(goal: Any, observation: Any) -> bytes:
-    """Returns 8 bytes that tell a goal on a page from all others; empty if no page is observed."""
+    """Return 8 bytes that tell a goal on a page from all others; empty if no page is observed."""
     if not isinstance(observation, Mapping):
         return b""
     shown = [(name, observation[name]) for name in _PAGE if _is_content(observation.get(name))]
@@ -76,13 +76,13 @@ def page_digest(goal: Any, observation: Any) -> bytes:
 
 
 def unit_digest(*parts: object) -> int:
-    """Returns a number below 2**64 that follows from the parts alone, anywhere and any time."""
+    """Return a number below 2**64 that follows from the parts alone, anywhere and any time."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def content_sha256(value: Any) -> bytes:
-    """Returns the SHA-256 of text or bytes, as blobs are named."""
+    """Return the SHA-256 of text or bytes, as blobs are named."""
     if isinstance(value, LazyBlob):
         return bytes.fromhex(value.blob.sha256)
     data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
@@ -143,7 +143,7 @@ class Scanner:
     where: Callable[[EpisodeSummary], bool] | None
 
     def before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Returns why an episode goes, as far as the index tells."""
+        """Return why an episode goes, as far as the index tells."""
         if self.where is not None and not self.where(summary):
             return Reason.WHERE
         # Whether an unknown outcome was judged, only the episode says.
@@ -155,7 +155,7 @@ class Scanner:
     def scan(
         self, summary: EpisodeSummary, load: Callable[[str], EpisodeTrajectory]
     ) -> EpisodeScan:
-        """Returns what there is in an episode.
+        """Return what there is in an episode.
 
         Raises:
             StorageError: It cannot be read now.
@@ -288,7 +288,7 @@ def _sized(
 
 
 def digests_of(messages: Any, completion: str) -> bytes:
-    """Returns the digest of a sample that was loaded."""
+    """Return the digest of a sample that was loaded."""
     return sample_digest(prompt_digest(outline_of_messages(messages)), completion)
 
 
@@ -310,7 +310,7 @@ def _is_invalid(trajectory: EpisodeTrajectory, step: int) -> bool:
 
 
 def _hole_in(trajectory: EpisodeTrajectory) -> str:
-    """Returns where None stands that must not; empty if it stands nowhere."""
+    """Return where None stands that must not; empty if it stands nowhere."""
     for step, record in enumerate(trajectory.steps):
         # What the last one shows, no decision was made on.
         if not record.last and _is_none(record.observation):

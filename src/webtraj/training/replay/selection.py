@@ -42,7 +42,7 @@ SplitBy = Literal["episode", "group", "task", "site"]
 
 
 def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Returns which of some units are for validation: about `ratio` of them.
+    """Return which of some units are for validation: about `ratio` of them.
 
     If none would be, and there are two at least, the one that comes nearest to it is: the only case
     in which a unit can change its part when others are added.
@@ -94,7 +94,7 @@ class _Once:
     rendered: Mapping[int, Rendered]
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
-        """Returns what was rendered."""
+        """Return what was rendered."""
         del trajectory
         return self.rendered
 
@@ -109,7 +109,7 @@ class Loader:
         self._kept: collections.OrderedDict[int, _Episode] = collections.OrderedDict()
 
     def load(self, rows: Sequence[int] | NDArray[np.int64]) -> Iterator[Sample]:
-        """Yields the samples of rows, without loss weights or advantages.
+        """Yield the samples of rows, without loss weights or advantages.
 
         Raises:
             CorruptDataError: An episode is missing, damaged, or not what it was when it was read.
@@ -227,7 +227,7 @@ class Selection(Sequence[Sample]):
     def __getitem__(self, key: slice) -> Selection: ...
 
     def __getitem__(self, key: int | slice) -> Sample | Selection:
-        """Returns a sample, loaded; for a slice, a selection of those.
+        """Return a sample, loaded; for a slice, a selection of those.
 
         Raises:
             IndexError: There is none at that position.
@@ -274,16 +274,16 @@ class Selection(Sequence[Sample]):
         ]
 
     def positive(self) -> Selection:
-        """Returns the samples that count: those whose loss weight is above 0."""
+        """Return the samples that count: those whose loss weight is above 0."""
         return self._some(np.flatnonzero(self.loss_weights > 0.0), {"positive": True})
 
     def shuffled(self, seed: int = 0) -> Selection:
-        """Returns the samples in an order that the seed gives. It loads episodes over and over."""
+        """Return the samples in an order that the seed gives. It loads episodes over and over."""
         luck = mixed(np.arange(len(self), dtype=np.uint64), seed)
         return self._some(np.argsort(luck, kind="stable"), {"shuffled": seed})
 
     def with_loss_weights(self, weighting: Weighting) -> Selection:
-        """Returns the same samples, counting what a weighting says.
+        """Return the same samples, counting what a weighting says.
 
         Raises:
             InvalidInputError: A weight is none.
@@ -299,7 +299,7 @@ class Selection(Sequence[Sample]):
         seed: int | None = None,
         shared: Literal["drop", "error", "allow"] = "drop",
     ) -> Parts:
-        """Splits the samples for training and validation. What is in one unit stays together.
+        """Split the samples for training and validation. What is in one unit stays together.
 
         Where a unit goes follows from its name and the seed, and stays so when data is added.
 
@@ -341,7 +341,7 @@ class Selection(Sequence[Sample]):
         return Parts(train, validation, int(held.sum()) - len(validation))
 
     def provenance(self) -> dict[str, Any]:
-        """Returns what made the selection, as JSON data: the same inputs give the same.
+        """Return what made the selection, as JSON data: the same inputs give the same.
 
         Datasets and episodes with the SHA-256 of their files, the steps of each that are in it,
         filters, seeds and webtraj's version.

@@ -72,7 +72,7 @@ class Names:
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """Returns a name's number."""
+        """Return a name's number."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Growing:
         return self._length
 
     def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Adds rows."""
+        """Add rows."""
         end = self._length + len(rows)
         if end > len(self._rows):
             # In place: a copy would be held beside it.
@@ -104,7 +104,7 @@ class Growing:
         self._length = end
 
     def take(self) -> NDArray[Any]:
-        """Returns the table, and leaves nothing here."""
+        """Return the table, and leaves nothing here."""
         rows = self._rows
         rows.resize(self._length, refcheck=False)
         self._rows, self._length = np.zeros(0, rows.dtype), 0
@@ -148,7 +148,7 @@ class View:
 
 
 def mixed(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Returns numbers that look random and follow from each value and the seed (splitmix64)."""
+    """Return numbers that look random and follow from each value and the seed (splitmix64)."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(seed % 2**64) + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -163,12 +163,12 @@ Balance = Literal["task", "site", "level", "outcome", "iteration", "episode"]
 
 
 def uniform(view: View) -> NDArray[np.float64]:
-    """Gives all samples the same weight."""
+    """Return all samples the same weight."""
     return np.ones(len(view))
 
 
 def by_reward(view: View) -> NDArray[np.float64]:
-    """Gives a sample what its episode was worth: 1 for a success, 0 for a failure.
+    """Return a sample what its episode was worth: 1 for a success, 0 for a failure.
 
     Rewards below 0, and those that are not known, count 0.
     """
@@ -176,7 +176,7 @@ def by_reward(view: View) -> NDArray[np.float64]:
 
 
 def recency(power: float = 2.0) -> Weighting:
-    """Returns the weighting by the age of iterations: of the i-th oldest, i to a power.
+    """Return the weighting by the age of iterations: of the i-th oldest, i to a power.
 
     Ages go by the iterations that the buffer holds, not by the places of samples in a list.
 
@@ -187,7 +187,7 @@ def recency(power: float = 2.0) -> Weighting:
 
 
 def balanced(by: Balance) -> Weighting:
-    """Returns the weighting by which all tasks (or sites, ...) have the same weight in sum.
+    """Return the weighting by which all tasks (or sites, ...) have the same weight in sum.
 
     By "episode" a long episode counts no more than a short one.
 
@@ -201,7 +201,7 @@ def balanced(by: Balance) -> Weighting:
 
 
 def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weighting:
-    """Returns the weighting by the reward minus the mean of the group.
+    """Return the weighting by the reward minus the mean of the group.
 
     Samples without an advantage, since nothing compares with their episode, count 0.
 
@@ -220,7 +220,7 @@ def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weig
 
 
 def product(*weightings: Weighting) -> Weighting:
-    """Returns the weighting that multiplies those."""
+    """Return the weighting that multiplies those."""
 
     def weigh(view: View) -> NDArray[np.float64]:
         total = np.ones(len(view))
@@ -232,7 +232,7 @@ def product(*weightings: Weighting) -> Weighting:
 
 
 def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
-    """Returns the weights that a weighting gives.
+    """Return the weights that a weighting gives.
 
     Raises:
         InvalidInputError: They are not one finite number of at least 0 for each sample.
@@ -254,7 +254,7 @@ def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
 
 
 def iteration_shares(iterations: int, power: float) -> list[float]:
-    """Returns which share of a draw each of several equal iterations has, the oldest first.
+    """Return which share of a draw each of several equal iterations has, the oldest first.
 
     >>> [round(100 * share) for share in iteration_shares(4, power=2)]
     [3, 13, 30, 53]
@@ -264,7 +264,7 @@ def iteration_shares(iterations: int, power: float) -> list[float]:
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:
-    """Returns how many equally weighted samples would say as much: (sum w)^2 / sum w^2.
+    """Return how many equally weighted samples would say as much: (sum w)^2 / sum w^2.
 
     >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
     2.0
@@ -311,7 +311,7 @@ _Floats = NDArray[np.float64]
 def draw(
     weights: _Floats, keys: NDArray[np.uint64], count: int, *, seed: int, replacement: bool
 ) -> NDArray[np.int64]:
-    """Returns the indices that were drawn, in order; those of weight 0 never are.
+    """Return the indices that were drawn, in order; those of weight 0 never are.
 
     Args:
         weights: At least 0 each.
@@ -348,7 +348,7 @@ def draw(
 
 
 def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
-    """Returns how many to draw of each part, so that their shares are met as nearly as can be.
+    """Return how many to draw of each part, so that their shares are met as nearly as can be.
 
     Args:
         shares: The weight of each part, in sum.
@@ -379,7 +379,7 @@ def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDAr
 
 
 def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) -> NDArray[np.int64]:
-    """Returns each one's place among those of its group, from 0, in an order that the seed gives.
+    """Return each one's place among those of its group, from 0, in an order that the seed gives.
 
     Which ones of a group come first does not depend on how many there are.
     """
@@ -396,6 +396,6 @@ def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) ->
 
 
 def _uniform(keys: NDArray[np.uint64], seed: int) -> _Floats:
-    """Returns numbers above 0 and below 1."""
+    """Return numbers above 0 and below 1."""
     numbers = mixed(mixed(keys, seed), seed + 1) >> np.uint64(11)
     return (numbers.astype(np.float64) + 0.5) * math.ldexp(1.0, -53)

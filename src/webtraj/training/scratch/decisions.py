@@ -1,4 +1,4 @@
-"""Recorded steps as pointing prompts: for whatever policy acted, with whatever it was shown."""
+"""Recorded steps as pointing prompts, for any policy and any kind of observation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Decided", "PointingRenderer", "decisions_of"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
-    """A step's decision and what it was made on."""
+    """A step's decision and its context."""
 
     step: int
     goal: str
@@ -27,17 +27,17 @@ class Decided:
     action: Action
 
     def prompt(self, names: random.Random) -> tuple[Prompt, str] | None:
-        """Returns the prompt with names dealt out, and the reply; None if that cannot be said."""
+        """Return the prompt with assigned names and the reply; None if they cannot be expressed."""
         prompt = make_prompt(self.goal, self.items, self.done, names=names)
         reply = prompt.reply_for(self.action)
         return None if reply is None else (prompt, reply)
 
 
 def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
-    """Yields the decisions of an episode that a pointing agent could have made.
+    """Yield the decisions of an episode that a pointing agent could have made.
 
-    Those it could not, since they type what the goal does not say or act on nothing, are told to
-    none that comes after them either: the agent would have had no way to do them.
+    Decisions that it could not have made (they type text that is not in the goal, or act on no
+    element) are also left out of the history of later prompts.
     """
     done: list[tuple[str, str]] = []
     for step in range(1, len(trajectory.steps)):
@@ -61,10 +61,10 @@ def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PointingRenderer:
-    """Renders what a pointing agent would have asked: see `webtraj.training.replay.Renderer`."""
+    """A renderer of a pointing agent's prompts: see `webtraj.training.replay.Renderer`."""
 
     seed: int = 0
-    """Of the names."""
+    """Seed of the names."""
 
     @property
     def reference(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""A model of random weights that can learn to point, and its tokenizer.
+"""A randomly initialised model for pointing prompts, and its tokenizer.
 
-A Qwen3 of two layers: vLLM serves it unchanged. Heads are 32 wide, since vLLM's attention on CPUs
-knows no narrower ones. Needs torch, transformers and tokenizers, imported when a model is made.
+A Qwen3 with two layers, which vLLM serves unchanged. Heads are 32 wide, the narrowest that vLLM's
+CPU attention supports. Needs torch, transformers and tokenizers, imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["make_model", "make_tokenizer"]
 _HEAD = 32
 _END = "<end>"
 _PAD = "<pad>"
-# The prompt says itself where it ends: whatever a template added would have to be learned.
+# The prompt marks its own end, so the template adds nothing that the model would have to learn.
 _TEMPLATE = "{%- for message in messages %}{{- message.content }}{%- endfor %}"
 
 
@@ -37,27 +37,27 @@ def make_model(
     heads: int = 4,
     context: int = 1024,
 ) -> Path:
-    """Makes a model and a tokenizer for it.
+    """Make a model and its tokenizer.
 
     Args:
-        folder: A new folder for them.
-        texts: What pages and goals say, for the tokenizer.
-        seed: Of the weights.
-        vocab_size: How many tokens there are at most, names included.
-        width: Of its layers.
-        layers: How many.
-        heads: Of its attention, each 32 wide.
-        context: How many tokens it can attend to.
+        folder: A new folder.
+        texts: Texts of pages and goals, for the tokenizer.
+        seed: Seed of the weights.
+        vocab_size: The most tokens, names included.
+        width: The width of the layers.
+        layers: The number of layers.
+        heads: The number of attention heads, each 32 wide.
+        context: The context length in tokens.
 
     Returns:
         The folder.
 
     Raises:
-        InvalidInputError: The folder is there already.
+        InvalidInputError: The folder exists.
         MissingDependencyError: torch or transformers is not installed.
     """
     if folder.exists():
-        raise errors.InvalidInputError(f"{str(folder)!r} is there already; give a new folder.")
+        raise errors.InvalidInputError(f"{str(folder)!r} exists already. Choose a new folder.")
     try:
         import torch
         import transformers
@@ -83,7 +83,7 @@ def make_model(
         num_key_value_heads=heads,
         head_dim=_HEAD,
         max_position_embeddings=context,
-        # For layers this narrow; at the usual 0.02 hundreds of steps teach nothing.
+        # With layers this narrow, the usual 0.02 learns nothing in hundreds of steps.
         initializer_range=0.1,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
@@ -98,11 +98,11 @@ def make_model(
 
 
 def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizers.Tokenizer:
-    """Makes a tokenizer: words in pieces, spaces dropped, each name of pointing prompts a token.
+    """Train a tokenizer: subwords, no spaces, and one token for each name in pointing prompts.
 
     Args:
-        texts: What pages and goals say.
-        vocab_size: How many tokens there are at most, names included.
+        texts: Texts of pages and goals.
+        vocab_size: The most tokens, names included.
     """
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -113,7 +113,7 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizer
         [
             pre_tokenizers.WhitespaceSplit(),
             pre_tokenizers.Punctuation(),
-            # Bytes, so that there is no text that cannot be said.
+            # All bytes, so that every text can be encoded.
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -125,6 +125,6 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizer
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    # Not special ones: servers leave those out of the replies that they decode.
+    # Not special tokens: servers strip those from decoded replies.
     tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in names])
     return tokenizer

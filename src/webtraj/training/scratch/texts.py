@@ -1,4 +1,4 @@
-"""What a tokenizer is made of: what pages and goals of recorded episodes say."""
+"""Texts of recorded pages and goals, for training a tokenizer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def texts_of(
     episodes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """Yields what goals and pages say, as pointing prompts tell it, each page once an episode.
+    """Yield the texts of goals and pages as pointing prompts show them, each page once per episode.
 
     Args:
-        places: Folders or URLs.
-        episodes: The most episodes of each that are read.
-        storage_options: For buckets.
+        places: Folders or URLs of datasets.
+        episodes: The most episodes to read from each.
+        storage_options: Options for buckets.
 
     Raises:
         NotADatasetError: There is no dataset.

@@ -1,8 +1,8 @@
-"""Which samples are trained on in which step: a function of the seed, with no state to keep.
+"""The plan of batches: a stateless function of the seed.
 
 A *row* is one sample, or several packed together. A step has `batch_size * accumulation * world`
-rows; the last step of an epoch has what is left. Within a step, rows of like length go together, so
-that little is padded; that changes no sum.
+rows; the last step of an epoch has the rest. Within a step, rows of similar length share a pass to
+reduce padding, which changes no sum.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from webtraj.training.sft.encoding import Encoded
 __all__ = ["Batch", "MicroBatch", "Plan", "PolicyColumns", "Step", "make_batch", "pack"]
 
 Row = tuple[int, ...]
-"""Samples by number, one after the other."""
+"""Indices of the samples in a row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """What one device computes in one pass."""
+    """The rows that one device computes in one pass."""
 
     rows: tuple[Row, ...]
     counts: bool = True
-    """Whether it adds to the loss. Those that do not are there so that all devices make the same
-    number of passes."""
+    """Whether it adds to the loss. The others are filler, so that all devices make the same number
+    of passes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """What one update of the weights is made from."""
+    """The passes of one weight update."""
 
     epoch: int
     ranks: tuple[tuple[MicroBatch, ...], ...]
-    """For each process its passes: the same number for all."""
+    """The passes of each process: the same number for all."""
 
     @property
     def samples(self) -> tuple[int, ...]:
-        """All its samples, each once."""
+        """The step's samples, each once."""
         return tuple(
             sample
             for passes in self.ranks
@@ -59,14 +59,14 @@ class Plan:
     """All steps of a run.
 
     Args:
-        lengths: Each sample's number of tokens.
-        batch_size: Rows in a pass.
-        accumulation: Passes to a step.
-        world: How many processes train together.
-        row_length: Packs samples into rows of up to so many tokens; None leaves each by itself.
-        epochs: How often each sample is trained on, unless `max_steps` is given.
-        max_steps: How many steps there are.
-        seed: Of the order.
+        lengths: The number of tokens of each sample.
+        batch_size: Rows per pass.
+        accumulation: Passes per step.
+        world: The number of processes.
+        row_length: The most tokens in a packed row; None does not pack.
+        epochs: Passes over the data, unless `max_steps` is given.
+        max_steps: The exact number of steps.
+        seed: Seed of the order.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Plan:
         self.num_steps = max_steps if lengths and max_steps is not None else 0
 
     def steps(self, start: int = 0) -> Iterator[Step]:
-        """Yields the steps from number `start` on."""
+        """Yield the steps from index `start` on."""
         number = 0
         for epoch in itertools.count():
             if number >= self.num_steps:
@@ -131,7 +131,7 @@ class Plan:
 def pack(
     order: Sequence[int] | npt.NDArray[np.int_], lengths: Sequence[int], room: int
 ) -> list[Row]:
-    """Packs samples into rows: each into the first open row that has room for it.
+    """Pack samples into rows, each into the first open row with room for it.
 
     >>> pack([0, 1, 2, 3], [6, 5, 4, 3], room=10)
     [(0, 2), (1, 3)]
@@ -151,7 +151,7 @@ def pack(
             free.append(room)
         rows[row].append(sample)
         free[row] -= length
-        # Few are looked at, so that packing takes no longer than it is worth.
+        # Only a few open rows are tried, to keep packing fast.
         first_open = max(first_open, len(rows) - _OPEN_ROWS)
     return [tuple(row) for row in rows]
 
@@ -171,35 +171,34 @@ _IGNORED = -100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """What one pass takes. All tensors are on the CPU."""
+    """The input of one pass. All tensors are on the CPU."""
 
     inputs: dict[str, Any]
     """The model's arguments."""
     targets: Any
-    """For each position the token after it, or -100 if it is not trained on: int64, rows by
-    length."""
+    """The next token at each position, or -100 if it is not trained on: int64, rows by length."""
     weights: Any
-    """How much each counts: float32, rows by length."""
+    """The weight of each target: float32, rows by length."""
     owners: Any
-    """Which sample each is of, by its place in `names`: int64, rows by length."""
+    """The sample of each target, as an index into `names`: int64, rows by length."""
     names: tuple[str, ...]
-    """The samples."""
+    """The samples' names."""
     num_tokens: int
-    """How many tokens there are, without padding."""
+    """The number of tokens, without padding."""
     policy: PolicyColumns | None = None
-    """For policy-gradient training."""
+    """Columns for policy-gradient training."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyColumns:
-    """What a policy gradient needs at each trained position of a batch: float32, rows by length."""
+    """The inputs of the policy gradient at each position: float32, rows by length."""
 
     advantages: Any
     """NaN where the reply is imitated."""
     behaviour: Any
-    """Log-probabilities under the weights that sampled."""
+    """Log-probabilities under the weights that sampled the tokens."""
     proximal: Any
-    """Log-probabilities that the ratio is measured against."""
+    """Log-probabilities in the ratio's denominator."""
 
 
 def make_batch(
@@ -211,14 +210,14 @@ def make_batch(
     image_token_id: int | None = None,
     pixels: dict[str, Any] | None = None,
 ) -> Batch:
-    """Returns rows as tensors, padded on the right.
+    """Return rows as tensors, padded on the right.
 
     Args:
-        rows: Samples; those of one row are packed together, and do not see each other.
-        pad_id: What fills rows up.
+        rows: Samples, grouped by row. Samples in one row do not attend to each other.
+        pad_id: The token that pads rows.
         counts: Whether anything is trained on.
-        masked: Whether packed rows get a mask; without one, attention has to go by positions.
-        image_token_id: For models that have to be told which tokens are images.
+        masked: Whether packed rows get a mask; without one, attention must use the positions.
+        image_token_id: The image token, for models that need token types.
         pixels: The model's other arguments.
     """
     import torch
@@ -245,7 +244,7 @@ def make_batch(
             segments[index, at:end] = segment
             positions[index, at:end] = np.arange(len(sample))
             if counts and sample.weight > 0:
-                # Position t predicts token t + 1, of the same sample.
+                # Position t predicts token t + 1 of the same sample.
                 trained = sample.trained[1:]
                 targets[index, at : end - 1][trained] = sample.input_ids[1:][trained]
                 weights[index, at : end - 1] = sample.weight
@@ -281,7 +280,7 @@ def make_batch(
 
 
 def _block_mask(segments: Any) -> Any:
-    """Returns who sees whom: earlier tokens of the same sample. Padding sees itself alone."""
+    """Return the attention mask: earlier tokens of the same sample. Padding sees only itself."""
     import torch
 
     length = segments.shape[1]

@@ -1,15 +1,15 @@
-"""Checkpoints: whole or not there, and all that a run needs to go on as if nothing had happened.
+"""Checkpoints: written atomically, with everything needed to resume a run exactly.
 
 ::
 
-    <output>/latest                    the name of the latest
+    <output>/latest                    the name of the latest checkpoint
     <output>/checkpoint-<step>/
-        state.json                     the step, and what the run depends on
-        model/                         as transformers or peft save it, with the tokenizer
-        optimizer.safetensors          AdamW's moments, by the parameter's name
-        random-<rank>.safetensors      the state of each process's random numbers
+        state.json                     the step, settings and data of the run
+        model/                         as saved by transformers or peft, with the tokenizer
+        optimizer.safetensors          AdamW's moments, by parameter name
+        random-<rank>.safetensors      the random state of each process
 
-Nothing is pickled. Where in the data a run is follows from the step and the seed.
+Nothing is pickled. The position in the data follows from the step and the seed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Checkpoint:
 
     @property
     def step(self) -> int:
-        """How many steps had been made."""
+        """The number of steps done."""
         return int(self.state["step"])
 
     @property
@@ -68,10 +68,10 @@ class Checkpoint:
 
 
 def find_latest(output: str | os.PathLike[str]) -> Checkpoint | None:
-    """Returns a run's latest checkpoint; None if it has none yet.
+    """Return a run's latest checkpoint; None if it has none yet.
 
     Raises:
-        CorruptDataError: The latest cannot be read.
+        CorruptDataError: The latest checkpoint cannot be read.
     """
     folder = Path(output)
     pointer = folder / _LATEST
@@ -83,8 +83,8 @@ def find_latest(output: str | os.PathLike[str]) -> Checkpoint | None:
         int(state["step"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.CorruptDataError(
-            f"{str(path)!r} is no checkpoint: {error}. Write the name of an earlier one that is "
-            f"whole into {str(pointer)!r}, or train into a new folder."
+            f"{str(path)!r} is not a readable checkpoint: {error}. Write the name of an earlier, "
+            f"intact one into {str(pointer)!r}, or train into a new folder."
         ) from error
     return Checkpoint(path, state)
 
@@ -99,10 +99,10 @@ def save_checkpoint(
     tools: ModelTools,
     keep: int,
 ) -> None:
-    """Saves a checkpoint; called by all processes at once.
+    """Save a checkpoint. All processes must call it together.
 
     Raises:
-        OSError: It cannot be written; the one before is the latest still.
+        OSError: It cannot be written. The previous one stays the latest.
     """
     from safetensors import torch as safetensors
 
@@ -127,7 +127,7 @@ def save_checkpoint(
     if accelerator.is_main_process:
         files.sync_tree(draft)
         final = output / name
-        if final.exists():  # Saved, but the pointer was not moved before a death.
+        if final.exists():  # Saved, but killed before the pointer moved.
             shutil.rmtree(final)
         draft.rename(final)
         files.sync_folder(output)
@@ -137,10 +137,10 @@ def save_checkpoint(
 
 
 def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optimizer: Any) -> None:
-    """Puts optimizer and random numbers back as they were.
+    """Restore the optimizer and random states.
 
     Raises:
-        TrainingError: The checkpoint is not of this model.
+        TrainingError: The checkpoint belongs to another model.
     """
     from safetensors import torch as safetensors
 
@@ -157,11 +157,11 @@ def _prune(output: Path, keep: int) -> None:
 
 
 def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:
-    """Returns the optimizer's tensors, named by parameter and kind."""
+    """Return the optimizer's tensors by parameter and kind."""
     if sharded:
         from torch.distributed.checkpoint import state_dict as state_dict_lib
 
-        # The first process has all of it, the others nothing.
+        # Only the first process has it.
         options = state_dict_lib.StateDictOptions(full_state_dict=True, cpu_offload=True)
         whole = state_dict_lib.get_optimizer_state_dict(model, _bare(optimizer), options=options)
         state = whole.get("state", {})
@@ -188,7 +188,7 @@ def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded
     if sharded:
         from torch.distributed.checkpoint import state_dict as state_dict_lib
 
-        # A whole state is on the first process alone; each has the groups of a state in parts.
+        # A full state is on the first process only; with sharded state, each has its groups.
         state = state_dict_lib.get_optimizer_state_dict(model, bare)
         state["state"] = by_name
         options = state_dict_lib.StateDictOptions(full_state_dict=True)
@@ -196,7 +196,7 @@ def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded
         return
     parameters = {name: parameter for name, parameter in _named(model) if parameter.requires_grad}
     if strange := sorted(set(by_name) - set(parameters)):
-        raise TrainingError(f"The checkpoint has a parameter {strange[0]!r}, and the model none.")
+        raise TrainingError(f"The checkpoint has a parameter {strange[0]!r} that the model lacks.")
     for name, kinds in by_name.items():
         parameter = parameters[name]
         # Adam counts its steps on the CPU, in a tensor of its own.
@@ -231,10 +231,10 @@ def _set_random_state(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(states["cuda"])
 
 
-# Publishing: a run's last checkpoint as a folder that transformers and vLLM load as it is.
+# Publishing: a run's last checkpoint as a folder that transformers and vLLM can load.
 
 NAME = "model.pt"
-"""What the folder is called."""
+"""The folder's name."""
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -246,28 +246,27 @@ def publish(
     *,
     dtype: Literal["base", "float32", "bfloat16"] = "base",
 ) -> Path:
-    """Publishes a run's last checkpoint at `save_path/model.pt/`: whole, or as it was before.
+    """Publish a run's last checkpoint at `save_path/model.pt/`, atomically.
 
-    Adapters are merged into the model. Beside it, `webtraj.json` says what it was made from.
+    Adapters are merged into the model. `webtraj.json` in it records its origin.
 
     Args:
         output: The run's folder.
-        save_path: Where the folder `model.pt` is made, or replaced.
-        dtype: The type of the weights' numbers: by default that of the model that was begun with.
+        save_path: The folder in which `model.pt` is created or replaced.
+        dtype: The type of the weights; by default that of the starting model.
 
     Returns:
         The folder.
 
     Raises:
-        InvalidInputError: The run has no checkpoint, or the model that its adapters are for is
-            not there any more.
+        InvalidInputError: The run has no checkpoint, or the model under its adapters is missing.
     """
     import torch
 
     checkpoint = find_latest(output)
     if checkpoint is None:
         raise errors.InvalidInputError(
-            f"{os.fspath(output)!r} has no checkpoint; expected the output of a training run."
+            f"No checkpoint in {os.fspath(output)!r}. Expected the output of a training run."
         )
     settings = checkpoint.state["settings"]
     full = settings["method"] == "full"
@@ -276,7 +275,7 @@ def publish(
     source = checkpoint.model if full else settings["model"]
     tools = load_tools(source)
     said = getattr(torch, checkpoint.state["dtype"] if dtype == "base" else dtype)
-    # Adapters are added in float32, and rounded once.
+    # Merge adapters in float32 and round once.
     model = models.load_weights(source, tools, dtype=torch.float32)
     if not full:
         import peft
@@ -301,9 +300,9 @@ def publish(
 
 
 def replace_folder(draft: Path, path: Path) -> None:
-    """Puts a folder in the place of another, if there is one, at once where the system can.
+    """Replace a folder by another, atomically where the system can.
 
-    Where it cannot, there is a moment without either; a death in it leaves both beside `path`.
+    Where it cannot, there is a moment without either; a kill then leaves both beside `path`.
     """
     if not path.exists():
         draft.rename(path)
@@ -322,7 +321,7 @@ def replace_folder(draft: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two folders' names; False if the system cannot."""
+    """Exchange the names of two folders. Return False if the system cannot."""
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None, use_errno=True)
         names = (os.fsencode(one), os.fsencode(other))

@@ -1,4 +1,4 @@
-"""What a run is trained on, encoded and accounted for; and the model it begins with, by content."""
+"""The encoded samples of a run with their account, and the fingerprint of its starting model."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ _CHECKED = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DataReport:
-    """What became of the samples that were given."""
+    """The account of the given samples."""
 
     given: int
-    """How many there were,"""
+    """Samples given."""
     used: int
-    """and how many are trained on."""
+    """Samples trained on."""
     recorded: int
-    """Of those, how many with the token ids on record."""
+    """Samples trained on with their recorded token ids."""
     no_weight: int
-    """How many have the weight 0, and are left out."""
+    """Samples left out because their weight is 0."""
     too_long: int
-    """How many were longer than `cutoff_len`, and dropped."""
+    """Samples dropped because they are longer than `cutoff_len`."""
     tokens: int
-    """How many tokens are used,"""
+    """Tokens in the used samples."""
     trained_tokens: int
-    """and how many of them trained on."""
+    """Tokens trained on."""
     digest: str
-    """Of all that is used: equal if and only if the same is trained on."""
+    """Digest of the used data: equal if and only if the training data is equal."""
     unscored: int = 0
-    """Policy gradient: how many have log-probabilities and no reward, and are left out."""
+    """Policy gradient: samples left out because they have log-probabilities but no reward."""
     no_spread: int = 0
-    """How many are of a group whose attempts all got the same reward, and are left out."""
+    """Policy gradient: samples left out because all attempts of their group got the same reward."""
     stale: int = 0
-    """How many are older than `max_staleness` allows, and are left out."""
+    """Policy gradient: samples left out because they are older than `max_staleness`."""
 
 
 class TrainingData:
-    """Samples, encoded. Token ids are kept in memory, images are read again when needed.
+    """Encoded samples. Token ids stay in memory; images are read again when needed.
 
     Args:
         samples: The samples; read twice if they show images.
         encoder: Encodes them.
-        settings: How long they may be.
+        settings: The length limit and the policy settings.
 
     Raises:
-        InvalidInputError: One cannot be trained on, or all are of the weight 0.
+        InvalidInputError: A sample cannot be trained on, or all have weight 0.
     """
 
     def __init__(self, samples: Iterable[Sample], encoder: Encoder, settings: SftSettings) -> None:
-        # What can be read by number is not kept in memory a second time.
+        # A sequence can be read again by index, so it is not copied.
         self._samples = samples if isinstance(samples, Sequence) else list(samples)
         self._encoder = encoder
         self._kept: list[int] = []
@@ -116,16 +116,16 @@ class TrainingData:
             shaken.update(b"/")
         if alien and alien == checked:
             raise errors.InvalidInputError(
-                f"The token ids on record spell other replies than those on record, in all "
-                f"{checked} samples that were looked at: they were recorded with another "
+                f"The recorded token ids do not match the recorded replies in any of the {checked} "
+                "samples checked: they come from another "
                 "tokenizer. Train with token_ids: template."
             )
         if too_long and settings.too_long == "refuse":
             longest = max(too_long, key=len)
             raise errors.InvalidInputError(
                 f"{len(too_long)} samples are longer than the {limit} tokens that cutoff_len and "
-                f"the model allow. {longest.name} is the longest, with {len(longest)} tokens. Give "
-                "a larger cutoff_len, or leave them out with too_long: drop."
+                f"the model allow. {longest.name} is the longest: {len(longest)} tokens. Raise "
+                "cutoff_len, or leave them out with too_long: drop."
             )
         self.report = DataReport(
             given=len(self._samples),
@@ -143,27 +143,27 @@ class TrainingData:
 
     @property
     def lengths(self) -> list[int]:
-        """The samples' numbers of tokens."""
+        """The number of tokens of each sample."""
         return [len(encoded) for encoded in self._encoded]
 
     @property
     def trained_tokens(self) -> list[int]:
-        """The samples' numbers of trained tokens."""
+        """The number of trained tokens of each sample."""
         return [int(encoded.trained.sum()) for encoded in self._encoded]
 
     def set_proximal(self, logprobs: Sequence[npt.NDArray[np.float32]]) -> None:
-        """Take the log-probabilities of each sample's trained tokens under the starting weights."""
+        """Set the log-probabilities of each sample's trained tokens under the starting weights."""
         for number, (encoded, values) in enumerate(zip(self._encoded, logprobs, strict=True)):
             proximal = np.zeros(len(encoded), dtype=np.float32)
             proximal[encoded.trained] = values
             self._encoded[number] = dataclasses.replace(encoded, proximal=proximal)
 
     def mass(self, samples: Iterable[int]) -> float:
-        """Returns the denominator of the samples' loss: their trained tokens' weights, summed."""
+        """Return the denominator of the samples' loss: the sum of their trained tokens' weights."""
         return float(sum(self._encoded[sample].mass for sample in samples))
 
     def batch(self, planned: MicroBatch, *, masked: bool) -> Batch:
-        """Returns a planned batch as tensors."""
+        """Return a planned batch as tensors."""
         tools = self._encoder.tools
         shown: list[Sample] = []
         if tools.processor is not None:
@@ -179,7 +179,7 @@ class TrainingData:
         )
 
     def in_order(self, batch_size: int, world: int, rank: int) -> Iterator[MicroBatch]:
-        """Yields one process's share of all samples, each once; as many batches for each."""
+        """Yield one process's share of all samples, all processes in equal number."""
         by_length = sorted(range(len(self._encoded)), key=lambda i: -len(self._encoded[i]))
         batches = [
             MicroBatch(tuple((i,) for i in by_length[start : start + batch_size]))
@@ -192,9 +192,9 @@ class TrainingData:
 
 
 def digest_of_base(model: str) -> str:
-    """Returns what tells a folder's weights from others; empty for a name on the Hub.
+    """Return a fingerprint of a folder's weights; empty for a name on the Hub.
 
-    Of large files, only size and both ends are looked at: an update of weights changes all of them.
+    For large files it covers the size and both ends only: an update of the weights changes them.
     """
     folder = Path(model)
     if not folder.is_dir():
@@ -211,15 +211,15 @@ def digest_of_base(model: str) -> str:
 
 
 def check_base(model: str, digest: str) -> None:
-    """Checks that a model is still the one that adapters were trained for.
+    """Check that a model is the one that adapters were trained for.
 
     Raises:
         InvalidInputError: It is not.
     """
     if digest_of_base(model) != digest:
         raise errors.InvalidInputError(
-            f"{os.fspath(model)!r} has other weights than when its adapters were begun; put the "
-            "model back, or train into a new folder."
+            f"The weights in {os.fspath(model)!r} changed since its adapters were started. Restore "
+            "the model, or train into a new folder."
         )
 
 
@@ -229,6 +229,6 @@ def _says_the_same(encoder: Encoder, sample: Sample) -> bool:
 
 
 def _token_types(tools: Any) -> int | None:
-    """Returns the image token's id, if the model wants to be told which tokens are images."""
+    """Return the image token's id if the model needs token types; None otherwise."""
     names = getattr(tools.processor, "model_input_names", ()) if tools.processor else ()
     return tools.image_token_id if "mm_token_type_ids" in names else None

@@ -1,8 +1,8 @@
-"""A sample as token ids, and which of them are trained on.
+"""Encoding of samples as token ids, with a mask of the trained ones.
 
-Recorded token ids are taken as they are: they are what the model saw and sampled. Where there are
-none, the model's chat template makes them, and the prompt is tokenised apart from the reply, as it
-is when a model is asked. A sample is never cut.
+Recorded token ids are used unchanged: the model saw and sampled exactly these. Without them, the
+model's chat template is used, and the prompt is tokenised apart from the reply, as a server does.
+A sample is never cut.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from webtraj.training.samples import Sample
 
 __all__ = ["Encoded", "Encoder", "ImageTokens", "ModelTools", "load_tools", "name_of", "opened"]
 
-# A model's tokenizer, processor and configuration: what is needed to prepare samples for it.
+# The tokenizer, processor and configuration that prepare samples for a model.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelTools:
-    """What a model comes with, besides its weights."""
+    """A model's tokenizer, processor and configuration."""
 
     config: Any
-    """transformers' configuration."""
+    """The transformers configuration."""
     tokenizer: Any
     processor: Any = None
-    """Makes tokens and pixels of text and images; None if the model takes no images."""
+    """The processor of text and images; None if the model takes no images."""
 
     @property
     def vocab_size(self) -> int:
-        """How many token ids the model knows."""
+        """The number of token ids that the model knows."""
         return int(self.config.get_text_config().vocab_size)
 
     @property
     def context_len(self) -> int | None:
-        """How many tokens it can attend to, as far as it says."""
+        """The model's context length in tokens; None if not stated."""
         length = getattr(self.config.get_text_config(), "max_position_embeddings", None)
         return None if length is None else int(length)
 
     @property
     def image_token_id(self) -> int | None:
-        """The token that stands for a part of an image."""
+        """The token that stands for a part of an image; None if the model takes no images."""
         for name in ("image_token_id", "image_token_index"):
             if isinstance(value := getattr(self.config, name, None), int):
                 return value
@@ -58,27 +58,27 @@ class ModelTools:
 
     @property
     def renderer(self) -> Any:
-        """What has the chat template."""
+        """The processor or tokenizer with the chat template."""
         has_one = self.processor is not None and getattr(self.processor, "chat_template", None)
         return self.processor if has_one else self.tokenizer
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes tokenizer and processor to a folder."""
+        """Write tokenizer and processor to a folder."""
         (self.processor or self.tokenizer).save_pretrained(folder)
 
 
 def load_tools(model: str | os.PathLike[str]) -> ModelTools:
-    """Loads what a model comes with, besides its weights.
+    """Load a model's tokenizer, processor and configuration.
 
     Raises:
-        InvalidInputError: There is no such model, or it is none that replies to text.
+        InvalidInputError: There is no such model, or it does not reply to text.
         MissingDependencyError: transformers is not installed.
     """
     name = os.fspath(model)
     if looks_like_a_path(name) and not (name and Path(name).exists()):
-        # As a name on the Hub it would be asked for there, for most of a minute.
+        # The Hub would be asked for it, which takes most of a minute.
         raise errors.InvalidInputError(
-            f"There is no folder {name!r}{_why_a_path(name)}. Expected a folder that transformers "
+            f"No model folder at {name!r}{_why_a_path(name)}. Expected a folder that transformers "
             "can load, with a tokenizer, or a name on the Hub."
         )
     try:
@@ -101,32 +101,32 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
 
 
 def _why_a_path(name: str) -> str:
-    """Says what is not plain from a name itself."""
+    """Return why a name was read as a path, if that is not obvious."""
     if name.startswith("~"):
-        return ", as ~ is not followed here: write the path in full"
+        return ": ~ is not expanded here, write the path in full"
     first = name.partition("/")[0]
     if name.count("/") == 1 and first not in ("", ".", ".."):
-        return f", though there is one {first!r}, so that it is taken for no name on the Hub"
+        return f" (a path and not a name on the Hub, since the folder {first!r} exists)"
     return ""
 
 
 def takes_images(config: Any) -> bool:
-    """Returns whether a model of this configuration replies to images too."""
+    """Return whether a model with this configuration takes images."""
     import transformers
 
     return type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
 
-# Which tokens stand for an image in a prompt, found out once for each size of images.
+# The tokens of an image in a prompt, computed once per image size.
 #
-# A processor tells by scaling the image and making its pixels, which takes most of the time that
-# preparing samples takes; but its tokens depend on the size alone.
+# The processor scales the image to find them, which dominates the preparation of samples, but its
+# tokens depend on the size alone.
 
 _BEFORE, _AFTER = "a", "\nb"
 
 
 class ImageTokens:
-    """Tokenises text with images.
+    """A tokenizer of text with images.
 
     Args:
         tools: The model's tokenizer and processor.
@@ -138,7 +138,7 @@ class ImageTokens:
         self._spelled: dict[tuple[int, int], list[int] | None] = {}
 
     def ids(self, text: str, images: Sequence[Image]) -> list[int]:
-        """Returns a text's tokens, as the processor makes them of text and images.
+        """Return the processor's tokens for a text and its images.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -155,11 +155,11 @@ class ImageTokens:
         return [t for token in bare for t in (next(left) or () if token == mark else (token,))]
 
     def _spelling(self, image: Image) -> list[int] | None:
-        """Returns what stands for an image; None if that depends on the text around it."""
+        """Return the tokens of an image; None if they depend on the text around it."""
         size = self._sizes.get(image.uuid)
         shown = None
         if size is None:
-            shown = opened(image)  # Decoded whole: one that is broken is an error before training.
+            shown = opened(image)  # Decodes fully: fails before training.
             size = self._sizes[image.uuid] = shown.size
         if size not in self._spelled:
             self._spelled[size] = self._spell(shown or opened(image))
@@ -181,10 +181,10 @@ class ImageTokens:
 
 
 def opened(image: Image) -> Any:
-    """Returns an image's pixels, as Pillow has them.
+    """Return an image as a Pillow image.
 
     Raises:
-        InvalidInputError: It cannot be read.
+        InvalidInputError: The image cannot be read.
     """
     from PIL import Image as Pillow
 
@@ -192,7 +192,7 @@ def opened(image: Image) -> Any:
         return Pillow.open(io.BytesIO(image.data)).convert("RGB")
     except (OSError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"An image of {len(image.data)} bytes cannot be read: {error}."
+            f"Cannot read an image of {len(image.data)} bytes: {error}."
         ) from error
 
 
@@ -204,38 +204,37 @@ class Encoded:
     """A sample as tokens."""
 
     name: str
-    """Says which sample it is."""
+    """The sample's name in errors."""
     input_ids: npt.NDArray[np.int32]
-    """Prompt and reply."""
+    """Token ids of prompt and reply."""
     trained: npt.NDArray[np.bool_]
-    """Which of them are to be predicted. The first never is: nothing stands before it."""
+    """Mask of the tokens to predict; never the first one."""
     weight: float
-    """How much each of its trained tokens counts."""
+    """The weight of each trained token."""
     recorded: bool
-    """Whether its ids are those on record."""
+    """Whether the token ids are the recorded ones."""
     mass: float
     """Its share of the loss's denominator."""
     advantage: float | None = None
-    """How much better its episode was than its group, for policy-gradient training; None to imitate
-    the reply."""
+    """The advantage of its episode, for policy-gradient training; None imitates the reply."""
     behaviour: npt.NDArray[np.float32] | None = None
     """The log-probability of each token under the weights that sampled it; 0 in the prompt."""
     proximal: npt.NDArray[np.float32] | None = None
-    """Likewise, under the weights that this run starts from."""
+    """The log-probability of each token under this run's starting weights; 0 in the prompt."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
 
 class Encoder:
-    """Encodes samples for a model.
+    """An encoder of samples for a model.
 
     Args:
         tools: The model's tokenizer and processor.
-        loss_on: "completion" trains on the reply, "all_turns" on those in the prompt as well.
-        token_ids: "recorded" refuses samples without ids on record, "template" ignores those that
-            are, "auto" takes them where they are.
-        template_options: More arguments of the chat template.
+        loss_on: "completion" trains on the reply, "all_turns" also on the replies in the prompt.
+        token_ids: "recorded" refuses samples without recorded ids, "template" ignores recorded ids,
+            "auto" uses them where there are any.
+        template_options: Extra arguments for the chat template.
     """
 
     def __init__(
@@ -254,23 +253,23 @@ class Encoder:
         self._ends = _ends_of_turns(tools)
 
     def encode(self, sample: Sample) -> Encoded:
-        """Returns a sample as tokens.
+        """Return a sample as tokens.
 
         Raises:
-            InvalidInputError: It cannot be: ids that the model does not know, images that it does
-                not take or whose number differs, no chat template. The message names the sample.
+            InvalidInputError: The model does not know an id, takes no images, expects more or fewer
+                images, or has no chat template. The message names the sample.
         """
         name = name_of(sample)
         images = images_of(sample)
         if images and self.tools.processor is None:
             raise errors.InvalidInputError(
-                f"{name} shows {len(images)} images, and the model takes none; expected a "
+                f"{name} shows {len(images)} images, and the model takes none. Use a "
                 "vision-language model."
             )
         on_record = bool(sample.prompt_token_ids and sample.completion_token_ids)
         if self._token_ids == "recorded" and not on_record:
             raise errors.InvalidInputError(
-                f"{name} has no token ids on record; record them, or train with token_ids: auto."
+                f"{name} has no recorded token ids. Record them, or train with token_ids: auto."
             )
         recorded = on_record and self._token_ids != "template"
         if recorded:
@@ -299,9 +298,9 @@ class Encoder:
         return Encoded(name, ids, trained, weight, recorded, mass, behaviour=behaviour)
 
     def pixels(self, samples: Sequence[Sample]) -> dict[str, Any]:
-        """Returns what the model takes besides token ids: tensors of the samples' images.
+        """Return the model's inputs besides token ids: tensors of the samples' images.
 
-        What the processor gives for each token is left out, since the ids on record count.
+        Inputs per token are left out, since the token ids are known already.
         """
         shown = [images_of(sample) for sample in samples]
         processor = self.tools.processor
@@ -318,15 +317,15 @@ class Encoder:
         return {key: value for key, value in made.items() if key not in of_tokens}
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids, without special tokens."""
+        """Return the text of token ids, without special tokens."""
         return str(self.tools.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _weight(self, sample: Sample, name: str) -> float:
         weight = float(sample.loss_weight)
         if not (np.isfinite(weight) and weight >= 0):
             raise errors.InvalidInputError(
-                f"{name} has the loss_weight {weight}; expected a number of 0 or more. What shall "
-                "become less likely is for preference training, such as DPO."
+                f"{name} has the loss_weight {weight}; expected 0 or more. To make a reply less "
+                "likely, use preference training such as DPO."
             )
         return weight
 
@@ -335,7 +334,7 @@ class Encoder:
         wrong = next((token for token in ids if not 0 <= token < size), None)
         if wrong is not None:
             raise errors.InvalidInputError(
-                f"{name} has the token id {wrong} on record, and the model knows ids below {size}: "
+                f"{name} has the recorded token id {wrong}, and the model knows ids below {size}: "
                 "it was recorded with another tokenizer. Train with token_ids: template."
             )
 
@@ -345,20 +344,20 @@ class Encoder:
         wanted, found = expected.count(token or -1), prompt.count(token or -1)
         if wanted != found:
             raise errors.InvalidInputError(
-                f"{name} has {found} image tokens on record, and its {len(images)} images make "
+                f"{name} has {found} recorded image tokens, and its {len(images)} images make "
                 f"{wanted}: it was recorded with another processor. Train with token_ids: template."
             )
 
     def _render(self, sample: Sample, name: str) -> tuple[str, str]:
-        """Returns the prompt's text, and what the template makes of the reply after it."""
+        """Return the prompt's text and the reply's, rendered by the template."""
         reply = Message.of("assistant", sample.completion)
         prompt = self._templated(sample.messages, name, ask=True)
         whole = self._templated((*sample.messages, reply), name, ask=False)
         if not whole.startswith(prompt):
             raise errors.InvalidInputError(
-                f"{name}: the model's chat template writes a reply otherwise than after the prompt "
-                "that asks for it; give template_options that make both agree, such as "
-                "enable_thinking: false, or samples with token ids on record."
+                f"{name}: the model's chat template does not render the conversation as its prompt "
+                "followed by the reply. Set template_options that make both agree, such as "
+                "enable_thinking: false, or use samples with recorded token ids."
             )
         return prompt, whole[len(prompt) :]
 
@@ -366,8 +365,8 @@ class Encoder:
         renderer = self.tools.renderer
         if not getattr(renderer, "chat_template", None):
             raise errors.InvalidInputError(
-                f"{name} has no token ids that are to be used, and the model has no chat template; "
-                "give samples with token ids on record, or a model with a template."
+                f"{name} has no usable token ids, and the model has no chat template. "
+                "Use samples with recorded token ids, or a model with a template."
             )
         parts = renderer is self.tools.processor
         return str(
@@ -386,12 +385,12 @@ class Encoder:
         if found != len(images):
             raise errors.InvalidInputError(
                 f"{name} shows {len(images)} images, and its prompt has {found} times "
-                f"{self.tools.processor.image_token!r}: the text has it too. Take it out of there."
+                f"{self.tools.processor.image_token!r}: the text contains it too. Remove it there."
             )
         return self._image_tokens.ids(text, images)
 
     def _reply_ids(self, suffix: str) -> _Ids:
-        """Returns the ids up to the one that ends the turn: after it, nothing is sampled."""
+        """Return the ids up to the end of the turn, after which nothing is sampled."""
         ids = self._image_tokens.ids(suffix, ())
         last = max((i for i, token in enumerate(ids) if token in self._ends), default=len(ids) - 1)
         return ids[: last + 1]
@@ -399,7 +398,7 @@ class Encoder:
     def _earlier_replies(
         self, sample: Sample, prompt: _Ids, images: Sequence[Image], name: str
     ) -> npt.NDArray[np.bool_]:
-        """Returns which tokens of the prompt are of replies in it."""
+        """Return a mask of the prompt's tokens that belong to replies."""
         text = self._templated(sample.messages, name, ask=True)
         encoded = self.tools.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         starts = np.asarray([start for start, _ in encoded["offset_mapping"]])
@@ -411,8 +410,8 @@ class Encoder:
             until = self._templated(sample.messages[: position + 1], name, ask=False)
             if not (text.startswith(until) and until.startswith(before)):
                 raise errors.InvalidInputError(
-                    f"{name}: the model's chat template writes message {position} otherwise once "
-                    "others follow; train with loss_on: completion."
+                    f"{name}: the model's chat template renders message {position} differently if "
+                    "others follow. Train with loss_on: completion."
                 )
             span = (starts >= len(before)) & (starts < len(until))
             inside = np.flatnonzero(span).tolist()
@@ -424,14 +423,14 @@ class Encoder:
 
 
 def name_of(sample: Sample) -> str:
-    """Returns how errors name a sample."""
+    """Return a sample's name for errors."""
     key = sample.key
     call = f", call {key.call}" if key.call else ""
     return f"The sample of {key.episode_id}, step {key.step}{call},"
 
 
 def images_of(sample: Sample) -> list[Image]:
-    """Returns the images of a sample's prompt, in order."""
+    """Return the images of a sample's prompt, in order."""
     return [
         part for message in sample.messages for part in message.parts if isinstance(part, Image)
     ]
@@ -440,7 +439,7 @@ def images_of(sample: Sample) -> list[Image]:
 def _spread(
     ids: _Ids, flags: npt.NDArray[np.bool_], prompt: _Ids, image: int | None, name: str
 ) -> npt.NDArray[np.bool_]:
-    """Carries flags over to the prompt, in which each image's one token has become many."""
+    """Carry a mask over to the prompt in which each image token is expanded into many."""
     spread = np.zeros(len(prompt), dtype=bool)
     position = 0
     cuts = [i for i, token in enumerate(ids) if token == image]
@@ -450,8 +449,8 @@ def _spread(
             position += 1
             if position + len(chunk) > len(prompt) or not cuts:
                 raise errors.InvalidInputError(
-                    f"{name}: the ids on record are not those of the model's chat template, so "
-                    "where earlier replies stand is not known; train with loss_on: completion."
+                    f"{name}: the recorded ids differ from those of the model's chat template, so "
+                    "earlier replies cannot be located. Train with loss_on: completion."
                 )
         spread[position : position + len(chunk)] = flags[start:end]
         position += len(chunk)
@@ -472,7 +471,7 @@ def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
 
 
 def _ends_of_turns(tools: ModelTools) -> frozenset[int]:
-    """Returns the tokens that end a reply."""
+    """Return the tokens that end a reply."""
     said = [tools.tokenizer.eos_token_id, getattr(tools.config, "eos_token_id", None)]
     said.append(getattr(tools.config.get_text_config(), "eos_token_id", None))
     flat = [t for item in said for t in (item if isinstance(item, list) else [item])]

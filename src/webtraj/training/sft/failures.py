@@ -1,4 +1,4 @@
-"""What can go wrong in a training run, other than its input."""
+"""Errors of a training run, other than wrong input."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ class TrainingError(errors.WebtrajError, RuntimeError):
 
 
 class NonFiniteLossError(TrainingError, ArithmeticError):
-    """A loss or gradient is infinite or no number; the weights are as before that step."""
+    """A loss or gradient is infinite or NaN. The weights are as before that step."""

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: its log, live metrics, a plot of the loss."""
+"""Progress of a run: its log, live metrics and a plot of the loss."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _logger = logging.getLogger(__name__)
 
 
 class TrainObserver(Protocol):
-    """Looks on while a model is trained."""
+    """An observer of training."""
 
     def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
-        """Called once, before step `start` of `total`."""
+        """Handle the start of training, before step `start` of `total`."""
 
     def logged(self, entry: dict[str, Any]) -> None:
-        """Called with each line of the log."""
+        """Handle a line of the log."""
 
 
 class NullTrainObserver:
-    """Does not look."""
+    """An observer that does nothing."""
 
     def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
         """See `TrainObserver`."""
@@ -46,12 +46,12 @@ class NullTrainObserver:
 
 
 class TrainLog:
-    """Writes the log, a line of JSON at a time. Lines after the step gone on from are taken back.
+    """A writer of the log, one JSON object per line. Resuming removes lines of later steps.
 
     Args:
-        settings: Where, and where else.
-        start: The step that the run goes on from.
-        observer: Is told too.
+        settings: The output folder and the live metrics.
+        start: The step that the run resumes from.
+        observer: Receives each line too.
     """
 
     def __init__(self, settings: SftSettings, start: int, observer: TrainObserver) -> None:
@@ -71,7 +71,7 @@ class TrainLog:
             )
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Writes a line. What goes wrong with live metrics ends no run."""
+        """Write a line. Failures of live metrics do not stop the run."""
         self._file.write(_line(entry))
         self._observer.logged(entry)
         values = {
@@ -84,10 +84,10 @@ class TrainLog:
                 sink.write(values, step=entry["step"])
             except Exception as error:
                 self._sinks.remove(sink)
-                _logger.warning("%s takes no more metrics: %s", type(sink).__name__, error)
+                _logger.warning("%s stopped accepting metrics: %s", type(sink).__name__, error)
 
     def close(self) -> None:
-        """Closes the log and the sinks."""
+        """Close the log and the sinks."""
         self._file.close()
         for sink in self._sinks:
             with contextlib.suppress(Exception):
@@ -95,7 +95,7 @@ class TrainLog:
 
 
 def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the lines of a run's log; a last one that is not whole is left out.
+    """Return the lines of a run's log. An incomplete last line is left out.
 
     Raises:
         CorruptDataError: A line is damaged.
@@ -103,7 +103,7 @@ def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
     path = Path(output) / LOG
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     whole = [line for line in lines if line.endswith(b"\n")]
-    remedy = "Remove the line: the log is for people and plots, training does not depend on it."
+    remedy = "Remove the line: training does not depend on the log."
     return records.read_lines(_Line, whole, str(path), remedy)
 
 
@@ -115,9 +115,9 @@ class _Line:
 
 
 def plot_loss(output: str | os.PathLike[str]) -> Path | None:
-    """Draws the loss of a run's log as `loss.png`; None if there is nothing to draw.
+    """Plot the loss of a run's log as `loss.png`; None if there is nothing to plot.
 
-    Without matplotlib, there is none but a note.
+    Without matplotlib, log a note and return None.
     """
     entries = [entry for entry in read_log(output) if {"loss", "eval_loss"} & entry.keys()]
     if not entries:
@@ -125,7 +125,7 @@ def plot_loss(output: str | os.PathLike[str]) -> Path | None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        _logger.info("There is no plot of the loss, since matplotlib is not installed.")
+        _logger.info("The loss is not plotted: matplotlib is not installed.")
         return None
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()

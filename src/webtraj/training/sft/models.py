@@ -1,4 +1,4 @@
-"""Loading the model that is trained, as the settings want it."""
+"""Loading of the model to train, according to the settings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = [
 
 
 def load_model(settings: SftSettings, tools: ModelTools, *, checkpoint: Path | None = None) -> Any:
-    """Returns the model, ready to be trained.
+    """Load the model, ready for training.
 
     Args:
-        settings: Which model, and what of it is trained.
-        tools: What it comes with.
-        checkpoint: The folder with the weights, or adapters, to go on with.
+        settings: The model and the part of it to train.
+        tools: The model's tokenizer, processor and configuration.
+        checkpoint: The folder of weights or adapters to resume from.
 
     Raises:
-        InvalidInputError: The model has no part that the settings name.
+        InvalidInputError: The settings name a part that the model lacks.
     """
     import torch
 
@@ -38,7 +38,7 @@ def load_model(settings: SftSettings, tools: ModelTools, *, checkpoint: Path | N
     model = load_weights(
         checkpoint if full and checkpoint is not None else settings.model,
         tools,
-        # Small steps are lost on weights in bf16; those under adapters make none.
+        # bf16 weights would lose small steps; frozen weights under adapters make none.
         dtype=torch.bfloat16 if bf16 and not full else torch.float32,
         attention=settings.attention,
     )
@@ -59,7 +59,7 @@ def load_model(settings: SftSettings, tools: ModelTools, *, checkpoint: Path | N
 def load_weights(
     source: str | Path, tools: ModelTools, *, dtype: Any, attention: str = "sdpa"
 ) -> Any:
-    """Returns a model as it is stored, in the given type of numbers."""
+    """Load a model from storage with the given number type."""
     import transformers
 
     kind = (
@@ -71,11 +71,11 @@ def load_weights(
 
 
 def attention_for_changing_shapes() -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which PyTorch's attention does without cuDNN's.
+    """Return a context in which PyTorch's attention does not use cuDNN.
 
-    PyTorch takes cuDNN's first, which makes a plan for every shape that is new to it; here each
-    batch has a length of its own. With the others, steps on an H100 take two thirds of the time,
-    the first ones a third (docs/benchmarks.md).
+    PyTorch prefers cuDNN, which plans for every new shape, and here each batch has its own length.
+    Without it, steps on an H100 take two thirds of the time, and the first steps a third
+    (docs/benchmarks.md).
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -85,10 +85,10 @@ def attention_for_changing_shapes() -> contextlib.AbstractContextManager[None]:
 
 
 def computes_in_bf16(settings: SftSettings) -> bool:
-    """Returns whether a run computes in bf16.
+    """Return whether a run computes in bf16.
 
     Raises:
-        InvalidInputError: It shall, and the GPU cannot.
+        InvalidInputError: The settings ask for bf16 and the GPU does not support it.
     """
     import torch
 
@@ -96,7 +96,7 @@ def computes_in_bf16(settings: SftSettings) -> bool:
     supported = on_gpu and torch.cuda.is_bf16_supported()
     if settings.precision == "bf16" and on_gpu and not supported:
         raise errors.InvalidInputError(
-            "precision is bf16, and this GPU does not support it; expected float32 or auto."
+            "precision is bf16, and this GPU does not support it. Set precision to float32 or auto."
         )
     return settings.precision == "bf16" or (settings.precision == "auto" and supported)
 
@@ -108,22 +108,22 @@ def _check_attention(settings: SftSettings, *, bf16: bool) -> None:
 
     if not is_flash_attn_2_available():
         raise errors.MissingDependencyError(
-            "attention is flash_attention_2, and flash-attn is not installed, or there is no GPU "
-            "for it; install it, or train with attention: sdpa."
+            "attention is flash_attention_2, and flash-attn is not installed or finds no GPU. "
+            "Install it, or train with attention: sdpa."
         )
     if not bf16:
         raise errors.InvalidInputError(
-            "attention is flash_attention_2, which computes in bf16, and precision is "
-            f"{settings.precision}; expected precision: bf16, or attention: sdpa."
+            "attention is flash_attention_2, which needs bf16, and precision is "
+            f"{settings.precision}. Set precision: bf16, or attention: sdpa."
         )
 
 
 def check_packing(settings: SftSettings, tools: ModelTools) -> None:
-    """Checks that packed samples would not see each other.
+    """Check that packed samples cannot attend to each other.
 
     Raises:
-        InvalidInputError: Packing is wanted, and this model has other means than full attention to
-            carry something from one token to the next.
+        InvalidInputError: The settings ask for packing, and the model connects tokens by more than
+            full attention.
     """
     if not settings.packing:
         return
@@ -143,7 +143,7 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
         why = "attention is eager"
     if why:
         raise errors.InvalidInputError(
-            f"packing is for text models with full attention, by sdpa or flash_attention_2; {why}. "
+            f"packing needs a text model with full attention by sdpa or flash_attention_2; {why}. "
             "Train with packing: false."
         )
 
@@ -177,5 +177,5 @@ def _vision_of(model: Any) -> Any:
         if name.rpartition(".")[2] in ("visual", "vision_model", "vision_tower"):
             return module
     raise errors.InvalidInputError(
-        "freeze_vision is on, and the model has no vision tower; leave it out."
+        "freeze_vision is on, and the model has no vision tower. Remove freeze_vision."
     )

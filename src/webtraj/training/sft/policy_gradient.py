@@ -42,7 +42,7 @@ _SPREAD = 1e-9
 _EPSILON = 1e-4
 """Added to a group's deviation, as TRL does."""
 SUMS = ("tokens", "ratio", "clipped", "entropy", "mismatch")
-"""What a batch is summed up by for the log."""
+"""The sums of a batch for the log."""
 
 
 def advantages_of(rewards: Mapping[str, float], kind: str) -> dict[str, float]:
@@ -50,7 +50,7 @@ def advantages_of(rewards: Mapping[str, float], kind: str) -> dict[str, float]:
 
     Args:
         rewards: The reward of each attempt, by its name.
-        kind: As `PolicySettings.advantage`.
+        kind: See `PolicySettings.advantage`.
 
     >>> advantages_of({"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}, "group_mean")
     {'a': 0.75, 'b': -0.25, 'c': -0.25, 'd': -0.25}
@@ -72,11 +72,11 @@ def advantages_of(rewards: Mapping[str, float], kind: str) -> dict[str, float]:
 class Advantages:
     """The advantages of a run's samples.
 
-    An episode counts once in its group, however many replies it has.
+    An episode counts once in its group, no matter how many replies it has.
 
     Args:
         samples: All samples of the run.
-        settings: Which advantage, and how stale a sample may be.
+        settings: The kind of advantage and the largest staleness.
 
     Raises:
         InvalidInputError: Two samples of one episode have different rewards.
@@ -93,7 +93,7 @@ class Advantages:
             rewards = groups[_group_of(sample)]
             if rewards.setdefault(sample.key.episode_id, sample.reward) != sample.reward:
                 raise errors.InvalidInputError(
-                    f"The episode {sample.key.episode_id} has the rewards "
+                    f"Episode {sample.key.episode_id} has the rewards "
                     f"{rewards[sample.key.episode_id]} and {sample.reward}; expected the same "
                     "reward in all of its rows."
                 )
@@ -116,7 +116,7 @@ class Advantages:
 
 
 def is_zero(advantage: float) -> bool:
-    """Return whether an advantage teaches nothing: the attempts of its group did equally well."""
+    """Return whether an advantage is zero: the attempts of its group did equally well."""
     return abs(advantage) < _SPREAD
 
 
@@ -147,7 +147,7 @@ def weighed(weight: float, trained_tokens: int, settings: PolicySettings) -> tup
 
 
 def _group_of(sample: Sample) -> str:
-    # As the replay buffer has it: without a group id, attempts at one task are compared.
+    # As in the replay buffer: without a group id, attempts at one task are compared.
     group = sample.group_id or f"{sample.policy_version}\0{sample.task}"
     return f"{sample.iteration}\0{group}"
 
@@ -195,12 +195,12 @@ class PolicyGradient:
         return torch.where(sampled, loss, nll), sums
 
     def read(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return what a step's log says, of its sums over all batches.
+        """Return a step's log entry from its sums over all batches.
 
-        `ratio` is the mean ratio of probabilities, `clipped` the share of tokens whose ratio was
+        `ratio` is the mean probability ratio, `clipped` the share of tokens whose ratio was
         clipped, and `entropy` the mean negative log-likelihood of the sampled tokens. `mismatch` is
-        the mean distance between log-probabilities here and where the tokens were sampled: in the
-        first step on fresh samples, the mismatch of serving and training.
+        the mean distance between log-probabilities here and at sampling: in the first step on fresh
+        samples, the mismatch of serving and training.
         """
         tokens = sums.get("tokens", 0.0)
         if not tokens or not math.isfinite(tokens):

@@ -1,26 +1,24 @@
-"""Samples in rows of files, as exporters write them.
+"""Samples read from rows of files, in the formats that exporters write.
 
 A row has token ids or messages, or both::
 
     {"prompt_token_ids": [...], "completion_token_ids": [...], "loss_weight": 1.0, "images": [...]}
     {"messages": [...], "completion": "click('4')", "loss_weight": 1.0, "images": [...]}
 
-* `messages` are OpenAI's: `{"role", "content"}`, the content a text or a list of parts, `{"type":
+* `messages` follow OpenAI: `{"role", "content"}`, the content a text or a list of parts: `{"type":
   "text", "text"}`, `{"type": "image"}` or `{"type": "image_url", "image_url": {"url": data URI}}`.
-  Without a `completion`, the last message is the reply. `prompt` may be said for `messages`, and a
-  completion may be a list of one message, as TRL has them.
+  Without a `completion`, the last message is the reply. `prompt` is accepted for `messages`, and a
+  completion may be a list of one message, as in TRL.
 * `images` are paths beside the file, one for each part `image`, in order. A part `image_url` may
-  have such a path for itself.
-* `prompt_ids` and `completion_ids` may be said for the token ids.
-
-* `weight` may be said for `loss_weight`, and `"sample": "<episode>/<step>/<call>"` names it.
+  hold such a path itself.
+* `prompt_ids` and `completion_ids` are accepted for the token ids.
+* `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
 * `logprobs` (one for each token of the completion), `reward`, `advantage`, `group` and `iteration`
   are for policy-gradient training.
 
-Or it is a row of ShareGPT, `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`:
-see `sharegpt`. So what `webtraj.training.export` writes as `tokens`, `openai` and `sharegpt` can be
-read. Other keys are kept as the sample's metadata. A row that is none is an error that names its
-line.
+Or it is a ShareGPT row: `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`. So
+the formats `tokens`, `openai` and `sharegpt` of `webtraj.training.export` can be read. Other keys
+become the sample's metadata. A row in no known format is an error that names its line.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ __all__ = [
     "shows_images",
 ]
 
-# What a row's messages show: text, and images beside the file or within the row.
+# Messages of a row: text, and images beside the file or inside the row.
 
 _ROLES = ("system", "user", "assistant")
 
@@ -63,25 +61,25 @@ _ROLES = ("system", "user", "assistant")
 def messages_of(
     said: Any, images: Iterator[Image], what: str, folder: Path | None
 ) -> list[Message]:
-    """Returns a row's messages; its images are taken one by one, where the messages show them.
+    """Return a row's messages. Each image part takes the next image.
 
     Raises:
-        InvalidInputError: They are no messages.
+        InvalidInputError: The messages are malformed.
     """
     if not isinstance(said, list):
-        raise errors.InvalidInputError(f"{what}: messages is a list; got {said!r:.60}.")
+        raise errors.InvalidInputError(f"{what}: expected a list of messages; got {said!r:.60}.")
     messages = []
     for position, message in enumerate(said):
         where = f"{what}: message {position}"
         if not isinstance(message, dict) or message.get("role") not in _ROLES:
             raise errors.InvalidInputError(
-                f"{where} has no role of {', '.join(_ROLES)}: {message!r:.100}."
+                f"{where}: expected a role of {', '.join(_ROLES)}; got {message!r:.100}."
             )
         content = message.get("content")
         parts = [content] if isinstance(content, str) else content
         if not isinstance(parts, list):
             raise errors.InvalidInputError(
-                f"{where}: its content is a text or a list of parts; got {content!r:.60}."
+                f"{where}: expected a text or a list of parts as content; got {content!r:.60}."
             )
         messages.append(
             Message(message["role"], tuple(_part(part, images, where, folder) for part in parts))
@@ -100,23 +98,23 @@ def _part(part: Any, images: Iterator[Image], where: str, folder: Path | None) -
                 return Image(base64.b64decode(url.partition(";base64,")[2], validate=True))
             except binascii.Error as error:
                 raise errors.InvalidInputError(
-                    f"{where}: no data URI in base64: {error}."
+                    f"{where}: not a base64 data URI: {error}."
                 ) from None
         case {"type": "image_url", "image_url": {"url": str(name)}}:
             return Image(picture_of(name, folder, where))
         case {"type": "image"}:
             image = next(images, None)
             if image is None:
-                raise errors.InvalidInputError(f"{where} shows an image that `images` lacks.")
+                raise errors.InvalidInputError(f"{where} shows an image missing in `images`.")
             return image
-    raise errors.InvalidInputError(f"{where}: a part of text or image is expected: {part!r:.100}.")
+    raise errors.InvalidInputError(f"{where}: expected a text or image part; got {part!r:.100}.")
 
 
 def completion_of(said: Any, what: str) -> str | None:
-    """Returns a row's reply; None if it has none.
+    """Return a row's reply; None if it has none.
 
     Raises:
-        InvalidInputError: It is neither text nor one message of text.
+        InvalidInputError: The reply is neither a text nor a list of one text message.
     """
     match said:
         case None | str():
@@ -126,37 +124,37 @@ def completion_of(said: Any, what: str) -> str | None:
         case [{"role": "assistant", "content": [{"type": "text", "text": str(text)}]}]:
             return text
     raise errors.InvalidInputError(
-        f"{what}: completion is a text, or a list of one message of the assistant; got "
+        f"{what}: expected a text or a list of one assistant message as completion; got "
         f"{said!r:.60}."
     )
 
 
 def picture_of(name: str, folder: Path | None, what: str) -> bytes:
-    """Returns an image that lies beside the file.
+    """Read an image beside the file.
 
     Raises:
-        InvalidInputError: It does not, or cannot be read.
+        InvalidInputError: The path leaves the file's folder, or the image cannot be read.
     """
     path = None if folder is None else (folder / name).resolve()
     if folder is None or path is None or not path.is_relative_to(folder.resolve()):
         raise errors.InvalidInputError(
-            f"{what}: the image {name!r:.200} does not lie beside the file; expected a path in its "
+            f"{what}: the image {name!r:.200} is not beside the file; expected a path in its "
             "folder."
         )
     try:
         return path.read_bytes()
     except OSError as error:
         raise errors.InvalidInputError(
-            f"{what}: the image {name!r:.200} cannot be read: {error}."
+            f"{what}: cannot read the image {name!r:.200}: {error}."
         ) from error
 
 
 def shows_images(message: Message) -> bool:
-    """Returns whether a message has an image."""
+    """Return whether a message has an image."""
     return any(isinstance(part, Image) for part in message.parts)
 
 
-# Rows of ShareGPT, as LLaMA-Factory takes them, said as messages.
+# ShareGPT rows for LLaMA-Factory, converted to messages.
 #
 # ::
 #
@@ -164,38 +162,38 @@ def shows_images(message: Message) -> bool:
 #                        {"from": "gpt", "value": "click('12')"}],
 #      "system": "...", "images": ["images/a.png"], "loss_weight": 1.0}
 #
-# The last turn is the reply. In prompts, `<image>` stands for the next of `images`, and text that
-# only looks like it is shown as it was before it was exported.
+# The last turn is the reply. In prompts, `<image>` stands for the next of `images`. Text that the
+# exporter escaped because it looks like a mark is restored.
 
 _SHAREGPT_ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
 _OTHERS = {"chosen", "rejected", "kto_tag", "videos", "audios", "tools"}
 
 
 def is_row(row: Mapping[str, Any]) -> bool:
-    """Returns whether a row is one of ShareGPT."""
+    """Return whether a row is in ShareGPT format."""
     return "conversations" in row
 
 
 def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Returns the same row with `messages`.
+    """Return a ShareGPT row with `messages` instead of conversations.
 
     Args:
-        row: A row of ShareGPT.
+        row: A ShareGPT row.
         what: Names the row in errors.
 
     Raises:
-        InvalidInputError: It has no turns, a turn of somebody else, no reply at its end, or
-            something that this trainer does not take, such as a second reply.
+        InvalidInputError: The row has no turns, a turn of an unknown role, no reply at its end, or
+            something that this trainer does not support, such as a second reply.
     """
     if strange := sorted(key for key in _OTHERS & row.keys() if row[key]):
         raise errors.InvalidInputError(
-            f"{what} has {', '.join(strange)}, which are not trained on here; expected "
+            f"{what} has {', '.join(strange)}, which this trainer does not support; expected "
             "conversations with system and images. Pairs of replies are for preference training."
         )
     turns = row["conversations"]
     if not isinstance(turns, list) or not turns:
         raise errors.InvalidInputError(
-            f"{what}: conversations is a list of turns; got {turns!r:.60}."
+            f"{what}: expected a list of turns as conversations; got {turns!r:.60}."
         )
     messages: list[dict[str, Any]] = []
     system = row.get("system")
@@ -209,13 +207,11 @@ def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
                 messages.append({"role": _SHAREGPT_ROLES[speaker], "content": content})
             case _:
                 raise errors.InvalidInputError(
-                    f"{what}: turn {position} is not from {', '.join(_SHAREGPT_ROLES)} with a text "
-                    f"as its value: {turn!r:.100}."
+                    f"{what}: turn {position}: expected a text from {', '.join(_SHAREGPT_ROLES)}; "
+                    f"got {turn!r:.100}."
                 )
     if messages[-1]["role"] != "assistant" or len(messages) < 2:
-        raise errors.InvalidInputError(
-            f"{what}: its last turn is not a reply of gpt to what was said before."
-        )
+        raise errors.InvalidInputError(f"{what}: expected a reply of gpt as the last turn.")
     rest = {key: value for key, value in row.items() if key not in ("conversations", "system")}
     return {**rest, "messages": messages}
 
@@ -243,16 +239,16 @@ _KNOWN = frozenset(
 def read_row(
     row: Mapping[str, Any], what: str, *, folder: Path | None = None, number: int = 0
 ) -> Sample:
-    """Returns the sample that a row holds.
+    """Return the sample in a row.
 
     Args:
         row: The row's data.
-        what: Names the row in errors.
-        folder: Where the paths of its images begin; without one there may be none.
-        number: Stands for the step in the sample's key, if the row does not say.
+        what: The row's name in errors.
+        folder: The base of its image paths; None allows no image files.
+        number: The step in the sample's key, if the row has no key.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: The row is not a sample.
     """
     if is_row(row):
         row = as_messages(row, what)
@@ -266,14 +262,14 @@ def read_row(
     if completion is None and messages and messages[-1].role == "assistant":
         *messages, reply = messages
         if not all(isinstance(part, Text) for part in reply.parts):
-            raise errors.InvalidInputError(f"{what}: the reply shows an image; expected text.")
+            raise errors.InvalidInputError(f"{what}: the reply contains an image; expected text.")
         completion = "".join(part.text for part in reply.parts if isinstance(part, Text))
     if left := list(unused):
         if messages and said is not None and any(shows_images(m) for m in messages):
             raise errors.InvalidInputError(
-                f"{what}: {len(left)} of its {len(pictures)} images stand nowhere in its messages."
+                f"{what}: its messages leave {len(left)} of its {len(pictures)} images unused."
             )
-        # Only the token ids say where they stand; which they are is all that is needed.
+        # Their places follow from the token ids; only the images are needed.
         messages = [*messages, Message("user", tuple(left))]
     if not (completion_ids and prompt_ids) and (completion is None or not messages):
         raise errors.InvalidInputError(
@@ -282,7 +278,9 @@ def read_row(
         )
     weight = row.get("loss_weight", row.get("weight", 1.0))
     if not isinstance(weight, int | float) or isinstance(weight, bool):
-        raise errors.InvalidInputError(f"{what}: loss_weight is a number; got {weight!r:.60}.")
+        raise errors.InvalidInputError(
+            f"{what}: expected a number as loss_weight; got {weight!r:.60}."
+        )
     logprobs = _numbers(row, "logprobs", what)
     if logprobs and len(logprobs) != len(completion_ids):
         raise errors.InvalidInputError(
@@ -292,7 +290,7 @@ def read_row(
     iteration = row.get("iteration") or 0
     if type(iteration) is not int:
         raise errors.InvalidInputError(
-            f"{what}: iteration is a whole number; got {iteration!r:.60}."
+            f"{what}: expected a whole number as iteration; got {iteration!r:.60}."
         )
     return Sample(
         key=_key(row, what, number),
@@ -328,14 +326,18 @@ def _number(row: Mapping[str, Any], name: str, what: str) -> float | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise errors.InvalidInputError(f"{what}: {name} is a number or null; got {value!r:.60}.")
+        raise errors.InvalidInputError(
+            f"{what}: expected a number or null as {name}; got {value!r:.60}."
+        )
     return float(value)
 
 
 def _numbers(row: Mapping[str, Any], name: str, what: str) -> tuple[float, ...]:
     values = row.get(name) or []
     if not isinstance(values, list) or any(type(each) not in (int, float) for each in values):
-        raise errors.InvalidInputError(f"{what}: {name} is a list of numbers; got {values!r:.60}.")
+        raise errors.InvalidInputError(
+            f"{what}: expected a list of numbers as {name}; got {values!r:.60}."
+        )
     return tuple(map(float, values))
 
 
@@ -349,12 +351,12 @@ def _list(row: Mapping[str, Any], name: str, kind: type, what: str) -> list[Any]
         return []
     if not isinstance(value, list) or any(type(item) is not kind for item in value):
         raise errors.InvalidInputError(
-            f"{what}: {name} is a list of {kind.__name__}; got {value!r:.60}."
+            f"{what}: expected a list of {kind.__name__} as {name}; got {value!r:.60}."
         )
     return value
 
 
-# Files of samples, and exports, read row by row when a row is asked for.
+# Files of samples and exports, read lazily row by row.
 
 _BETWEEN = (b"", b"[", b"]", b"[]")
 _FILES = {
@@ -366,13 +368,13 @@ _FILES = {
 
 
 class SampleFile(Sequence[Sample]):
-    """The samples of a file, each read when it is asked for.
+    """The samples of a file, read lazily.
 
     Args:
         path: A file of JSON lines, or of one JSON array with a row on each line.
 
     Raises:
-        InvalidInputError: It is not there or has no rows; and when one is read, that row is wrong.
+        InvalidInputError: The file is missing or empty; on reading a row, that row is wrong.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -383,7 +385,7 @@ class SampleFile(Sequence[Sample]):
             self._find_rows()
         except OSError as error:
             raise errors.InvalidInputError(
-                f"{str(self.path)!r} cannot be read: {errors.reason(error)}; "
+                f"Cannot read {str(self.path)!r}: {errors.reason(error)}; "
                 "expected a file of JSON lines, or "
                 "of a JSON array."
             ) from error
@@ -420,7 +422,7 @@ class SampleFile(Sequence[Sample]):
                 data = orjson.loads(file.readline().rstrip().removesuffix(b","))
         except orjson.JSONDecodeError as error:
             raise errors.InvalidInputError(
-                f"{what}: no JSON: {error}; expected one row on each line."
+                f"{what}: invalid JSON: {error}; expected one row on each line."
             ) from error
         if not isinstance(data, dict):
             raise errors.InvalidInputError(f"{what}: expected a JSON object; got {data!r:.60}.")
@@ -431,7 +433,7 @@ class SampleFile(Sequence[Sample]):
 
 
 class _Joined(Sequence[Sample]):
-    """Several files, one after the other."""
+    """Several files in sequence."""
 
     def __init__(self, parts: Sequence[Sequence[Sample]]) -> None:
         self._parts = parts
@@ -456,22 +458,22 @@ class _Joined(Sequence[Sample]):
 
 
 def open_samples(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
-    """Returns the samples of several files or exports, each read when it is asked for.
+    """Return the samples of several files or exports, read lazily.
 
     Args:
-        paths: Files of rows; or folders that `webtraj export` wrote, whose split `train` is taken.
+        paths: Files of rows, or folders that `webtraj export` wrote (their split `train`).
 
     Raises:
-        InvalidInputError: One is not there, has no rows, or is no export of samples to imitate.
+        InvalidInputError: A path is missing, has no rows, or is an export in another format.
     """
     return _Joined([_opened(Path(path), "train") for path in paths])
 
 
 def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
-    """Returns the samples that exports among `paths` hold out, in their split `val`.
+    """Return the samples of the split `val` of the exports among `paths`.
 
     Raises:
-        InvalidInputError: A folder is no export of samples to imitate.
+        InvalidInputError: A folder is not an export, or an export in another format.
     """
     folders = [path for path in map(Path, paths) if path.is_dir()]
     return _Joined([_opened(path, "val") for path in folders if "val" in _header(path)["splits"]])
@@ -495,13 +497,13 @@ def _opened(path: Path, split: str) -> Sequence[Sample]:
 def _header(folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is a folder without {MANIFEST}; expected a file of samples, or the "
-            "folder of an export that webtraj export wrote."
+            f"The folder {str(folder)!r} has no {MANIFEST}; expected a file of samples, or a "
+            "folder that webtraj export wrote."
         )
     header, _ = read_manifest(folder)
     if header["format"] not in (*_FILES, "trl"):
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export of the format {header['format']!r:.60}, which is not to "
-            f"be imitated; expected {', '.join((*_FILES, 'trl'))}."
+            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which cannot be "
+            f"imitated; expected {', '.join((*_FILES, 'trl'))}."
         )
     return dict(header)

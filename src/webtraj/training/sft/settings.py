@@ -1,7 +1,4 @@
-"""The settings of a training run, as a file or a command line gives them.
-
-YAML, and `key=value` on top.
-"""
+"""Settings of a training run: YAML files with `key=value` overrides."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ class LoraSettings(Section):
     rank: _Positive = 16
     """The adapters' rank."""
     alpha: _Positive = 32
-    """Their scale, times the rank."""
+    """The adapters' scale, times the rank."""
     dropout: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.0
-    """The share of their input that is dropped."""
+    """Dropout rate on the adapters' input."""
     targets: str | list[str] = "all-linear"
-    """Which modules get one, by the ends of their names."""
+    """Modules that get an adapter, by name suffix."""
 
 
 class PolicySettings(Section):
@@ -41,119 +38,118 @@ class PolicySettings(Section):
     """
 
     advantage: Literal["group_mean", "group_mean_std", "leave_one_out", "recorded"] = "group_mean"
-    """How an episode compares with its group: its reward minus the group's mean (Dr. GRPO: Liu et
-    al. 2025), divided by the group's standard deviation (GRPO: Shao et al. 2024), or minus the mean
-    of the others (RLOO: Ahmadian et al. 2024); or the advantage that the row states."""
+    """The advantage of an episode within its group: its reward minus the group's mean (Dr. GRPO:
+    Liu et al. 2025), that divided by the group's standard deviation (GRPO: Shao et al. 2024), its
+    reward minus the mean of the others (RLOO: Ahmadian et al. 2024), or the recorded advantage."""
     temperature: Annotated[float, pydantic.Field(gt=0)] = 1.0
-    """The temperature that replies were sampled at: recorded log-probabilities are of the
-    distribution that was sampled from."""
+    """The sampling temperature of the replies. Recorded log-probabilities include it."""
     clip_low: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.2
-    """How far below 1 the ratio of probabilities is followed."""
+    """Clip range of the probability ratio below 1."""
     clip_high: _NotNegative = 0.2
-    """How far above 1 (DAPO uses 0.28: Yu et al. 2025)."""
+    """Clip range above 1 (DAPO uses 0.28: Yu et al. 2025)."""
     proximal: bool = False
-    """Measures the ratio against the weights that this run starts from instead of those that
-    sampled (decoupled PPO: Hilton et al. 2022). Stale rows are then weighted by how much likelier
-    the starting weights make them, up to `max_importance`."""
+    """Whether to measure the ratio against this run's starting weights instead of the weights
+    that sampled the reply (decoupled PPO: Hilton et al. 2022). Stale rows are then weighted by
+    their likelihood ratio under the starting weights, up to `max_importance`."""
     max_importance: Annotated[float, pydantic.Field(gt=0)] = 2.0
     """The largest importance weight of a token, for `proximal`."""
     normalizer: Literal["tokens", "sequences", "constant"] = "tokens"
-    """What the loss is averaged over: all tokens of a step (DAPO), each reply and then the replies
-    (GRPO), or the replies times `constant` (Dr. GRPO), so that long failures weigh no less."""
+    """What the loss is averaged over: all tokens of a step (DAPO); the tokens of each reply, then
+    the replies (GRPO); or the replies times `constant` (Dr. GRPO), so that long failures do not
+    count less."""
     constant: Annotated[float, pydantic.Field(gt=0)] = 128.0
-    """Tokens of a reply, for `normalizer: constant`."""
+    """Assumed tokens per reply, for `normalizer: constant`."""
     max_staleness: Annotated[int, pydantic.Field(ge=0)] | None = None
-    """Leaves out rows that are more iterations older than the newest row."""
+    """Largest age of a row in iterations, relative to the newest row. Older rows are left out."""
     supervised_weight: _NotNegative = 1.0
-    """The weight of rows without log-probabilities, beside their own."""
+    """Factor on the weight of rows without log-probabilities."""
 
 
 class SftSettings(Section):
-    """How a model is trained on samples."""
+    """Settings for training a model on samples."""
 
     model: str
-    """The model to begin with: a folder, or a name on the Hugging Face Hub."""
+    """The starting model: a folder, or a name on the Hugging Face Hub."""
     output: str
     """The run's folder: checkpoints, log, plot."""
     resume: bool = True
-    """Whether to go on with a run that is in `output` already; if not, one there is an error."""
+    """Whether to resume a run in `output`. If false, an existing run is an error."""
 
     method: Literal["full", "lora"] = "full"
-    """Whether all weights are trained, or adapters."""
+    """Train all weights, or only adapters."""
     lora: LoraSettings = LoraSettings()
-    """The adapters."""
+    """Settings of the adapters."""
     freeze_vision: bool = False
-    """Leaves a vision-language model's vision tower as it is."""
+    """Whether to freeze a vision-language model's vision tower."""
 
     policy: PolicySettings | None = None
-    """Trains by policy gradient instead of imitation; `policy={}` takes the defaults."""
+    """Policy-gradient settings. None imitates the replies; `{}` takes the defaults."""
     loss_on: Literal["completion", "all_turns"] = "completion"
-    """Whether the reply is trained on alone, or the replies in the prompt too."""
+    """Train on the reply alone, or on the replies in the prompt too."""
     token_ids: Literal["auto", "recorded", "template"] = "auto"
-    """Which token ids: those on record, and else by the chat template; those on record, and an
-    error where there are none; or always by the template."""
+    """The source of token ids: recorded ids with the chat template as fallback, recorded ids only
+    (missing ones are an error), or the template only."""
     template_options: dict[str, Any] = pydantic.Field(default_factory=dict)
-    """More arguments of the chat template, such as `enable_thinking: false`."""
+    """Extra arguments for the chat template, such as `enable_thinking: false`."""
     cutoff_len: _Positive = 4096
-    """How many tokens a sample may have, images and reply included."""
+    """The most tokens in a sample, images and reply included."""
     too_long: Literal["refuse", "drop"] = "refuse"
-    """Whether a longer sample is an error, or left out and counted. Samples are never cut: what is
-    left would be another prompt than the one that was replied to."""
+    """Whether a longer sample is an error, or is left out and counted. Samples are never cut: the
+    model did not reply to the shorter prompt."""
     packing: bool = False
-    """Puts short samples together into rows of up to `cutoff_len`, which do not see each other.
-    For text models."""
+    """Whether to pack short samples into rows of up to `cutoff_len`. Packed samples do not attend
+    to each other. Text models only."""
 
     batch_size: _Positive = 8
-    """Rows in one pass of one device."""
+    """Rows per device in one pass."""
     accumulation: _Positive = 1
-    """Passes to a step."""
+    """Passes per step."""
     epochs: _Positive = 1
-    """How often each sample is trained on."""
+    """Passes over the data."""
     max_steps: _Positive | None = None
-    """Ends after so many steps, or goes on for as many, instead of `epochs`."""
+    """The exact number of steps, instead of `epochs`."""
     learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-5
-    """The highest learning rate."""
+    """The peak learning rate."""
     schedule: Literal["constant", "linear", "stable", "cosine"] = "cosine"
-    """How it falls after the warm-up: not at all, or towards 0, which comes after the last step.
-    `stable` stays for 60 % of the steps and falls in a line after that (warm-up, stable, decay: Hu
-    et al. 2024, MiniCPM)."""
+    """Decay after the warm-up: none, or to 0 just after the last step. `stable` is flat for 60 %
+    of the steps and then linear (warm-up, stable, decay: Hu et al. 2024, MiniCPM)."""
     warmup_steps: Annotated[int, pydantic.Field(ge=0)] = 0
-    """Over how many steps it rises from 0."""
+    """Steps over which the learning rate rises from 0."""
     weight_decay: _NotNegative = 0.0
-    """AdamW's, of matrices."""
+    """AdamW's weight decay, applied to matrices only."""
     adam_beta1: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.9
     """AdamW's first beta."""
     adam_beta2: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.999
     """AdamW's second beta."""
     max_grad_norm: _NotNegative = 1.0
-    """What longer gradients are scaled down to; 0 leaves them."""
+    """The largest gradient norm; longer gradients are scaled down. 0 disables clipping."""
     precision: Literal["auto", "bf16", "float32"] = "auto"
-    """What is computed in; `auto` is bf16 on GPUs that support it. Weights are kept in float32, but
-    those under adapters in what is computed in."""
+    """The type used to compute; `auto` is bf16 on GPUs that support it. Trained weights stay in
+    float32; weights under adapters use this type."""
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
-    """Which implementation of attention."""
+    """The attention implementation."""
     gradient_checkpointing: bool = False
-    """Computes activations twice, to keep fewer of them."""
+    """Whether to recompute activations to save memory."""
     seed: int = 0
-    """Of the samples' order, of dropout and of new adapters."""
+    """Seed of the samples' order, dropout and new adapters."""
 
     eval_steps: _Positive | None = None
-    """Evaluates every so many steps, if there is something to evaluate on; always at the end."""
+    """Steps between evaluations, if there is evaluation data. A run also evaluates at the end."""
     save_steps: _Positive | None = None
-    """Saves every so many steps; always at the end."""
+    """Steps between checkpoints. A run also saves at the end."""
     keep_checkpoints: _Positive = 2
-    """How many checkpoints are kept, the latest."""
+    """How many of the latest checkpoints to keep."""
     log_steps: _Positive = 1
-    """Logs every so many steps."""
+    """Steps between log lines."""
     tensorboard: bool = False
-    """Writes TensorBoard's event files to `output/tensorboard`."""
+    """Whether to write TensorBoard events to `output/tensorboard`."""
     wandb_project: str | None = None
-    """Logs to a run of this project of Weights & Biases."""
+    """The Weights & Biases project to log to."""
 
     def what_matters(self) -> dict[str, Any]:
-        """Returns what the weights that come out depend on; a run that goes on must agree in it."""
+        """Return the settings that determine the trained weights. A resumed run must match them."""
         matters = self.model_dump(mode="json", exclude=set(_FREE))
-        if self.policy is None:  # Runs of before there was policy-gradient training can be resumed.
+        if self.policy is None:  # Keeps older runs resumable.
             del matters["policy"]
         return matters
 
@@ -184,30 +180,30 @@ _FREE = frozenset(
 
 
 class TrainConfig(SftSettings):
-    """Settings, with what is trained on and where the result goes."""
+    """Settings with the data to train on and the place of the result."""
 
     data: list[str]
-    """Files of samples, as `webtraj.training.sft.rows` reads them, or folders of exports."""
+    """Files of samples (see `webtraj.training.sft.rows`) or folders of exports."""
     eval_data: list[str] | None = None
-    """What to measure the loss on, likewise. If not given, the split `val` of the exports among
-    `data`; `[]` is nothing."""
+    """Data for evaluation, in the same form. Defaults to the split `val` of the exports among
+    `data`; `[]` turns evaluation off."""
     publish: str | None = None
-    """The folder in which the trained model is put, as `model.pt`, when all is done."""
+    """The folder that gets the trained model, as `model.pt`, when the run is done."""
 
 
 def load_train_config(
     path: Path | None, overrides: Iterable[str] = (), given: dict[str, Any] | None = None
 ) -> TrainConfig:
-    """Returns a configuration.
+    """Load a training configuration.
 
     Args:
         path: A YAML file. References such as `${oc.env:HOME}` are followed.
-        overrides: `key=value` each, the value YAML: `lora.rank=8`.
-        given: Values that go before all others.
+        overrides: `key=value` texts with YAML values: `lora.rank=8`.
+        given: Values that override all others.
 
     Raises:
         InvalidInputError: The file cannot be read, or a key is unknown, missing or wrong.
-        MissingDependencyError: OmegaConf is not installed, and there is something to read.
+        MissingDependencyError: OmegaConf is needed and not installed.
     """
     name = "train" if path is None else str(path)
     data = {} if path is None else configuration.read_file(path)
@@ -223,6 +219,6 @@ def _check_needed(data: dict[str, Any], name: str) -> None:
     if missing:
         flags = ", ".join(f"--{key}" for key in missing)
         raise errors.InvalidInputError(
-            f"The configuration {name!r} does not say {', '.join(missing)}; give {flags}, or the "
-            "same in a YAML file, --config train.yaml."
+            f"The configuration {name!r} lacks {', '.join(missing)}. Pass {flags}, or set the same "
+            "keys in a YAML file: --config train.yaml."
         )

@@ -25,30 +25,30 @@ __all__ = [
     "weighted_sum",
 ]
 
-# The loss: the weighted mean of how badly each trained token was predicted.
+# The loss: the weighted mean over the trained tokens.
 
 
 def token_losses(
     model: Any, batch: Batch, *, temperature: float = 1.0
 ) -> tuple[Any, Any, Any, Any]:
-    """Returns what each trained token of a batch costs.
+    """Return the loss of each trained token of a batch.
 
     Args:
-        model: A causal language model; on which device it is says where the batch goes.
-        batch: What it is given.
-        temperature: What the logits of sampled replies are divided by.
+        model: A causal language model. The batch moves to its device.
+        batch: The model's input.
+        temperature: The divisor of the logits of sampled replies.
 
     Returns:
-        The negative log-likelihood of each trained token, its weight, the place of its sample in
-        `batch.names`, and whether it would have been the first choice. All empty if nothing is
-        trained on; the first then has a gradient of zeros still, as FSDP and DDP want it.
+        The negative log-likelihood of each trained token, its weight, the index of its sample in
+        `batch.names`, and whether it is the model's first choice. All are empty if nothing is
+        trained on; the first then still has a zero gradient, which FSDP and DDP need.
     """
     import torch
 
     device = next(model.parameters()).device
-    # What is trained on is picked out here, on the CPU: the GPU would have to be waited for.
+    # Select trained positions on the CPU, which avoids a wait for the GPU.
     wanted = batch.targets >= 0
-    # Logits are large: only those at trained positions are made.
+    # Logits are large, so compute them at trained positions only.
     columns = torch.nonzero(wanted.any(dim=0)).flatten()
     if not len(columns):
         columns = torch.zeros(1, dtype=torch.long)
@@ -76,12 +76,12 @@ def token_losses(
 
 
 def weighted_sum(nll: Any, weights: Any) -> Any:
-    """Returns the sum of weight times loss."""
+    """Return the sum of weight times loss."""
     return (nll * weights).sum()
 
 
 def _moved(tensor: Any, device: Any) -> Any:
-    """Returns a tensor on a device; a GPU takes it while it computes, from memory that stays."""
+    """Return a tensor on a device. The copy to a GPU is asynchronous, from pinned memory."""
     if device.type == "cuda" and not tensor.is_pinned():
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
@@ -94,16 +94,16 @@ def _keeps_logits(model: Any) -> bool:
     return "logits_to_keep" in inspect.signature(inner.forward).parameters
 
 
-# How good a model is at samples that it is not trained on.
+# Evaluation on held-out samples.
 
 
 def evaluate(accelerator: Any, model: Any, batches: Iterable[Batch]) -> dict[str, float]:
-    """Returns loss and accuracy for each trained token; called by all processes at once.
+    """Return mean loss and accuracy per trained token. All processes must call it together.
 
     Args:
-        accelerator: accelerate's.
+        accelerator: The Accelerator of the run.
         model: The model; it is left in training mode.
-        batches: This process's share: as many for each process.
+        batches: This process's share; all processes need the same number.
     """
     import torch
 
@@ -129,12 +129,13 @@ def sampled_logprobs(
 ) -> list[npt.NDArray[np.float32]]:
     """Return the log-probabilities of each sample's trained tokens.
 
-    All processes call it at once.
+    All processes must call it together.
 
     Args:
-        accelerator: accelerate's.
+        accelerator: The Accelerator of the run.
         model: The model; it is left in training mode.
-        batches: This process's share of all samples, one in a row: as many for each process.
+        batches: This process's share of all samples, one per row; all processes need the same
+            number.
         temperature: As in `token_losses`.
     """
     import torch
@@ -165,24 +166,24 @@ def make_step(
     max_grad_norm: float,
     policy: PolicyGradient | None = None,
 ) -> tuple[float, float, dict[str, float]]:
-    """Makes one step; called by all processes at once.
+    """Make one optimizer step. All processes must call it together.
 
     Args:
-        accelerator: accelerate's.
-        model: The model, as accelerate prepared it.
-        optimizer: Its optimizer, likewise.
+        accelerator: The Accelerator of the run.
+        model: The model, prepared by accelerate.
+        optimizer: Its optimizer, prepared by accelerate.
         batches: This process's passes.
         mass: The denominator of the loss: the weights of all trained tokens of the step, summed
             over all processes.
         rate: The learning rate.
-        max_grad_norm: What longer gradients are scaled down to; 0 leaves them.
-        policy: The loss of tokens with an advantage; None imitates all of them.
+        max_grad_norm: The largest gradient norm; 0 disables clipping.
+        policy: The loss of tokens with an advantage; None imitates all tokens.
 
     Returns:
-        The loss, the length of the gradient before it was scaled, and what `policy` reports.
+        The loss, the gradient norm before clipping, and the report of `policy`.
 
     Raises:
-        NonFiniteLossError: One of both is no number. The step was not made.
+        NonFiniteLossError: The loss or the gradient is not finite. The weights did not change.
     """
     import torch
 
@@ -202,7 +203,7 @@ def make_step(
             accelerator.backward(weighted_sum(losses, weights) * scale)
             zeros = torch.zeros(len(batch.names), device=nll.device)
             by_sample.append(zeros.index_add(0, owners, (losses * weights).detach()))
-    # Looked at once a step: each look waits for the GPU.
+    # Check once per step: each check waits for the GPU.
     total = accelerator.reduce(torch.cat(by_sample).sum(), reduction="sum")
     value = float(total) * scale / accelerator.num_processes
     if not math.isfinite(value):
@@ -212,7 +213,7 @@ def make_step(
     if not math.isfinite(norm):
         optimizer.zero_grad()
         raise NonFiniteLossError(
-            f"The gradient is no number, in a step whose loss is {value:.3g}. Its samples: "
+            f"The gradient is not finite in a step with loss {value:.3g}. Its samples: "
             f"{_some([name for batch in batches for name in batch.names])}"
         )
     for group in optimizer.param_groups:
@@ -229,7 +230,7 @@ def _reported(
 
     if policy is None:
         return {}
-    # A process whose passes held no sampled token takes part in the sum all the same.
+    # A process without sampled tokens must still take part in the sum.
     ours = torch.tensor([float(sums.get(name, 0.0)) for name in SUMS], device=accelerator.device)
     total = accelerator.reduce(ours, reduction="sum").tolist()
     return policy.read(dict(zip(SUMS, total, strict=True)))
@@ -240,7 +241,7 @@ _FALLING = 0.4
 
 
 def learning_rate(settings: SftSettings, step: int, total: int) -> float:
-    """Returns the learning rate of a step, from 1 to `total`.
+    """Return the learning rate of a step, from 1 to `total`.
 
     >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
     >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
@@ -263,11 +264,11 @@ def learning_rate(settings: SftSettings, step: int, total: int) -> float:
 
 
 def make_optimizer(model: Any, settings: SftSettings) -> Any:
-    """Returns AdamW for what is trained of a model."""
+    """Return AdamW for the trained parameters of a model."""
     import torch
 
     trained = [p for p in model.parameters() if p.requires_grad]
-    # Vectors are biases and scales, which are not to be drawn to 0.
+    # Vectors are biases and scales: no weight decay.
     groups = [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
@@ -281,7 +282,7 @@ def make_optimizer(model: Any, settings: SftSettings) -> Any:
 
 
 def _whole(norm: Any) -> float:
-    """Returns a length as a number; of sharded weights, each process has a part of it."""
+    """Return a norm as a number. With sharded weights, each process holds a part of it."""
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
@@ -292,8 +293,8 @@ def _blame(batches: list[Batch], by_sample: list[Any]) -> str:
     wrong = ~torch.isfinite(torch.cat(by_sample)).cpu()
     blamed = [name for name, bad in zip(names, wrong.tolist(), strict=True) if bad]
     return (
-        f"The loss of these samples is no number: {_some(blamed) or 'those of another process.'} "
-        "The step was not made. Look at them; or lower learning_rate, or train in float32."
+        f"The loss of these samples is not finite: {_some(blamed) or 'those of another process.'} "
+        "The weights did not change. Check these samples, lower learning_rate, or train in float32."
     )
 
 

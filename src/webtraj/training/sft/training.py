@@ -1,4 +1,4 @@
-"""The training loop: one, on whatever accelerate was told to use."""
+"""The training loop, on the devices that accelerate is configured for."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from webtraj.training.sft.stepping import (
 
 __all__ = ["Meter", "TrainResult", "batches_ahead", "is_sharded", "make_accelerator", "train"]
 
-# What a run computes on: one process or several, weights whole or in shards.
+# Devices: one process or several, weights whole or sharded.
 
 
 def make_accelerator(settings: SftSettings) -> Any:
-    """Returns accelerate's own, for a run.
+    """Return accelerate's Accelerator for a run.
 
     Raises:
-        InvalidInputError: Sharded weights are wanted, and accelerate would not shard them, or in a
-            way that is not trained on here.
-        MissingDependencyError: It is not installed.
+        InvalidInputError: FSDP is configured, and accelerate would not shard the weights, or would
+            shard them in an unsupported way.
+        MissingDependencyError: accelerate is not installed.
     """
     try:
         import accelerate
@@ -61,33 +61,33 @@ def make_accelerator(settings: SftSettings) -> Any:
 
 
 def is_sharded(accelerator: Any) -> bool:
-    """Returns whether each process has a part of the weights only (FSDP)."""
+    """Return whether each process holds only a part of the weights (FSDP)."""
     return str(accelerator.distributed_type).endswith("FSDP")
 
 
 def _check_sharding(accelerator: Any) -> None:
     wanted = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
-    if wanted and not is_sharded(accelerator):  # Of which accelerate says nothing.
+    if wanted and not is_sharded(accelerator):  # accelerate ignores it silently.
         raise errors.InvalidInputError(
-            "FSDP is wanted, and accelerate shards weights on several GPUs only; this run has "
+            "FSDP needs several GPUs; this run has "
             f"{accelerator.num_processes} process(es) on {accelerator.device.type}. Launch it "
             "without FSDP."
         )
     if is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
         raise errors.InvalidInputError(
-            "fsdp_version is 1, which makes one vector of all weights, so that weight_decay would "
-            "meet biases too, or none; expected fsdp_version: 2 in accelerate's configuration."
+            "fsdp_version is 1, which flattens all weights into one vector, so weight_decay could "
+            "not skip biases. Set fsdp_version: 2 in accelerate's configuration."
         )
 
 
 _LOGGER = logging.getLogger(__name__)
 
 _FAR = 0.5
-"""A mismatch of log-probabilities per token that staleness alone does not explain."""
+"""Mean log-probability mismatch per token that staleness alone does not explain."""
 _PROXIMAL = "proximal.npy"
-"""Log-probabilities under the starting weights, sample after sample: float32."""
+"""File of log-probabilities under the starting weights, in sample order: float32."""
 
-# Batches made while the model computes, and how fast they are used up.
+# Batches prefetched while the model computes, and throughput.
 
 _AHEAD = 2
 
@@ -95,7 +95,7 @@ _AHEAD = 2
 def batches_ahead(
     steps: Iterable[Step], rank: int, make: Callable[[MicroBatch], Batch]
 ) -> Iterator[tuple[Step, list[Batch]]]:
-    """Yields one process's passes for each step, made ahead in another thread."""
+    """Yield each step with one process's passes, prefetched in another thread."""
 
     def made_for(step: Step) -> tuple[Step, list[Batch]]:
         return step, [make(planned) for planned in step.ranks[rank]]
@@ -112,18 +112,18 @@ def batches_ahead(
 
 
 class Meter:
-    """Measures speed since it was last read."""
+    """A meter of throughput since the last reading."""
 
     def __init__(self) -> None:
         self._tokens = 0
         self._start = time.perf_counter()
 
     def count(self, batches: Iterable[Batch]) -> None:
-        """Counts batches that the model has computed."""
+        """Count the tokens of computed batches."""
         self._tokens += sum(batch.num_tokens for batch in batches)
 
     def read(self) -> dict[str, float]:
-        """Returns tokens per second since the last time, and the GPU's highest use of memory."""
+        """Return tokens per second since the last reading, and the GPU's peak memory."""
         import torch
 
         now = time.perf_counter()
@@ -136,26 +136,26 @@ class Meter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainResult:
-    """What came of a training run."""
+    """The result of a training run."""
 
     steps: int
-    """How many steps the weights have had,"""
+    """Steps done."""
     planned: int
-    """of how many that there are."""
+    """Steps planned."""
     resumed_from: int
-    """The step that was gone on from; 0 for a new run. If it is `planned`, the run was over."""
+    """The step this run resumed from; 0 for a new run. If equal to `planned`, nothing was left."""
     loss: float | None
-    """Of the last step; None if none was made now."""
+    """The loss of the last step; None if this call made no step."""
     eval_loss: float | None
-    """At the last evaluation, if there was one now."""
+    """The loss of the last evaluation; None if this call made none."""
     checkpoint: Path
-    """Where the weights are."""
+    """The folder of the last checkpoint."""
     data: DataReport
-    """What was trained on."""
+    """The account of the samples."""
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are made."""
+        """Whether all steps are done."""
         return self.steps == self.planned
 
 
@@ -167,26 +167,26 @@ def train(
     observer: TrainObserver | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> TrainResult:
-    """Trains a model on samples.
+    """Train a model on samples.
 
-    The loss of a step is the sum of weight times negative log-likelihood over all its trained
-    tokens, by the sum of their weights: over all passes and devices, whatever their sizes.
+    The loss of a step is the weighted mean negative log-likelihood of its trained tokens, over all
+    passes and devices, whatever their sizes.
 
-    A run that was begun in `settings.output` is gone on with, from its latest checkpoint: on CPUs
-    its weights end up the same to the bit as if nothing had happened to it.
+    A run in `settings.output` resumes from its latest checkpoint. On CPUs its weights end up
+    bit-identical to those of an uninterrupted run.
 
     Args:
-        settings: How.
-        samples: What on. If it is a sequence, samples are read when they are needed.
-        eval_samples: What else to measure the loss on.
-        observer: Is told how it goes.
-        stopped: Asked after every step; if it says yes, the run saves a checkpoint and ends there.
+        settings: The run's settings.
+        samples: The samples to train on. A sequence is read lazily.
+        eval_samples: Samples to evaluate on.
+        observer: Receives progress.
+        stopped: Called after every step; if true, the run saves a checkpoint and stops.
 
     Raises:
-        InvalidInputError: The model, a sample or a setting is wrong; `output` holds a run of other
-            data or settings; or weights are to be sharded in a way that is not trained on here.
+        InvalidInputError: The model, a sample or a setting is wrong; `output` holds a run with
+            other data or settings; or FSDP is configured in an unsupported way.
         TrainingError: There is nothing to train on.
-        NonFiniteLossError: The loss of samples, which are named, is no number.
+        NonFiniteLossError: The loss of some samples is not finite. The message names them.
         MissingDependencyError: PyTorch, transformers or accelerate is not installed.
     """
     tools = load_tools(settings.model)
@@ -236,10 +236,10 @@ class _Run:
         report = self._data.report
         if not report.used or not self._plan.num_steps:
             raise TrainingError(
-                f"There is nothing to train on: of {report.given} samples, {report.no_weight} have "
-                f"the weight 0 and {report.too_long} are too long."
+                f"Nothing to train on: of {report.given} samples, {report.no_weight} have "
+                f"weight 0 and {report.too_long} are too long."
                 + (
-                    f" {report.no_spread} are of groups whose attempts all got the same reward, "
+                    f" {report.no_spread} are in groups whose attempts all got the same reward, "
                     f"{report.unscored} have no reward, and {report.stale} are too old."
                     if settings.policy is not None
                     else ""
@@ -298,7 +298,7 @@ class _Run:
             return None
         if not self._settings.resume:
             raise errors.InvalidInputError(
-                f"{str(self._output)!r} holds a run already; name a new folder, or set resume."
+                f"{str(self._output)!r} already holds a run. Choose a new folder, or set resume."
             )
         if self._settings.method == "lora":
             check_base(self._settings.model, checkpoint.state["base"])
@@ -309,13 +309,13 @@ class _Run:
             ]
             why = f"with other settings: {', '.join(sorted(other))}"
         elif was["data"] != now["data"]:
-            why = "of other samples"
+            why = "with other samples"
         elif was["world"] != now["world"]:
-            why = f"by {was['world']} processes, and now there are {now['world']}"
+            why = f"with {was['world']} processes, and now there are {now['world']}"
         else:
             return checkpoint
         raise errors.InvalidInputError(
-            f"{str(self._output)!r} holds a run {why}; give what it was begun with, or "
+            f"{str(self._output)!r} holds a run {why}. Use what it started with, or choose "
             "a new folder."
         )
 
@@ -375,7 +375,7 @@ class _Run:
         return self._result(saved, start, loss, eval_loss)
 
     def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
-        """Return the log-probabilities under the starting weights; a resumed run reads them."""
+        """Return the log-probabilities under the starting weights. A resumed run reads them."""
         assert self._settings.policy is not None
         path = self._output / _PROXIMAL
         if fresh:
@@ -419,12 +419,12 @@ class _Run:
             )
         except OSError as error:
             raise errors.StorageError(
-                f"No checkpoint of step {step} could be written to {str(self._output)!r}: {error}. "
-                "The one before it is whole; free some space, and go on with the run."
+                f"Cannot write the checkpoint of step {step} to {str(self._output)!r}: {error}. "
+                "The previous one is intact. Free some space, then resume the run."
             ) from error
 
     def _anyone(self, stopped: bool) -> bool:
-        """Returns whether any process was told to stop, so that all stop at the same step."""
+        """Return whether any process should stop, so that all stop at the same step."""
         if self._accelerator.num_processes == 1:
             return stopped
         import torch
