@@ -100,8 +100,8 @@ NO_REPLIES = {
     "nothing, for ever": (Reply(delay=math.inf), "did not answer within"),
     "a connection that is cut": (Reply(cut="before"), "No answer"),
     "half of a reply": (Reply(ACTION, cut="within"), "No answer"),
-    "an empty body": (Reply(body=b""), "no JSON"),
-    "null": (Reply(body=b"null"), "no chat completion"),
+    "an empty body": (Reply(body=b""), "did not answer with JSON"),
+    "null": (Reply(body=b"null"), "not answer with a chat completion"),
     "no choices": (Reply(body=b'{"object": "chat.completion", "choices": []}'), "choices"),
     "a page of HTML": (
         Reply(body=b"<html><body>Welcome to nginx!</body></html>"),
@@ -112,7 +112,10 @@ NO_REPLIES = {
         Reply(body=b'{"choices": [{"message": {"content": "\\ud83d"}}]}'),
         "JSON",
     ),
-    "a list as text": (body(content=[{"type": "text", "text": ACTION}]), "no chat completion"),
+    "a list as text": (
+        body(content=[{"type": "text", "text": ACTION}]),
+        "not answer with a chat completion",
+    ),
     "nothing but errors": (Reply.error(500, "CUDA out of memory"), "CUDA out of memory"),
     "a wrong key": (Reply.error(401, "Incorrect API key"), "Incorrect API key"),
 }

@@ -209,7 +209,7 @@ def test_rendering_refuses_what_it_cannot_render():
 
     with pytest.raises(errors.InvalidInputError, match="Marks cannot be rendered"):
         AgentRenderer(context=ContextSettings(mode="marks"))
-    with pytest.raises(errors.InvalidInputError, match="no prompt"):
+    with pytest.raises(errors.InvalidInputError, match="No prompt"):
         AgentRenderer(prompt="nope")
 
 
