@@ -1,9 +1,9 @@
 """Frames of another origin: their lines in the observation, and acting on their elements.
 
-The page script of a document cannot look into such a frame. So it runs in each of these too, in a
-world of its own, and what it tells is put where the frame is. Refs of a frame's document begin with
-its own prefix (`f2e`), by which an action finds its way back. A frame that hangs, goes away or dies
-meanwhile shows nothing inside, and harms nothing else.
+The page script of a document cannot look into such a frame. So it also runs in each frame, in an
+isolated world, and its result is merged in at the frame's place. Refs of a frame's document begin
+with a prefix (`f2e`) that leads an action back to it. A frame that hangs, disappears or crashes
+shows nothing inside and affects nothing else.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NO_ANSWER: Final = "... no answer"
 
 
 def no_answer() -> dict[str, Any]:
-    """Return what is shown of a frame that does not answer."""
+    """Return the content shown for a frame that does not answer."""
     return {"axtree": _NO_ANSWER}
 
 
 def shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
-    """Return a box of a frame's window in the window around it.
+    """Convert a box from a frame's window to the surrounding window.
 
     >>> shift([1, 2, 30, 40], [100, 200])
     [101, 202, 30, 40]
@@ -43,7 +43,7 @@ def shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
 
 
 def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
-    """Put what a frame shows into what the document around it shows.
+    """Merge a frame's content into that of the document around it.
 
     Args:
         seen: What the page script's `observe` gave for the document around. It is changed.
@@ -110,15 +110,15 @@ def _merge_private(
 
 
 _MAX_FRAMES: Final = 10
-"""Frames looked into at a time, over all depths: pages full of advertisements have dozens."""
+"""The most frames read at once, over all depths; pages with advertisements have dozens."""
 
 _MAX_DEPTH: Final = 3
 
 _FIRST_CALL: Final = 2.0
-"""Seconds that a frame gets to answer, beyond settling."""
+"""Seconds that a frame gets to answer, beyond settling time."""
 
 _AFTER_SILENCE: Final = 0.1
-"""Seconds that a frame gets which did not answer last time."""
+"""Seconds for a frame that did not answer last time."""
 
 _REF = re.compile(r"(f\d+)e\d+")
 _GONE: Final = "Element [{ref}] is no longer in the page."
@@ -141,14 +141,14 @@ class _Frame:
     prefix: str
     url: str = ""
     silent: bool = False
-    """Whether it did not answer when last asked."""
+    """Whether it did not answer last time."""
 
 
 class ForeignFrames:
     """The frames of another origin in the pages of one lease.
 
     Args:
-        lease: Where the pages live.
+        lease: The lease of the pages.
         top: The world of the page script in top documents.
         debugger: Returns the debugging session of a page.
         seconds: How long settling may take.
@@ -172,21 +172,21 @@ class ForeignFrames:
         self._made = 0
 
     def owns(self, ref: str) -> bool:
-        """Return whether a ref is one of a frame of another origin."""
+        """Return whether a ref belongs to a frame of another origin."""
         return _REF.fullmatch(ref) is not None
 
     def forget(self, page: Page) -> None:
-        """Forget a page that is gone."""
+        """Forget a closed page."""
         for key in [key for key in self._frames if key[0] is page]:
             self._drop(self._frames[key])
 
     async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
-        """Add to what the page script saw of a page what its frames show.
+        """Add the content of a page's frames to what the page script saw.
 
         Args:
             page: The page.
-            seen: What `observe` gave for its top document. It is changed.
-            options: What that was called with.
+            seen: The result of `observe` for its top document. Modified in place.
+            options: The options of that call.
 
         Raises:
             BrowserCrashedError: The page died.
@@ -195,10 +195,10 @@ class ForeignFrames:
         await self._look_into(page, None, seen, options, depth=1, budget=budget)
 
     async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
-        """Call the page script's `prepare` in the frame that a ref belongs to.
+        """Call the page script's `prepare` in the frame of a ref.
 
         Returns:
-            What it answers, points and boxes in the top window.
+            Its answer, with points and boxes in the top window.
 
         Raises:
             BrowserError: The browser failed.
@@ -238,7 +238,7 @@ class ForeignFrames:
         told = await asyncio.gather(
             *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
         )
-        # From the last to the first, since each moves the lines after it.
+        # From last to first, because each insertion moves the lines after it.
         for place, inside in reversed(list(zip(chosen, told, strict=True))):
             merge_frame(seen, place, inside)
 
@@ -251,7 +251,7 @@ class ForeignFrames:
         depth: int,
         budget: list[int],
     ) -> dict[str, Any]:
-        """Return what one frame shows, in the coordinates of its own window."""
+        """Return one frame's content, in the coordinates of its own window."""
         known = self._frames.get((page, place["ref"]))
         try:
             async with asyncio.timeout(
@@ -278,7 +278,7 @@ class ForeignFrames:
     async def _observe(
         self, page: Page, parent: _Frame | None, ref: str, options: Mapping[str, Any]
     ) -> tuple[_Frame, dict[str, Any]]:
-        """Return a frame and what the page script sees in it."""
+        """Return a frame and the page script's view of it."""
         for last_try in (False, False, True):
             frame = self._frames.get((page, ref))
             if frame is None:
@@ -288,14 +288,14 @@ class ForeignFrames:
             try:
                 return frame, json.loads(await self._call(frame, "observe", inner))
             except errors_lib.BrowserError:
-                # It went to another document meanwhile, or even to another process.
+                # It navigated meanwhile, possibly to another process.
                 self._drop(frame)
                 if last_try:
                     raise
         raise AssertionError("unreachable")
 
     async def _enter(self, page: Page, parent: _Frame | None, ref: str) -> _Frame:
-        """Put the page script into the document that a frame shows now."""
+        """Inject the page script into a frame's current document."""
         outer, world = await self._context_of(page, parent)
         frame_id = await self._frame_id(outer, world, ref)
         script = self._script
@@ -342,7 +342,7 @@ class ForeignFrames:
                 )
             except errors_lib.BrowserError as error:
                 self._raise_if_lost(error)
-                continue  # One of its parent's process, or gone.
+                continue  # In its parent's process, or gone.
             tree = await self._sender(session)("Page.getFrameTree", {})
             if tree["frameTree"]["frame"]["id"] == frame_id:
                 return session
@@ -362,14 +362,14 @@ class ForeignFrames:
         return await page_script_lib.call_in_world(send, frame.world, function, text)
 
     async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
-        """Call the page script of the document that a frame is in."""
+        """Call the page script of the document around a frame."""
         if frame.parent is not None:
             return json.loads(await self._call(frame.parent, function, argument))
         text = page_script_lib.to_argument(argument)
         return json.loads(await self._top.call(frame.page, function, text))
 
     async def _in_top_window(self, frame: _Frame, answer: dict[str, Any]) -> Any:
-        """Return an answer with its point and box in the top window, if the point is on top."""
+        """Convert an answer's point and box to the top window, if the point is not covered."""
         inner: _Frame | None = frame
         while inner is not None:
             asked = {"ref": inner.ref, "point": answer.get("point")}
@@ -386,7 +386,7 @@ class ForeignFrames:
     async def _keep_marks_in_sight(
         self, page: Page, frame: _Frame, marks: dict[str, list[Any]]
     ) -> None:
-        """Leave out marks whose middle is covered, or outside, in the document around."""
+        """Drop marks whose middle is covered or outside in the surrounding document."""
         points = [(x + width / 2, y + height / 2) for x, y, width, height in marks["boxes"]]
         asked = {"ref": frame.ref, "points": points}
         in_sight = await self._call_around(frame, "seenThroughFrame", asked)
@@ -398,6 +398,6 @@ class ForeignFrames:
         self._by_prefix.pop(frame.prefix, None)
 
     def _raise_if_lost(self, error: errors_lib.BrowserError) -> None:
-        """Raise an error that is about more than a frame."""
+        """Raise an error that affects more than a frame."""
         if isinstance(error, errors_lib.BrowserCrashedError) and not self._lease.healthy:
             raise error

@@ -1,8 +1,8 @@
 """What a page may reach: the rules, and their enforcement.
 
-The rules are enforced outside the browser, by a proxy that all of its traffic must pass: pages,
-frames, popups and workers, every hop of a redirect, WebSockets. Request interception inside the
-browser misses some of these; a page cannot talk its way around a proxy.
+The rules are enforced outside the browser, by a proxy for all of its traffic: pages, frames, popups
+and workers, every hop of a redirect, WebSockets. Request interception inside the browser misses
+some of these; a page cannot bypass a proxy.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ __all__ = [
 #     example.com:*            any port
 #     *                        everything
 #
-# `deny` goes before `allow`, and what neither names is denied. A `deny` pattern without a port
+# `deny` takes precedence over `allow`, and anything that neither names is denied. A `deny` pattern
+# without a port
 # means every port, and one without a scheme every scheme; it holds for the address that a name
 # resolves to as well as for the name. A destination at a private, loopback, link-local or otherwise
 # special address, or at an address of this machine, is denied unless an `allow` pattern names that
-# very host and port, so that no page and no model reaches the machine's own network (or a cloud's
-# metadata service) through a public name. What an IPv6 address carries of IPv4 (NAT64, 6to4,
-# Teredo, mapped addresses) is judged by that IPv4 address.
+# exact host and port, so that no page and no model reaches the machine's own network (or a cloud's
+# metadata service) through a public name. An IPv6 address that embeds an IPv4 address (NAT64, 6to4,
+# Teredo, mapped addresses) is judged by the IPv4 address.
 
 SCHEMES: Final = ("http", "https")
-"""What a connection may speak. WebSockets speak one of them at first."""
+"""The schemes of connections. WebSockets start as one of them."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _SAME_SCHEME = {"ws": "http", "wss": "https"}
@@ -90,14 +91,14 @@ _TEREDO: Final = ipaddress.IPv6Network("2001::/32")
 _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 _NEVER_PUBLIC: Final = tuple(
     ipaddress.IPv6Network(network)
-    # Site-local addresses, and NAT64 within one network: where it puts the IPv4 address varies.
+    # Site-local addresses, and NAT64 within one network, whose embedding of IPv4 varies.
     for network in ("fec0::/10", "64:ff9b:1::/48")
 )
 _METADATA: Final = frozenset(
     ipaddress.ip_address(address)
     for address in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192")
 )
-"""Metadata services of clouds that are not at a link-local address."""
+"""Cloud metadata services without a link-local address."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -111,7 +112,7 @@ class Verdict:
 
 
 class NetworkPolicy(Protocol):
-    """Decides what may be reached. May change its mind; each connection is judged anew."""
+    """A rule for what may be reached. It may change; each connection is judged separately."""
 
     @property
     def denies_everything(self) -> bool:
@@ -144,7 +145,7 @@ class OriginPattern:
 
     @classmethod
     def parse(cls, text: str) -> OriginPattern:
-        """Return the pattern that `text` writes.
+        """Parse a pattern.
 
         Raises:
             InvalidInputError: It does not follow the grammar.
@@ -162,11 +163,11 @@ class OriginPattern:
 
     @property
     def names_a_host(self) -> bool:
-        """Whether it names one host, with no wildcard."""
+        """Whether it names a single host, without a wildcard."""
         return not self.host.startswith("*")
 
     def allows(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether it names an origin, in normal form. No port is the usual one."""
+        """Return whether it names an origin in normal form. Without a port: the usual one."""
         if not self._names(scheme, host):
             return False
         if self.port == _ANY or (self.host == _ANY and not self.port):
@@ -174,7 +175,7 @@ class OriginPattern:
         return port == (int(self.port) if self.port else _DEFAULT_PORTS[scheme])
 
     def denies(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether it names an origin, in normal form. No port is every port."""
+        """Return whether it names an origin in normal form. Without a port: every port."""
         return self._names(scheme, host) and self.port in ("", _ANY, str(port))
 
     def _names(self, scheme: str, host: str) -> bool:
@@ -187,7 +188,7 @@ class OriginPattern:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OriginPolicy:
-    """Which origins may be reached. See the module's docstring for the patterns.
+    """A policy of allowed and denied origins. The comment above defines the patterns.
 
     Raises:
         InvalidInputError: A pattern does not follow the grammar.
@@ -224,7 +225,7 @@ class OriginPolicy:
         return self.judge(scheme, host, port or _DEFAULT_PORTS[scheme])
 
     def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
-        """See `NetworkPolicy.judge`. A host that is an address needs no other."""
+        """See `NetworkPolicy.judge`. A host that is an address needs no `address`."""
         scheme = _SAME_SCHEME.get(scheme, scheme)
         host = normal_host(host)
         address = address or (host if is_address(host) else "")
@@ -267,7 +268,7 @@ def _parse(patterns: tuple[str, ...]) -> tuple[OriginPattern, ...]:
 
 
 def destination_of(url: str) -> tuple[str, int] | None:
-    """Return host and port of an http, https or WebSocket URL; None if it has none.
+    """Return the host and port of an http, https or WebSocket URL; None for other URLs.
 
     >>> destination_of("https://Example.com./cart"), destination_of("about:blank")
     (('example.com', 443), None)
@@ -283,7 +284,7 @@ def destination_of(url: str) -> tuple[str, int] | None:
 
 
 def normal_host(host: str) -> str:
-    """Return a host as browsers write it: in lower case and ASCII, addresses in short form."""
+    """Return a host as browsers write it: lower case, ASCII, addresses in short form."""
     host = host.lower()
     if not host.isascii():
         try:
@@ -300,7 +301,7 @@ def normal_host(host: str) -> str:
 
 
 def is_host(host: str) -> bool:
-    """Return whether a host, in normal form, is one that can be looked up: a name or an address."""
+    """Return whether a host in normal form is a valid name or address."""
     return is_address(host) or (len(host) <= 253 and _HOST.fullmatch(host) is not None)
 
 
@@ -314,7 +315,7 @@ def is_address(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the public internet, and not one of this machine.
+    """Return whether an address is on the public internet and not one of this machine's.
 
     >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("64:ff9b::a00:1")
     (True, False, False)
@@ -327,7 +328,7 @@ def is_public(address: str) -> bool:
 
 
 def is_link_local(address: str) -> bool:
-    """Return whether an address is valid on one network link only, or is a metadata service's."""
+    """Return whether an address is link-local or belongs to a cloud metadata service."""
     every = (_ip(address), *_carried(address))
     return any(ip.is_link_local or ip.is_unspecified or ip in _METADATA for ip in every)
 
@@ -337,7 +338,7 @@ def _ip(address: str) -> _Address:
 
 
 def _carried(address: str) -> Iterator[ipaddress.IPv4Address]:
-    """Yield the IPv4 addresses that an IPv6 address stands for."""
+    """Yield the IPv4 addresses embedded in an IPv6 address."""
     ip = _ip(address)
     if not isinstance(ip, ipaddress.IPv6Address):
         return
@@ -360,7 +361,7 @@ def _is_global(ip: _Address) -> bool:
 
 
 def _is_own(ip: _Address) -> bool:
-    """Return whether an address is one of this machine's: the kernel would talk to it from itself.
+    """Return whether an address is this machine's: the kernel would connect to it from itself.
 
     Nothing is sent.
     """
@@ -369,38 +370,38 @@ def _is_own(ip: _Address) -> bool:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((str(ip), 9))
             return bool(_ip(probe.getsockname()[0]) == ip)
-    except OSError:  # No such family here, or no way there.
+    except OSError:  # Address family unsupported, or no route.
         return False
 
 
 NO_NETWORK = OriginPolicy()
-"""Nothing may be reached: for bundled pages."""
+"""Allows nothing: for bundled pages."""
 PUBLIC_WEB = OriginPolicy(allow=(_ANY,))
-"""The public web, and nothing private."""
+"""Allows the public web, and nothing private."""
 
 
-# A SOCKS5 proxy that connects a browser to what a network policy allows, and to nothing else.
+# A SOCKS5 proxy that lets a browser reach only what a network policy allows.
 #
-# The browser names a host and a port for each connection; the proxy decides once, before any byte
-# of a page is passed on. It resolves the name itself, judges scheme, host, port and address
-# together, and dials the very address that it judged. A new connection is judged anew:
+# The browser names a host and port for each connection; the proxy decides once, before it forwards
+# any byte. It resolves the name itself, judges scheme, host, port and address together, and
+# connects to the address that it judged. Every connection is judged separately:
 #
 # * A name that had a public address when it was first looked up is never followed to a private one,
-#   whatever the policy names (DNS rebinding).
+# whatever the policy says (DNS rebinding).
 # * A name is never followed to a link-local address or a cloud's metadata service. Such an address
-#   must be asked for as a number, by a policy that names that number.
-# * The scheme is what the browser speaks: its first byte begins a TLS record, or it is plain HTTP.
+# must be requested as a number, and the policy must name that number.
+# * The scheme follows from the browser's first byte: it begins a TLS record, or is plain HTTP.
 #
-# The proxy speaks no HTTP. A connection that fails or is refused ends as a network error in the
-# browser, so no text of ours can pass for a page, and no page for an error of ours.
+# The proxy does not speak HTTP. A failed or refused connection ends as a network error in the
+# browser, so our messages cannot be mistaken for pages, nor pages for our messages.
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-"""Answers one connection of a browser, until either side ends it."""
+"""A handler that answers one browser connection until either side ends it."""
 
 LocalSites = Mapping[tuple[str, int], Serve]
-"""Sites in this process, by host and port. Connections to them never reach the network."""
+"""Sites served by this process, by host and port. Connections to them never reach the network."""
 
 _CHUNK: Final = 64 * 1024
 _REQUEST_SECONDS: Final = 30.0
@@ -409,7 +410,7 @@ _NOTES_KEPT: Final = 100
 _TLS_HANDSHAKE: Final = b"\x16"
 
 _GRANTED, _FAILED, _FORBIDDEN, _UNSUPPORTED = 0, 1, 2, 7
-"""Replies of RFC 1928. Browsers make the same network error of all but the first."""
+"""Replies of RFC 1928. Browsers report the same network error for all but the first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -428,11 +429,11 @@ class _RefusedError(Exception):
 
 
 class FilteringProxy:
-    """The proxy, listening on a free port of the loopback interface while it is entered.
+    """The proxy, which listens on a free loopback port while its context is active.
 
     Args:
-        policy: What to let through.
-        local: Sites that the proxy answers for without asking the policy.
+        policy: The network policy.
+        local: Sites that the proxy serves without consulting the policy.
         resolve: Return the addresses of a host; by default the system's resolver.
     """
 
@@ -457,7 +458,7 @@ class FilteringProxy:
         return f"socks5://{self._server.address}"
 
     def take_denials(self) -> list[Denial]:
-        """Return what was not let through since the last call; the latest hundred at most."""
+        """Return the connections denied since the last call, at most the latest hundred."""
         taken = list(self._denials)
         self._denials.clear()
         return taken
@@ -494,7 +495,7 @@ class FilteringProxy:
             if _same_user(writer):
                 await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # One side went away, or the proxy is being stopped.
+            pass  # One side disconnected, or the proxy is stopping.
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_REQUEST_SECONDS):
@@ -542,12 +543,12 @@ class FilteringProxy:
     async def _connect(
         self, host: str, port: int
     ) -> tuple[set[str], tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """Return the schemes that may be spoken over a connection, and the connection.
+        """Return the schemes allowed on a connection, and the connection.
 
         Raises:
             _RefusedError: The destination is denied, or cannot be reached.
         """
-        # First by name alone: a name that may not be reached is not looked up either.
+        # First by name alone: a forbidden name is not even resolved.
         self._schemes(host, port)
         refusal = _RefusedError(_FAILED, f"{host} has no address")
         for address in await self._addresses(host, port):
@@ -573,7 +574,7 @@ class FilteringProxy:
         """Return the schemes in which a destination may be reached.
 
         Raises:
-            _RefusedError: There is none.
+            _RefusedError: No scheme is allowed.
         """
         if address and not is_address(host) and not is_public(address):
             if is_link_local(address):
@@ -607,7 +608,7 @@ class FilteringProxy:
 async def _read_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> tuple[str, int]:
-    """Return host and port of a request for a connection (RFC 1928, without authentication).
+    """Read the host and port of a connection request (RFC 1928, without authentication).
 
     Raises:
         _RefusedError: It asks for something else.
@@ -643,13 +644,13 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pipe_both(near: _Stream, far: _Stream) -> None:
-    """Copy both ways until either side ends. A far side that breaks off breaks off the near one."""
+    """Copy both ways until either side ends. If the far side aborts, abort the near one."""
     upward = asyncio.ensure_future(_pipe(near[0], far[1]))
     downward = asyncio.ensure_future(_pipe(far[0], near[1]))
     try:
         await asyncio.wait((upward, downward), return_when=asyncio.FIRST_COMPLETED)
         if downward.done() and downward.exception() is not None:
-            # An orderly end would make a cut page look whole.
+            # A clean end would make a truncated page look complete.
             near[1].get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
@@ -672,8 +673,8 @@ async def _system_resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
-# Who may use the proxy: browsers know no way to prove themselves to a SOCKS5 proxy, but the kernel
-# knows whose each connection is.
+# Access to the proxy: browsers cannot authenticate to a SOCKS5 proxy, but the kernel knows which
+# user owns each connection.
 
 _SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG, linux/netlink.h
 _SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
@@ -681,9 +682,9 @@ _NLM_F_REQUEST: Final = 1
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:
-    """Return whether the other end of a loopback connection is a process of this user.
+    """Return whether this user owns the other end of a loopback connection.
 
-    True where the kernel does not tell: outside Linux, and in sandboxes without socket diagnosis.
+    True if the kernel cannot tell: outside Linux and in sandboxes without socket diagnosis.
     """
     if sys.platform != "linux":
         return True
@@ -710,39 +711,40 @@ def _packed(address: str) -> bytes:
     return socket.inet_aton(address)
 
 
-# The way of one browser context to the network.
+# One browser context's access to the network.
 
 _NOWHERE: Final = "http://127.0.0.1:0"
-"""A proxy that is never there: port 0 cannot be listened on."""
+"""A proxy that never exists: nothing can listen on port 0."""
 
 _EVERYTHING: Final = "<-loopback>"
-"""A list of hosts that go past the proxy: none, not even the loopback ones, which do by default."""
+"""Hosts that bypass the proxy: none, not even loopback ones, which do by default."""
 
 NETWORK_ARGUMENTS: Final = (
-    # WebRTC speaks UDP, which no proxy sees: its packets would tell the machine's addresses, and go
-    # where a page sends them. Chromium and its headless shell call the switch differently.
+    # WebRTC uses UDP, which bypasses the proxy: its packets would reveal the machine's addresses
+    # and go wherever a page sends them. Chromium and its headless shell name the switch
+    # differently.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
-    # A name is looked up by the proxy, or else not at all: a look-up tells its server the name.
+    # Only the proxy resolves names: a DNS lookup leaks the name to its server.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-    # Nobody is there to answer a prompt; a page that waits for an answer would never settle.
+    # Nobody can answer a prompt; a page that waits for an answer would never settle.
     "--deny-permission-prompts",
     # The browser's own traffic.
     "--disable-background-networking",
     "--disable-domain-reliability",
     "--no-pings",
 )
-"""Command-line arguments of a browser without which its traffic could go past the proxy."""
+"""Browser arguments without which traffic could bypass the proxy."""
 
 
 class Gateway:
-    """The way of one browser context to the network: a proxy of its own that enforces a policy.
+    """One browser context's access to the network: a proxy of its own that enforces a policy.
 
     Args:
-        policy: What may be reached. If that is nothing, and no site is local, there is no proxy and
-            there are no denials to report.
-        local: Sites in this process, by host and port, which may always be reached.
+        policy: What may be reached. If it denies everything and there is no local site, there is no
+            proxy and there are no denials to report.
+        local: Sites served by this process, by host and port; always allowed.
         resolve: Return the addresses of a host; by default the system's resolver.
     """
 
@@ -762,12 +764,12 @@ class Gateway:
 
     @property
     def context_options(self) -> dict[str, Any]:
-        """Options for Playwright's `Browser.new_context` that lead through the gateway."""
+        """Options for Playwright's `Browser.new_context` that route through the gateway."""
         server = _NOWHERE if self._proxy is None else self._proxy.url
         return {"proxy": {"server": server, "bypass": _EVERYTHING}}
 
     def take_denials(self) -> list[Denial]:
-        """Return what was not let through since the last call."""
+        """Return the connections denied since the last call."""
         return [] if self._proxy is None else self._proxy.take_denials()
 
     def failure(self, url: str) -> tuple[str, bool]:
@@ -781,12 +783,12 @@ class Gateway:
         return self._proxy.failure(*destination)
 
     async def open(self) -> None:
-        """Start to let through what is allowed."""
+        """Start letting allowed traffic through."""
         if self._proxy is not None:
             await self._proxy.start()
 
     async def close(self) -> None:
-        """Stop letting anything through. Idempotent."""
+        """Stop letting traffic through. Idempotent."""
         if self._proxy is not None:
             await self._proxy.stop()
 

@@ -1,4 +1,4 @@
-r"""What a browser environment shows: a dict with a key for each channel asked for.
+r"""Observations of a browser environment: a dict with a key for each requested channel.
 
 The `axtree` channel is the page as text, a line for each element::
 
@@ -13,12 +13,12 @@ The `axtree` channel is the page as text, a line for each element::
            | "fill=" string | "color=" string | "image=" string
 
 `fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
-the file name of an image that has no words. A password's value shows as bullets. Elements that are
-hidden, or plain wrappers of others, have no line. A frame of another origin whose document does not
-answer in time has a line `... no answer` inside; frames beyond the tenth, or more than three deep,
-have none. A ref names the same element for as long as that is in the page, and is never given to
-another within an episode. Of a page that takes more than `Observe.axtree_limit` characters the rest
-is left out; a last line `... 123 more lines` tells how much.
+the file name of an image without a name. A password's value shows as bullets. Hidden elements and
+plain wrappers have no line. A frame of another origin that does not answer in time has a line `...
+no answer` inside; frames beyond the tenth, or more than three deep, have no content. A ref names
+the same element for as long as it is in the page, and is never reused within an episode. A page
+longer than `Observe.axtree_limit` characters is cut off; the last line `... 123 more lines` counts
+the rest.
 """
 
 from __future__ import annotations
@@ -79,22 +79,22 @@ __all__ = [
 
 
 class LastAction(TypedDict):
-    """How the last action went. Empty strings and zeros on the first step."""
+    """The result of the last action. Empty strings and zeros on the first step."""
 
     error: str
-    """Why it was not done, as a sentence for the agent; empty if it was done."""
+    """Why it failed, as a sentence for the agent; empty if it succeeded."""
     error_kind: str
-    """The same in one word for counting: unknown_ref, gone, hidden, covered, disabled, ..."""
+    """The same as one word, for counting: unknown_ref, gone, hidden, covered, disabled, ..."""
     ref: str
-    """The element acted on; this and the next six are empty if there was none."""
+    """The element's ref; this and the next six fields are empty if there was no element."""
     role: str
     name: str
     test_id: str
-    """Its `data-testid`, or a like attribute."""
+    """Its `data-testid` or similar attribute."""
     selector: str
-    """A CSS selector that finds it in its document."""
+    """A CSS selector for it in its document."""
     frame: str
-    """URL of the frame that it is in; empty for the top document."""
+    """URL of its frame; empty for the top document."""
     box: NDArray[np.float64]
     """Its box as x, y, width, height in CSS pixels of the viewport; shape (4,)."""
     settled: str
@@ -102,24 +102,24 @@ class LastAction(TypedDict):
 
 
 class Timings(TypedDict):
-    """Where the time of a step went, in seconds. Acting takes none on the first step."""
+    """The parts of a step's duration, in seconds. Acting is 0 on the first step."""
 
     act: float
-    """Doing the action,"""
+    """Performing the action."""
     settle: float
-    """waiting for the page to settle,"""
+    """Waiting for the page to settle."""
     observe: float
-    """reading the page, as the page counts it,"""
+    """Reading the page, measured in the page."""
     pictures: float
-    """and what screenshot and set of marks took beyond that, since they overlap with it."""
+    """Screenshot and set of marks, beyond the time in which they overlap with the above."""
     total: float
-    """From the action to the observation, with calls into the browser and the task's verdict."""
+    """From the action to the observation, including browser calls and the task's verdict."""
     waiting: float
-    """How much of it went into waiting for turns, where the pool limits its operations."""
+    """Waiting for turns, included in the total, if the pool limits its operations."""
 
 
 class ScrollExtents(TypedDict):
-    """Where the top document is scrolled to, in CSS pixels."""
+    """The scroll position of the top document, in CSS pixels."""
 
     x: float
     y: float
@@ -132,7 +132,7 @@ class ScrollExtents(TypedDict):
 
 
 class Boxes(TypedDict):
-    """Where the axtree's elements are, those that have some area inside the viewport."""
+    """The boxes of the axtree's elements that are at least partly inside the viewport."""
 
     refs: NDArray[np.str_]
     """Their refs, in the axtree's order; shape (n,)."""
@@ -143,8 +143,8 @@ class Boxes(TypedDict):
 class SetOfMarks(TypedDict):
     """A screenshot with numbered boxes over the elements that can be acted on.
 
-    Marked are enabled elements of interactive roles, or with a handler, that lie on top somewhere
-    in the viewport. Mark n, counted from 1, is the element at index n - 1.
+    Enabled elements with an interactive role or a handler are marked if they are visible in the
+    viewport. Mark n, counted from 1, is the element at index n - 1.
     """
 
     image: bytes
@@ -154,51 +154,51 @@ class SetOfMarks(TypedDict):
     roles: NDArray[np.str_]
     names: NDArray[np.str_]
     boxes: NDArray[np.float64]
-    """x, y, width and height of what is seen of each, in CSS pixels of the viewport; shape (n, 4).
+    """x, y, width and height of each visible part, in CSS pixels of the viewport; shape (n, 4).
     """
 
 
 class Downloads(TypedDict):
-    """Files that pages have offered and that have arrived since the last step; n of them."""
+    """The n files downloaded since the last step."""
 
     names: NDArray[np.str_]
-    """Plain file names, whatever the page called them; shape (n,), as are all."""
+    """Plain, sanitized file names; shape (n,), as are all fields."""
     urls: NDArray[np.str_]
     mime_types: NDArray[np.str_]
-    """By the names' endings."""
+    """Media types, from the file extensions."""
     sizes: NDArray[np.int64]
-    """In bytes; 0 of what did not arrive."""
+    """Bytes; 0 for files that did not arrive."""
     contents: NDArray[np.object_]
-    """Their bytes; empty where the file is larger than `Observe.download_limit` or has failed."""
+    """Contents; empty if the file is larger than `Observe.download_limit` or failed."""
     errors: NDArray[np.str_]
-    """Why they are not kept; empty where they are."""
+    """Why a file is not kept; empty if it is."""
 
 
 class TaskInfo(TypedDict):
-    """What the task says of the step, beside the reward. Not for the agent to see."""
+    """The task's verdict on the step, beside the reward. Not shown to the agent."""
 
     raw_reward: float
     """The reward before any scaling by time."""
     scaled_reward: float
     """The reward as the task scales it by the time taken."""
     success: bool
-    """Whether the episode has succeeded, by the environment's rule."""
+    """Whether the episode succeeded, by the environment's rule."""
     reason: str
-    """Why the task gave its reward, where it says."""
+    """Why the task gave its reward, if it gives a reason."""
 
 
 class BrowserObservation(TypedDict, total=False):
-    """One observation. Only the channels asked for are there."""
+    """One observation, with the requested channels only."""
 
     goal: str
-    """What the agent is to do."""
+    """The task's goal."""
     url: str
     title: str
     axtree: str
-    """The page as text; the grammar stands at the top of this module."""
+    """The page as text; the module's docstring has the grammar."""
     changes: NDArray[np.str_]
-    """Lines of the axtree that are new (`+ ...`) or gone (`- ...`) since the last step; indents are
-    left out. Empty on the first step."""
+    """Axtree lines added (`+ ...`) or removed (`- ...`) since the last step, without indents. Empty
+    on the first step."""
     boxes: Boxes
     text: str
     """The page's visible text."""
@@ -211,17 +211,17 @@ class BrowserObservation(TypedDict, total=False):
     tabs: NDArray[np.str_]
     """URLs of the open tabs, in order of opening; shape (number of tabs,)."""
     active_tab: int
-    """Index of the tab that the observation shows; comes with `tabs`."""
+    """Index of the observed tab; comes with `tabs`."""
     dialogs: NDArray[np.str_]
-    """JavaScript dialogs since the last step, as `kind: message`; they were answered by policy."""
+    """JavaScript dialogs since the last step, as `kind: message`; answered automatically."""
     blocked: NDArray[np.str_]
-    """What was kept from pages and agent since the last step, as `url: reason`: requests that the
-    network policy denies, pages that a tab was sent back from, downloads."""
+    """What was blocked since the last step, as `url: reason`: requests that the network policy
+    denies, pages that a tab was sent back from, downloads."""
     downloads: Downloads
     console: NDArray[np.str_]
     """Console errors and uncaught exceptions since the last step."""
     http_status: int
-    """HTTP status of the document; 0 where there is none, as for a file."""
+    """HTTP status of the document; 0 if there is none, as for a file."""
     last_action: LastAction
     timings: Timings
     info: TaskInfo
@@ -265,25 +265,25 @@ DEFAULT_CHANNELS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observe:
-    """What to observe. A channel that is not asked for costs nothing."""
+    """Settings for observations. A channel that is not requested costs nothing."""
 
     channels: tuple[str, ...] = DEFAULT_CHANNELS
-    """Names out of `CHANNELS`."""
+    """Names from `CHANNELS`."""
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     screenshot_quality: int = 80
     """1 to 100, for JPEG."""
     screenshot_scale: float = 1.0
-    """Size of screenshots beside the viewport's; above 0, at most 1. For finer ones than CSS pixels
-    give the context a `device_scale_factor`."""
+    """Scale of screenshots relative to the viewport; above 0, at most 1. For more detail than CSS
+    pixels give the context a `device_scale_factor`."""
     screenshot_stride: int = 1
-    """Takes a screenshot on every how-many-th step; the first step always has one. Format, quality,
-    scale and stride go for set-of-marks pictures too."""
+    """A screenshot is taken on every n-th step, starting with the first. Format, quality, scale and
+    stride apply to set-of-marks pictures too."""
     marks_seed: int = 0
-    """Fixes the colours of a set of marks."""
+    """Seed of the mark colours."""
     axtree_limit: int = 500_000
-    """About how many characters of axtree are kept, indents aside."""
+    """The approximate limit on the axtree, in characters without indents."""
     download_limit: int = 10_000_000
-    """The size in bytes of the largest downloaded file that is kept."""
+    """The largest downloaded file that is kept, in bytes."""
 
     def __post_init__(self) -> None:
         channels = tuple(self.channels)
@@ -315,7 +315,7 @@ class Observe:
 
     @classmethod
     def of(cls, value: Observe | Iterable[str] | None) -> Observe:
-        """Return what `value` asks for: an `Observe`, channel names, or None for the default."""
+        """Convert `value`: an `Observe`, channel names, or None for the default."""
         if value is None:
             return cls()
         if isinstance(value, cls):
@@ -326,7 +326,7 @@ class Observe:
 
 
 def changes_between(before: str, after: str) -> list[str]:
-    """Return the lines by which two axtrees differ: what is gone, then what is new.
+    """Return the lines by which two axtrees differ: removed lines, then added ones.
 
     >>> changes_between('[1] button "Go"', '[1] button "Stop"')
     ['- [1] button "Go"', '+ [1] button "Stop"']
@@ -344,12 +344,12 @@ def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]
 
 
 def strings(values: Iterable[str]) -> NDArray[np.str_]:
-    """Return strings as the array that `Strings` describes."""
+    """Return strings as an array of the `Strings` spec."""
     return np.array(list(values), dtype=np.str_)
 
 
 def no_action() -> LastAction:
-    """Return what `last_action` holds before any action."""
+    """Return the value of `last_action` before any action."""
     return LastAction(
         error="",
         error_kind="",
@@ -366,13 +366,13 @@ def no_action() -> LastAction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ref:
-    """An element as a line of the axtree shows it."""
+    """An element, as a line of the axtree."""
 
     ref: str
     role: str
     name: str
     states: tuple[str, ...] = ()
-    """Its states as they stand in the line: `checked`, `value="Anna"`."""
+    """Its states as written in the line: `checked`, `value="Anna"`."""
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -386,7 +386,7 @@ _STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|\w+))?")
 
 
 def text_in(line: str) -> str | None:
-    r"""Return the text of an axtree's line that is nothing but text; None for any other.
+    r"""Return the text of an axtree's text line; None for any other line.
 
     >>> text_in('  text "Hi"'), text_in('[1] button "Hi"')
     ('Hi', None)
@@ -396,7 +396,7 @@ def text_in(line: str) -> str | None:
 
 
 def refs_in(axtree: str) -> list[Ref]:
-    r"""Return the elements of an axtree, in its order.
+    r"""Return the elements of an axtree, in order.
 
     >>> refs_in('[1] textbox "User" value="bob" focused\n  [2] button "Log in"\ntext "Hi"')[0]
     Ref(ref='1', role='textbox', name='User', states=('value="bob"', 'focused'))
@@ -540,11 +540,11 @@ def _number(name: str) -> specs.Array:
     return specs.Array(shape=(), dtype=float, name=name)
 
 
-# From what a session saw to an observation.
+# Building an observation from what a session saw.
 
 
 class Observer:
-    """Makes the observations of one environment.
+    """A builder of one environment's observations.
 
     Args:
         observe: What to observe.
@@ -569,16 +569,16 @@ class Observer:
         begun: float,
         acted: float,
     ) -> dict[str, Any]:
-        """Return an observation, with pictures if they are due.
+        """Build an observation, with pictures if they are due.
 
         Args:
             session: Where it was seen.
             seen: What `BrowserSession.look` gave.
-            blocked: What was kept from pages and agent since the last observation.
+            blocked: What was blocked since the last observation.
             step: The step's number in its episode, from 0.
             goal: The episode's goal.
-            verdict: What the task says of the step.
-            last_action: How the action went; how settling went is filled in.
+            verdict: The task's verdict on the step.
+            last_action: The action's result; the settling result is filled in.
             begun: When the step began, by `time.perf_counter`.
             acted: When the action was done.
         """
@@ -639,11 +639,11 @@ class Observer:
 def describe_action(
     touched: Mapping[str, Any] | None, *, error: str, error_kind: str
 ) -> LastAction:
-    """Return how an action went, settling and timings left open.
+    """Return an action's result, without settling and timings.
 
     Args:
-        touched: The page script's description of the element that it was about, if any.
-        error: Why it was not done; empty if it was.
+        touched: The page script's description of the action's element, if any.
+        error: Why it failed; empty if it succeeded.
         error_kind: The same in one word.
     """
     last_action = no_action()
@@ -689,13 +689,13 @@ def _task_info(verdict: tasks_lib.Verdict) -> TaskInfo:
     )
 
 
-# What a field is called that has no name: the text that stands right before it on the page.
+# Captions: names for fields without one, from the text right before them on the page.
 #
-# Many forms have texts beside their fields that belong to none as far as the page says (a `<label>`
-# without `for`, a cell of a table). A person reads them as names; so do goals, rules and prompts.
+# Many forms have texts beside their fields that the page does not link to them (a `<label>` without
+# `for`, a cell of a table). People read them as names; so do goals, rules and prompts.
 
 FIELDS: Final = frozenset({"textbox", "searchbox", "spinbutton", "combobox", "listbox", "slider"})
-"""Roles of what has its caption before it. Those of boxes to tick stand after them."""
+"""Roles with the caption before them. Checkboxes have theirs after them."""
 
 _SAYING: Final = frozenset(
     {
@@ -703,18 +703,18 @@ _SAYING: Final = frozenset(
         "gridcell", "rowheader",
     }
 )  # fmt: skip
-"""Roles of elements whose name is a text on the page. That of a column stands above, not before."""
+"""Roles whose name is text on the page. A column's name is above, not before."""
 _LONGEST = 60
 _MARKS = " :*\u2013-"
 _SENTENCE = (".", "!")
 
 
 def captions_in(axtree: str) -> dict[str, str]:
-    r"""Return the captions of a page's fields by their refs.
+    r"""Return the captions of a page's fields, by ref.
 
-    A caption is the text, or the element that is nothing but text, that comes right before a field:
-    no other field, control or picture with a name between them. Colons and asterisks at its end do
-    not belong to it. A text of more than 60 characters, or that ends as a sentence does, is none.
+    A caption is the text, or text-only element, right before a field, with no other field, control
+    or named image between them. Trailing colons and asterisks are stripped. A text of more than 60
+    characters, or one that ends like a sentence, is not a caption.
 
     >>> captions_in('text "User name:"\n[1] textbox\n[2] generic "City"\n[3] textbox\n[4] textbox')
     {'1': 'User name', '3': 'City'}

@@ -1,9 +1,8 @@
-"""Operation limits: how much of each kind of browser work goes on at once, over a whole pool.
+"""Operation limits: the most concurrent browser work of each kind in a pool.
 
-A pool lends many pages, and all of them may load, or be looked at, in the same moment. A limit on
-a kind of work makes the others wait for their turn, in the order in which they asked. Waiting takes
-nothing off the deadline of the call that it precedes, and one that is cancelled while it waits has
-used nothing up.
+All pages of a pool may load, or be observed, at the same moment. A limit on a kind of work makes
+the others wait for their turn, in order of arrival. Waiting does not count against the deadline of
+the call.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from webtraj.environments import actions as a
 __all__ = ["Operation", "OperationLimits", "Operations", "Turns", "operation_of"]
 
 Operation = Literal["allocate", "release", "navigate", "execute", "observe", "screenshot"]
-"""The kinds of work. `observe` is the one call that reads a page: metadata, ac_tree and
+"""The kinds of work. `observe` is the single call that reads a page: metadata, ac_tree and
 page_metadata in one."""
 
 _IN_HISTORY: Final = (a.GoBack, a.GoForward, a.Reload)
@@ -39,15 +38,15 @@ _IDLE: Final = (
 )
 _MINUTE: Final = 60.0
 _SITES_KEPT: Final = 1024
-"""Sites whose last page load is remembered before those that have rested are forgotten."""
+"""The number of remembered sites above which idle ones are forgotten."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OperationLimits:
-    """How many of each operation go on at once; None or 0 for any number.
+    """The most concurrent operations of each kind; None or 0 for no limit.
 
     The names are those of WebGym's `http_pools`. Metadata, accessibility tree and page metadata are
-    read in one call here, so the smallest of their limits goes for that.
+    read in one call here, so the smallest of their limits applies.
     """
 
     metadata: int | None = None
@@ -59,7 +58,7 @@ class OperationLimits:
     navigate: int | None = None
     """Loading a page by its URL, and going back and forth."""
     allocate: int | None = None
-    """Opening a context, and a browser if need be."""
+    """Opening a context, and a browser if needed."""
     release: int | None = None
     """Closing a context."""
     screenshot: int | None = None
@@ -67,8 +66,8 @@ class OperationLimits:
     execute: int | None = None
     """Any other action on a page."""
     requests_per_minute: float | None = None
-    """How many pages of one site are loaded by URL in a minute, evenly; None for any number. What
-    the pages themselves load does not count."""
+    """The most page loads by URL per site and minute, evenly spaced; None for no limit. The pages'
+    own requests do not count."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -81,7 +80,7 @@ class OperationLimits:
                 )
 
     def of(self, operation: Operation) -> int | None:
-        """Return how many of an operation go on at once; None for any number.
+        """Return the limit of an operation; None for no limit.
 
         >>> OperationLimits(metadata=8, ac_tree=2).of("observe")
         2
@@ -96,7 +95,7 @@ class Operations:
     """The operations of one pool, which its leases share.
 
     Args:
-        limits: How many of each go on at once.
+        limits: The limit of each operation.
         clock: Gives the time in seconds.
         sleep: Waits for some seconds.
     """
@@ -117,13 +116,13 @@ class Operations:
 
     @property
     def limits(self) -> OperationLimits:
-        """The limits that new turns go by."""
+        """The limits for new turns."""
         return self._limits
 
     def limit(self, limits: OperationLimits) -> None:
-        """Let turns that are asked for from now on go by other limits."""
+        """Change the limits for turns requested from now on."""
         if limits == self._limits:
-            return  # Turns that are under way go on counting.
+            return  # Running turns still count.
         self._limits = limits
         self._gates = {}
         for operation in get_args(Operation):
@@ -131,11 +130,11 @@ class Operations:
                 self._gates[operation] = asyncio.Semaphore(limit)
 
     def gate(self, operation: Operation) -> asyncio.Semaphore | None:
-        """Return what an operation has to pass; None if that is nothing."""
+        """Return the gate of an operation; None if it has no limit."""
         return self._gates.get(operation)
 
     async def pace(self, url: str) -> float:
-        """Wait until a page of a URL's site may be loaded; return for how many seconds."""
+        """Wait until a page of a URL's site may be loaded; return the seconds waited."""
         rate = self._limits.requests_per_minute
         host = urlsplit(url).hostname if rate and url.startswith(("http:", "https:")) else None
         if not rate or not host:
@@ -161,7 +160,7 @@ class Operations:
 
 
 class Turns:
-    """One lease's turns at the operations of its pool, and how long it has waited for them."""
+    """One lease's turns at its pool's operations, and its waiting time."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
@@ -169,7 +168,7 @@ class Turns:
         """Seconds since they were last taken."""
 
     def at(self, operation: Operation | None) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context that is entered when it is the lease's turn, and left to end that."""
+        """Return a context manager that waits for the lease's turn and ends it."""
         gate = None if operation is None else self._operations.gate(operation)
         return _NO_GATE if gate is None else _Turn(self, gate)
 
@@ -178,7 +177,7 @@ class Turns:
         self.waited += await self._operations.pace(url)
 
     def take_waited(self) -> float:
-        """Return for how many seconds the lease has waited since the last call."""
+        """Return the seconds that the lease has waited since the last call."""
         waited, self.waited = self.waited, 0.0
         return waited
 
@@ -188,7 +187,7 @@ _NO_GATE: Final = contextlib.nullcontext()
 
 @dataclasses.dataclass(slots=True)
 class _Turn(contextlib.AbstractAsyncContextManager[None]):
-    """A place in the line before a gate."""
+    """A place in the queue for a gate."""
 
     turns: Turns
     gate: asyncio.Semaphore
@@ -214,19 +213,19 @@ class _Turn(contextlib.AbstractAsyncContextManager[None]):
 
 @dataclasses.dataclass(slots=True)
 class _Site:
-    """When a site may be gone to, and who waits for that."""
+    """The time of a site's next load, and its waiting callers."""
 
     free_at: float
     line: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
 
 
 def operation_of(action: a.Action) -> Operation | None:
-    """Return what doing an action counts as; None if it is no work, or takes turns by itself.
+    """Return the operation of an action; None if it does no work or takes its own turns.
 
     >>> operation_of(a.Click("12")), operation_of(a.GoBack()), operation_of(a.Wait(1))
     ('execute', 'navigate', None)
     """
     if isinstance(action, _IN_HISTORY):
         return "navigate"
-    # A session takes its turn itself when it opens a URL.
+    # A session takes its own turn when it opens a URL.
     return None if isinstance(action, _OPENING + _IDLE) else "execute"
