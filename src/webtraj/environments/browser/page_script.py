@@ -1,4 +1,4 @@
-"""The script that looks into pages and helps to act there; and when a page counts as settled."""
+"""The script that observes pages and prepares actions; and when a page counts as settled."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SettlePolicy:
-    """Waits until the page has stood still for `quiet`, at most `cap`. Times are in seconds.
+    """Wait until the page has been still for `quiet`, at most `cap`. Times are in seconds.
 
-    Standing still means: the document is parsed, the DOM does not change, no finite animation runs,
-    no picture in view is loading, and, where `network_quiet` is given, no request was in flight for
-    that long. How the wait ended is part of the observation: `quiet`, `cap`, `navigated`.
+    Still means: the document is parsed, the DOM does not change, no finite animation runs, no image
+    in view is loading, and, if `network_quiet` is given, no request was in flight for that long.
+    The end of the wait is part of the observation: `quiet`, `cap`, `navigated`.
     """
 
     quiet: float = 0.016
-    """How long the DOM stands still; a frame is enough for handlers that run at once."""
+    """How long the DOM must not change; one frame is enough for handlers that run at once."""
     cap: float = 3.0
-    """The longest wait. Pages that never stand still are observed as they are."""
+    """The longest wait. Pages that never settle are observed as they are."""
     network_quiet: float | None = None
-    """How long no request is in flight; None does not watch the network."""
+    """How long no request must be in flight; None ignores the network."""
     pictures: float = 1.0
-    """How long to wait for each picture in view that is still loading; 0 does not wait."""
+    """The longest wait for each image in view that is loading; 0 does not wait."""
     load: float = 10.0
     """The longest wait for a navigation to load."""
 
@@ -63,23 +63,23 @@ class SettlePolicy:
 
 
 LOCAL_PAGE: Final = SettlePolicy()
-"""For pages that live in the browser alone, such as MiniWoB++."""
+"""For pages without network traffic, such as MiniWoB++."""
 
 LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, network_quiet=0.5)
-"""For sites that fetch what they show; half a second of network quiet is Stagehand's rule too."""
+"""For sites that fetch their content; Stagehand also waits for half a second of network quiet."""
 
 
-# Which requests are in flight, and waiting until there are none.
+# Tracking the requests in flight, and waiting until there are none.
 
 _NEVER_END = frozenset({"websocket", "eventsource", "ping", "media"})
-"""Kinds of requests that say nothing about whether a page has what it shows."""
+"""Kinds of requests that do not affect whether a page is complete."""
 
 _FORGOTTEN_AFTER = 2.0
-"""Seconds after which a request no longer counts: long polls, trackers. Stagehand's rule."""
+"""Seconds after which a request is ignored: long polls, trackers. Stagehand's rule."""
 
 
 class NetworkWatch:
-    """Watches the requests of a context."""
+    """A monitor of a context's requests."""
 
     def __init__(self, context: BrowserContext) -> None:
         self._begun: dict[Request, float] = {}
@@ -93,7 +93,7 @@ class NetworkWatch:
         """Wait until no request has been in flight for `quiet` seconds, at most `cap` seconds.
 
         Returns:
-            Whether it came to that.
+            Whether the network became quiet.
         """
         clock = asyncio.get_running_loop().time
         begun = clock()
@@ -126,12 +126,12 @@ class NetworkWatch:
 
 # The script has one source, the files in `page/`.
 #
-# It writes nothing into the DOM, and is reached through one property of `window`, keyed by a symbol
-# and not enumerable. Which world it runs in, and so whether the page can see that property, stands
-# below.
+# It writes nothing into the DOM, and is reached through one non-enumerable property of `window`,
+# keyed by a symbol. The world it runs in (see below) decides whether the page can see that
+# property.
 
 SCRIPT_PROPERTY = 'window[Symbol.for("webtraj")]'
-"""How the script's functions are reached in a page."""
+"""JavaScript for the object that holds the script's functions."""
 
 _FILES = (
     "natives",
@@ -176,47 +176,47 @@ def page_script(task_script: str = "") -> str:
 def call(function: str) -> str:
     """Return the JavaScript that calls one of the script's functions with one argument.
 
-    In a page that was there before the script was added it gives null.
+    In a page older than the script it gives null.
     """
     return f"argument => {SCRIPT_PROPERTY}?.{function}(argument) ?? null"
 
 
 def to_argument(value: Any) -> str:
-    """Return a value as the JSON text that the script's functions take."""
+    """Return a value as the JSON text that the script's functions accept."""
     return json.dumps(value, separators=(",", ":"))
 
 
-# Where the page script runs: in a world of its own, or in the page's.
+# Where the page script runs: in an isolated world, or in the page's.
 #
-# An isolated world shares the document with the page and nothing else: the page cannot see the
-# script, and whatever it does to its own globals and prototypes (`JSON`, `Array.prototype`,
-# `Element.prototype`) the script does not notice. The page's own world is for tasks whose script
-# must reach the page's objects, and therefore for pages that are trusted.
+# An isolated world shares only the document with the page: the page cannot see the script, and
+# changes to its own globals and prototypes (`JSON`, `Array.prototype`, `Element.prototype`) do not
+# affect the script. The page's own world is for tasks whose script must reach the page's objects,
+# and so only for trusted pages.
 
 _WORLD_NAME = "webtraj"
 _NO_CONTEXT = "Cannot find context with specified id"
 
 Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Sends a command of the debugging protocol, with its options; returns the answer."""
+"""A function that sends a debugging-protocol command with options and returns the answer."""
 
 Run = Callable[[Awaitable[Any], str], Awaitable[Any]]
-"""Awaits a call into the browser; the second argument says what it does, for messages."""
+"""A function that awaits a browser call; the second argument describes it in messages."""
 
 
 class World(Protocol):
-    """Runs the page script in the top documents of a context's pages."""
+    """A JavaScript world that runs the page script in the top documents of a context's pages."""
 
     async def start(self, context: BrowserContext) -> None:
-        """Prepare a context, before any page of it is opened."""
+        """Prepare a context before it opens any page."""
 
     async def call(self, page: Page, function: str, argument: str) -> str:
-        """Call a function of the page script with a text; return the text that it gives."""
+        """Call a page script function with a text; return its result, also a text."""
 
     def context_of(self, page: Page) -> int | None:
-        """Return the id of the execution context last called; None for the page's own."""
+        """Return the id of the last execution context; None for the page's own."""
 
     def forget(self, page: Page) -> None:
-        """Forget a page that is gone."""
+        """Forget a closed page."""
 
 
 class PageWorld:
@@ -240,7 +240,7 @@ class PageWorld:
         javascript = call(function)
         text = await self._run(page.evaluate(javascript, argument), "answer the page script")
         if text is None:
-            # The document is older than the script: the blank page of a new tab.
+            # The document predates the script: the blank page of a new tab.
             await self._run(page.evaluate(self._script), "take the page script")
             text = await self._run(page.evaluate(javascript, argument), "answer the page script")
         return str(text)
@@ -254,7 +254,7 @@ class PageWorld:
 
 
 class IsolatedWorld:
-    """A world of our own in each document, made when it is first looked at.
+    """An isolated world in each document, created when it is first used.
 
     Args:
         script: The page script.
@@ -281,7 +281,7 @@ class IsolatedWorld:
             try:
                 return await self._call(session, world, function, argument)
             except errors_lib.BrowserError as error:
-                # The page has gone to another document since the last call. Nothing was called.
+                # The page has navigated since the last call. Nothing was called.
                 if not is_no_world(error):
                     raise
         world = self._worlds[page] = await self._enter(session)
@@ -296,7 +296,7 @@ class IsolatedWorld:
         self._worlds.pop(page, None)
 
     async def _enter(self, session: CDPSession) -> int:
-        """Return the world of the current top document, with the page script in it."""
+        """Return the isolated world of the current top document, with the page script."""
         tree = await self._send(session, "Page.getFrameTree", {})
         frame = tree["frameTree"]["frame"]["id"]
         return await enter_world(functools.partial(self._send, session), self._script, frame)
@@ -310,7 +310,7 @@ class IsolatedWorld:
 
 
 async def enter_world(send: Send, script: str, frame_id: str) -> int:
-    """Return a world of our own in a frame's current document, with a script in it."""
+    """Create an isolated world in a frame's current document, with a script."""
     made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": _WORLD_NAME})
     world = int(made["executionContextId"])
     _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
@@ -318,7 +318,7 @@ async def enter_world(send: Send, script: str, frame_id: str) -> int:
 
 
 async def call_in_world(send: Send, world: int, function: str, argument: str) -> str:
-    """Call a function of the page script in a world with a text; return the text it gives."""
+    """Call a page script function in a world with a text; return its result, also a text."""
     answer = await send(
         "Runtime.callFunctionOn",
         {
@@ -333,7 +333,7 @@ async def call_in_world(send: Send, world: int, function: str, argument: str) ->
 
 
 def is_no_world(error: errors_lib.BrowserError) -> bool:
-    """Return whether a call failed since its world's document has given way to another."""
+    """Return whether a call failed because its world's document was replaced."""
     return _NO_CONTEXT in str(error)
 
 

@@ -1,4 +1,4 @@
-"""Which browser to run, and the system's side of it: guarded starts, memory, the kill ladder."""
+"""Finding the browser, and its processes: guarded starts, memory, killing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
     "stop_group",
 ]
 
-# Which browser to run: found once, named in every record.
+# The browser to run: found once, named in every record.
 #
 # The order is: the file that `WEBTRAJ_BROWSER` names; Playwright's own download; then the system's
 # Chromium, the headless shell first, since it starts faster and uses a quarter of the memory.
@@ -58,9 +58,9 @@ class BrowserExecutable:
     """A browser that can be run."""
 
     path: str | None
-    """Path of the program itself, wrapper scripts taken off; None lets Playwright choose."""
+    """Path of the program itself, not of a wrapper script; None lets Playwright choose."""
     version: str
-    """What it says of itself, `Chromium 156.0.8078.79` for example."""
+    """Its `--version` output, such as `Chromium 156.0.8078.79`."""
     source: Literal["playwright", "system", "WEBTRAJ_BROWSER"]
     """Where it was found."""
 
@@ -69,7 +69,7 @@ def find_browser() -> BrowserExecutable:
     """Return the browser to run.
 
     Raises:
-        BrowserNotFoundError: There is none, or the one that `WEBTRAJ_BROWSER` names does not run.
+        BrowserNotFoundError: No browser was found, or the one in `WEBTRAJ_BROWSER` does not run.
     """
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named:
@@ -106,7 +106,7 @@ def _browser_named_by_user(named: str) -> BrowserExecutable:
 def _playwright_downloads() -> Iterator[Path]:
     """Yield the Chromiums in Playwright's download folder, newest revision first.
 
-    The folder is read instead of asking Playwright, because asking starts its driver.
+    The folder is read directly, because asking Playwright would start its driver.
     """
     folder = _playwright_folder()
     patterns = (
@@ -134,7 +134,7 @@ def _revision(path: Path, folder: Path) -> int:
 
 
 def _version_of(path: Path) -> str:
-    """Return what the program answers to `--version`; empty if it does not run."""
+    """Return the program's `--version` output; empty if it does not run."""
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -149,10 +149,10 @@ def _version_of(path: Path) -> str:
 
 
 def _without_wrapper(path: Path) -> Path:
-    """Return the program that a one-command shell wrapper runs; else the path itself.
+    """Return the program that a one-line shell wrapper runs, or else the path itself.
 
-    Debian's `chromium-headless-shell` is such a wrapper, and one that stays alive between us and
-    the browser: a signal to it would not reach the browser.
+    Debian's `chromium-headless-shell` is such a wrapper. It stays alive, so a signal to it would
+    not reach the browser.
     """
     try:
         head = path.read_bytes()[:512]
@@ -165,13 +165,12 @@ def _without_wrapper(path: Path) -> Path:
     return program if os.access(program, os.X_OK) else path
 
 
-# The operating system's side of browsers: guarded starts, memory, and the kill ladder.
+# Browser processes: guarded starts, memory, and killing.
 
 _FOLDER_PREFIX = "webtraj-run-"
 
 _POLL_INTERVAL = 0.01
-"""Seconds between looks at a process that was asked to end; no portable call waits for it, since
-it is a grandchild."""
+"""Seconds between checks of an ending process; no portable call waits for a grandchild."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -179,17 +178,17 @@ class GuardedCommand:
     """A command that runs a program under the guard, once."""
 
     path: Path
-    """What to run in the program's place."""
+    """The command to run instead of the program."""
     pid_file: Path
-    """Where the guard tells its process id, which is the program's later."""
+    """The file with the guard's process id, which becomes the program's."""
 
     @property
     def pid(self) -> int:
-        """The program's process id; known when the program has given any sign of life."""
+        """The program's process id; known once the program has responded."""
         return int(self.pid_file.read_text())
 
     def find(self) -> list[int]:
-        """Return the processes that run the command: the program, or the guard before it."""
+        """Return the command's processes: the program, or the guard before it."""
         with contextlib.suppress(FileNotFoundError):
             if pid := self.pid_file.read_text():
                 return [int(pid)]
@@ -201,9 +200,9 @@ class GuardedCommand:
         return found
 
     def abort(self) -> None:
-        """Kill what the command started; if it has not started anything yet, it never will."""
-        # The guard goes no further if it finds its file there already.
-        with contextlib.suppress(FileNotFoundError):  # So it does if the folder is gone.
+        """Kill what the command started, or keep it from ever starting."""
+        # The guard exits if its file exists already.
+        with contextlib.suppress(FileNotFoundError):  # The guard also exits if the folder is gone.
             try:
                 self.pid_file.touch(exist_ok=False)
             except FileExistsError:
@@ -214,15 +213,15 @@ class GuardedCommand:
 class RunFolder:
     """A pool's temporary folder: guarded commands, process ids, browser profiles.
 
-    Its name holds our process id. A process that is killed leaves its folder behind; the next pool
-    on the machine sweeps it away.
+    Its name holds our process id. A killed process leaves its folder behind; the machine's next
+    pool removes it.
     """
 
     def __init__(self) -> None:
         _sweep_dead_folders(Path(tempfile.gettempdir()))
         self.path = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
         self._numbers = itertools.count()
-        # For a pool that nobody closed: its event loop is gone, or Python exits.
+        # For a pool that was never closed: its event loop is gone, or Python exits.
         self._forget = weakref.finalize(self, _kill_all_in, self.path, os.getpid())
 
     def guarded(self, program: str) -> GuardedCommand:
@@ -230,7 +229,7 @@ class RunFolder:
         name = f"{Path(program).name}-{next(self._numbers)}"
         command = GuardedCommand(self.path / name, self.path / f"{name}.pid")
         guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(command.pid_file), program]
-        # TMPDIR: browser profiles land in this folder, to be swept with it.
+        # TMPDIR: browser profiles go into this folder, to be removed with it.
         command.path.write_text(
             f'#!/bin/sh\nTMPDIR={shlex.quote(str(self.path))} exec {shlex.join(guard)} "$@"\n'
         )
@@ -238,13 +237,13 @@ class RunFolder:
         return command
 
     def remove(self) -> None:
-        """Remove the folder; what a dying browser still writes is left to the next sweep."""
+        """Remove the folder; later writes of a dying browser are left to the next sweep."""
         self._forget.detach()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def process_exists(pid: int) -> bool:
-    """Return whether the process exists, if only as a zombie that waits for its parent."""
+    """Return whether the process exists, even as a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -255,7 +254,7 @@ def process_exists(pid: int) -> bool:
 
 
 def process_alive(pid: int) -> bool:
-    """Return whether the process exists and is not a zombie that waits for its parent."""
+    """Return whether the process exists and is not a zombie."""
     if not process_exists(pid):
         return False
     with contextlib.suppress(OSError):
@@ -271,7 +270,7 @@ def kill_group(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
 
 
 async def stop_group(pid: int, *, patience: float) -> None:
-    """End a process group: waits `patience` seconds, then SIGTERM and as long again, then SIGKILL.
+    """End a process group: wait `patience` seconds, send SIGTERM, wait again, send SIGKILL.
 
     Returns when its leader is gone.
     """
@@ -287,7 +286,7 @@ async def stop_group(pid: int, *, patience: float) -> None:
 
 
 def private_memory(group: int) -> int | None:
-    """Return the bytes of memory private to a process group; None where /proc does not say."""
+    """Return the private memory of a process group in bytes; None if /proc cannot tell."""
     if sys.platform != "linux":
         return None
     page_size = os.sysconf("SC_PAGE_SIZE")
@@ -303,7 +302,7 @@ def private_memory(group: int) -> int | None:
 
 
 def _kill_all_in(folder: Path, owner: int) -> None:
-    """Kill what a folder's commands started, and remove it; not in a fork of its owner."""
+    """Kill what a folder's commands started, and remove it, unless in a fork of its owner."""
     if os.getpid() != owner:
         return
     ours = b"TMPDIR=" + os.fsencode(folder)

@@ -1,4 +1,4 @@
-"""Pictures of the page: captured, secrets painted over, marks drawn on, scaled and encoded."""
+"""Screenshots: capture, redaction, set of marks, scaling and encoding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "rework",
 ]
 
-# Encoded pictures: scaled, and drawn on. Pillow is loaded when one is first worked on.
+# Scaling and drawing on encoded pictures. Pillow is loaded on first use.
 
 PictureFormat = Literal["jpeg", "png"]
 
@@ -45,14 +45,14 @@ def rework(
     scale: float = 1.0,
     draw: Callable[[Image.Image], None] | None = None,
 ) -> bytes:
-    """Return a picture that was drawn on and then scaled. Takes tens of ms: not for the loop.
+    """Draw on a picture and scale it. Takes tens of ms: do not call it on the event loop.
 
     Args:
         picture: A JPEG or PNG.
         picture_format: The format to return it in.
         quality: 1 to 100, for JPEG.
-        scale: Its size beside that of `picture`; above 0, at most 1.
-        draw: Draws on it, in RGB, before it is scaled.
+        scale: Size relative to `picture`; above 0, at most 1.
+        draw: Draws on the RGB picture before it is scaled.
 
     Raises:
         MissingDependencyError: Pillow is not installed.
@@ -66,7 +66,7 @@ def rework(
         width, height = opened.size
         size = max(1, round(width * scale)), max(1, round(height * scale))
         if draw is None:
-            opened.draft("RGB", size)  # A JPEG is decoded no larger than it needs to be.
+            opened.draft("RGB", size)  # Decodes a JPEG no larger than needed.
         image = opened.convert("RGB")
     if draw is not None:
         draw(image)
@@ -78,16 +78,16 @@ def rework(
     return encoded.getvalue()
 
 
-# Set-of-marks pictures: numbered boxes over the elements that can be acted on.
+# Set-of-marks pictures: numbered boxes over the actionable elements.
 #
-# The boxes are drawn on the picture of the page, never in the page. (Yang et al., Set-of-Mark
+# The boxes are drawn on the screenshot, never in the page. (Yang et al., Set-of-Mark
 # Prompting, 2023.)
 
 
 Rgb = tuple[int, int, int]
 
 _GOLDEN: Final = 0.618033988749895
-"""The step between hues: colours of neighbours in number are then far apart."""
+"""The step between hues, so that consecutive numbers get distinct colours."""
 
 _FONT_SIZE: Final = 12
 _PADDING: Final = 2
@@ -134,14 +134,14 @@ def draw_marks(
 
 
 def color_of(number: int, seed: int = 0) -> Rgb:
-    """Return the colour of a mark: the same for the same number and seed, strong on any page."""
+    """Return a mark's colour: strong, and deterministic for a number and seed."""
     first = random.Random(seed).random()
     red, green, blue = colorsys.hls_to_rgb((first + number * _GOLDEN) % 1.0, 0.42, 0.9)
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
 def ink_on(color: Rgb) -> Rgb:
-    """Return black or white, whichever has the higher contrast (WCAG 2) on a colour."""
+    """Return black or white, whichever has more contrast (WCAG 2) on a colour."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in (value / 255 for value in color)
@@ -159,14 +159,14 @@ def place_label(
     boxes: Sequence[Box],
     size: tuple[int, int],
 ) -> Box:
-    """Return where a label goes: near its box, in the picture, over as little as can be.
+    """Return a place for a label: near its box, inside the picture, covering as little as possible.
 
-    Other labels are avoided first, then other elements, then places that are tried later.
+    Covering other labels is worst, then other elements; ties go to the earlier candidate.
 
     Args:
         box: The element's box.
         label: Width and height of the label.
-        placed: The labels that are there already.
+        placed: The labels placed so far.
         boxes: The boxes of all marked elements.
         size: Width and height of the picture.
     """
@@ -235,11 +235,11 @@ def _draw_label(
     pen.text(at, str(number), fill=ink_on(color), font=font)
 
 
-# Pictures of a session, for observations: screenshots and sets of marks, from one capture.
+# A session's pictures for observations: screenshot and set of marks from one capture.
 
 
 class Camera:
-    """Takes the pictures that are asked for.
+    """A camera that takes the requested pictures.
 
     Args:
         observe: What to observe.
@@ -251,13 +251,13 @@ class Camera:
         self._keeper = keeper
 
     def is_due(self, step: int) -> bool:
-        """Return whether a step, counted from 0, is to have a picture."""
+        """Return whether a step, counted from 0, needs a picture."""
         wanted = {"screenshot", "set_of_marks"}.intersection(self._observe.channels)
         return bool(wanted) and step % self._observe.screenshot_stride == 0
 
     def may_shoot_early(self, step: int) -> bool:
-        """Return whether the capture may begin before it is known what the page shows."""
-        # Where there are secrets to cover, the page is asked for them before and after.
+        """Return whether the capture may start before the page has been read."""
+        # To cover secrets, the page is searched before and after the capture.
         return self.is_due(step) and not self._keeper.covers
 
     async def pictures(
@@ -267,7 +267,7 @@ class Camera:
 
         Args:
             session: Where to look.
-            seen: What `BrowserSession.look` gave; an early capture among it is used.
+            seen: The result of `BrowserSession.look`; its early capture is used if there is one.
             step: The step's number in its episode, from 0.
 
         Raises:
@@ -302,8 +302,8 @@ class Camera:
     async def _capture_with_secrets(
         self, session: session_lib.BrowserSession
     ) -> tuple[bytes, list[Box] | None]:
-        """Return a screenshot and where it shows secrets; None if that cannot be told."""
-        # The page may move meanwhile: what it showed before counts, and after.
+        """Return a screenshot and the boxes of its secrets; None if they are unknown."""
+        # The page may move meanwhile, so cover what it showed before and after.
         before = await session.snapshot(self._keeper.selector)
         capture = await session.screenshot()
         after = await session.snapshot(self._keeper.selector)
@@ -312,7 +312,7 @@ class Camera:
     async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:
         if draw is None and self._observe.screenshot_scale == 1:
             return capture
-        # Pillow takes tens of ms, in which other environments go on.
+        # Pillow takes tens of ms, during which other environments continue.
         return await asyncio.to_thread(
             rework,
             capture,

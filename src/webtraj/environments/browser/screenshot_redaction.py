@@ -1,9 +1,9 @@
-"""Secrets on a screenshot: where the page shows them, and how they are painted over.
+"""Finding secrets on a screenshot and painting them over.
 
-Where is asked of the browser (`DOMSnapshot.captureSnapshot`), not of a script in the page: it
-tells of closed shadow roots, generated content and the values of fields, runs none of the page's
-code, and takes 2 ms. So are the elements that a CSS selector matches (`DOM.querySelectorAll`).
-What a canvas, an image or a video shows it cannot tell.
+The places come from the browser (`DOMSnapshot.captureSnapshot`), not from a script in the page: it
+covers closed shadow roots, generated content and field values, runs none of the page's code, and
+takes 2 ms. Elements that match a CSS selector come from `DOM.querySelectorAll`. The contents of a
+canvas, image or video cannot be searched.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ __all__ = [
 NO_PILLOW: Final = "Scaled screenshots, set-of-marks pictures and secrets painted over need Pillow"
 
 _STYLES: Final = ("text-shadow", "filter", "-webkit-box-reflect", "column-count", "column-width")
-"""Styles by which text shows elsewhere than where the snapshot has it. The first is told exactly;
-for the others all of the page is covered."""
+"""Styles that move text away from its place in the snapshot. The first is computed exactly; for the
+others the whole page is covered."""
 
 SNAPSHOT: Final[tuple[str, dict[str, Any]]] = (
     "DOMSnapshot.captureSnapshot",
@@ -55,7 +55,7 @@ Box = tuple[float, float, float, float]
 _EVERYTHING: Final[Box] = (-1e6, -1e6, 2e6, 2e6)
 
 _COPIES = {"USE", "PATTERN", "MASK", "MARKER", "FEIMAGE"}
-"""Elements of SVG that show other elements once more, which may themselves be hidden."""
+"""SVG elements that repeat other elements, which may be hidden."""
 _SHADOW = re.compile(r"(-?[\d.e+-]+)px (-?[\d.e+-]+)px ([\d.e+-]+)px")
 
 _NEVER_SHOWN = {"SCRIPT", "STYLE", "TEMPLATE", "NOSCRIPT", "HEAD", "TITLE"}
@@ -63,32 +63,32 @@ _FRAMES = {"IFRAME", "FRAME", "OBJECT", "EMBED", "FENCEDFRAME"}
 _SHOWN_ATTRIBUTES = ("value", "placeholder", "alt", "label")
 
 _BLOCK: Final = 16
-"""Side of the blocks that JPEG codes as one; what is painted over shows in all of a block."""
+"""Side of a JPEG block; painting affects the whole block."""
 
 _NEAR: Final = 8.0
-"""CSS pixels between texts on one line that are still read as one."""
+"""The largest gap between texts on one line that are read as one, in CSS pixels."""
 
 Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Calls a method of the browser's debugging protocol."""
+"""A function that calls a method of the browser's debugging protocol."""
 
 Find = Callable[[str], Iterable[str]]
-"""Returns what of a text is secret."""
+"""A function that returns the secret parts of a text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a page showed at one moment."""
+    """A page's content at one moment."""
 
     shown: Mapping[str, Any]
     """The answer to `SNAPSHOT`."""
     noted: frozenset[int] = frozenset()
-    """What `matching_nodes` gave."""
+    """The result of `matching_nodes`."""
     in_transition: bool = False
-    """Whether pictures of what the page showed before are on the screen."""
+    """Whether images of the page's previous content are on the screen."""
 
 
 async def in_view_transition(send: Send) -> bool:
-    """Return whether a view transition shows pictures of the page as it was before."""
+    """Return whether a view transition shows images of the previous page."""
     root = (await send("DOM.getDocument", {"depth": 0}))["root"]["nodeId"]
     try:
         query = {"nodeId": root, "selector": ":active-view-transition"}
@@ -100,10 +100,10 @@ async def in_view_transition(send: Send) -> bool:
 async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
     """Return the nodes of a page that a CSS selector matches, as the snapshot numbers them.
 
-    Looked into are all documents of the page's process and all shadow roots, closed ones too.
+    It searches all documents of the page's process and all shadow roots, including closed ones.
 
     Raises:
-        LookupError: The page changes too fast.
+        LookupError: The page kept changing.
     """
     if not selector:
         return frozenset()
@@ -120,7 +120,7 @@ async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
         known = {number_by_id[node_id] for node_id in ids & number_by_id.keys()}
         return frozenset(known.union(answer["node"]["backendNodeId"] for answer in new))
     finally:
-        await send("DOM.disable", {})  # It would tell of every change from now on.
+        await send("DOM.disable", {})  # Otherwise it would report every later change.
 
 
 def _nodes_below(top: Mapping[str, Any]) -> tuple[dict[int, int], list[int]]:
@@ -149,15 +149,14 @@ def secret_boxes(
 ) -> list[Box]:
     """Return where a page shows secrets.
 
-    A frame that shows one is covered as a whole, and so is one of another process, which the
-    snapshot does not look into.
+    A frame that shows a secret is covered completely, and so is a frame of another process, which
+    the snapshot cannot see.
 
     Args:
         snapshot: The answer to `SNAPSHOT`.
         spellings: What to look for. Case and white space do not matter.
-        find: Returns what of a text is secret beside that.
-        noted: Nodes all of which is secret, as `matching_nodes` gives them; None if there is no
-            selector to go by.
+        find: Returns further secret parts of a text.
+        noted: Completely secret nodes, from `matching_nodes`; None if there is no selector.
     """
     given = set(map(_squeezed, spellings)) - {""}
     if not given and find is None and noted is None:
@@ -166,7 +165,7 @@ def secret_boxes(
     documents = [_Document(raw, snapshot["strings"]) for raw in snapshot["documents"]]
     boxes_of = [list(d.shown(given | d.found(find), nodes)) for d in documents]
     found = dict.fromkeys(range(len(documents)), False)
-    # Documents come after those they are framed in.
+    # Documents come after their parents.
     for index in reversed(range(len(documents))):
         inner = documents[index].framed_documents.values()
         found[index] = bool(boxes_of[index]) or any(found.get(i, True) for i in inner)
@@ -181,7 +180,7 @@ def secret_boxes(
 
 
 def paint_over(image: bytes, boxes: Iterable[Box], *, viewport: tuple[float, float]) -> bytes:
-    """Return an image with boxes painted black, in the format that it had.
+    """Return an image with boxes painted black, in its original format.
 
     Args:
         image: A JPEG or PNG of the viewport.
@@ -221,7 +220,7 @@ def _block_after(position: float) -> int:
 
 
 class _Document:
-    """One document of a snapshot: columns of nodes, of what is laid out, and of lines of text."""
+    """One document of a snapshot: columns of nodes, layout boxes and lines of text."""
 
     def __init__(self, raw: Mapping[str, Any], strings: Sequence[str]) -> None:
         self._strings = strings
@@ -244,18 +243,18 @@ class _Document:
         """Index of the document in a frame, by node."""
 
     def found(self, find: Find | None) -> set[str]:
-        """Return what of the document's texts is secret, without white space."""
+        """Return the secret parts of the document's texts, without white space."""
         if find is None:
             return set()
         pieces = {piece for text in self._texts() for piece in find(text)}
         return set(map(_squeezed, pieces)) - {""}
 
     def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
-        """Yield the boxes of all that shows one of `needles`, in the document's coordinates.
+        """Yield the boxes of everything that shows a needle, in document coordinates.
 
         Args:
             needles: What to look for, in lower case and without white space.
-            noted: Nodes whose boxes, and those of all below them, are yielded too.
+            noted: Nodes whose boxes are yielded too, with all their descendants'.
         """
         if noted:
             yield from self._noted_boxes(noted)
@@ -275,7 +274,7 @@ class _Document:
                 yield from self._seen(layout, _box(self._layout["bounds"][layout]))
 
     def _texts(self) -> Iterator[str]:
-        """Yield the document's texts, those that stand side by side as one, too."""
+        """Yield the document's texts, and also adjacent texts joined."""
         joined: list[str] = []
         last: Box | None = None
         for index, bounds in zip(self._layout["text"], self._layout["bounds"], strict=True):
@@ -303,7 +302,7 @@ class _Document:
                 yield node
 
     def boxes_of(self, node: int) -> list[Box]:
-        """Return the boxes of a node; those of its nearest ancestor that has any, if none."""
+        """Return the boxes of a node, or else of its nearest ancestor with boxes."""
         while node >= 0 and self._name(node) not in _NEVER_SHOWN:
             if node in self._layout_of:
                 return [
@@ -315,7 +314,7 @@ class _Document:
         return []
 
     def _text_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yield the lines of text that hold a needle, which may run through several elements."""
+        """Yield the lines of text with a needle, which may span several elements."""
         pieces = [self._string(index) for index in self._layout["text"]]
         squeezed = list(map(_squeezed, pieces))
         text = "".join(squeezed)
@@ -332,16 +331,16 @@ class _Document:
             yield from self._line_boxes(layout, pieces[layout], needle)
 
     def _line_boxes(self, layout: int, piece: str, needle: str) -> Iterator[Box]:
-        """Yield the boxes of those lines of a text that a needle stands in."""
+        """Yield the boxes of the lines that contain a needle."""
         lines = [i for i, index in enumerate(self._lines["layoutIndex"]) if index == layout]
         starts, lengths = self._lines["start"], self._lines["length"]
         within = [
             line
             for line in lines
-            # A line that holds all of it; else it runs over lines, or out of this text.
+            # A line that contains it; otherwise it spans lines or leaves this text.
             if needle in _squeezed(piece[starts[line] : starts[line] + lengths[line]])
         ]
-        # Python and the browser count characters beyond 16 bits differently.
+        # Python and the browser count characters outside the BMP differently.
         precise = within and piece.isascii() and _squeezed(piece).count(needle) == len(within)
         for line in within if precise else lines:
             yield from self._seen(layout, _box(self._lines["bounds"][line]))
@@ -356,7 +355,7 @@ class _Document:
                 yield from self.boxes_of(node)
 
     def _copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yield all SVG if some of it holds a needle, perhaps hidden, and some of it is copied."""
+        """Yield all SVG boxes if some SVG, even hidden, holds a needle and some is copied."""
         names = [self._string(name).upper() for name in self._nodes["nodeName"]]
         if _COPIES.isdisjoint(names):
             return
@@ -372,7 +371,7 @@ class _Document:
                     yield _box(self._layout["bounds"][layout])
 
     def _seen(self, layout: int, box: Box) -> Iterator[Box]:
-        """Yield where what is laid out in a box is seen: there, and where styles repeat it."""
+        """Yield the places where a box is visible: its own, and copies made by styles."""
         yield box
         if not self._styled:
             return
@@ -399,7 +398,7 @@ class _Document:
                 if self._string(name) in _SHOWN_ATTRIBUTES:
                     yield node, self._string(value)
         for node, value in enumerate(self._nodes["nodeValue"]):
-            # What a select element shows of its options is not laid out as their text.
+            # A select element's visible option is not laid out as its text.
             if value >= 0 and self._name(self._nodes["parentIndex"][node]) == "OPTION":
                 yield node, self._string(value)
 
@@ -411,24 +410,24 @@ class _Document:
 
 
 def _moves(styles: Sequence[str]) -> bool:
-    """Return whether something with such styles may show elsewhere than where it is laid out."""
+    """Return whether something with these styles may appear away from its layout box."""
     _, effects, *others = styles or ("", "")
     shifts = "drop-shadow" in effects or "url(" in effects
     return shifts or any(style not in ("none", "auto", "") for style in others)
 
 
 _UNSEEN = re.compile(f"[\\s{INVISIBLE}]+")
-"""White space, and what takes no place on the screen."""
+"""White space and invisible characters."""
 
 
 def _squeezed(text: str) -> str:
-    """Return what of a text is compared: in lower case, without what cannot be seen."""
+    """Normalize a text for comparison: lower case, without invisible characters."""
     lowered = text.lower()
     return "".join(lowered.split()) if text.isascii() else _UNSEEN.sub("", lowered)
 
 
 def _side_by_side(left: Box, right: Box) -> bool:
-    """Return whether a text goes on in another on the same line."""
+    """Return whether a text continues in another on the same line."""
     near = abs(right[0] - (left[0] + left[2])) <= _NEAR
     return near and right[1] < left[1] + left[3] and left[1] < right[1] + right[3]
 

@@ -1,9 +1,9 @@
-"""What of a browser's episodes must not be recorded: given secrets, passwords, and what rules say.
+"""Secrets in a browser's episodes: given values, passwords, and what redaction rules match.
 
-Passwords are what is typed into a password field, by whatever action, and what is found in one. A
-text counts as one by where it goes, as the last observation showed it. The same goes for elements
-that a rule's selector matches. Their lines of the axtree are recorded without what they say, of
-whatever length; what they say is a secret from then on, if it is long enough to look for.
+A password is any text typed into a password field, by any action, or found in one. The target
+decides, as seen in the last observation. The same applies to elements that match a rule's selector.
+Their axtree lines are recorded without their text, whatever its length; the text counts as a secret
+from then on, if it is long enough to search for.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
 __all__ = ["PASSWORD", "SecretKeeper"]
 
 PASSWORD: Final = "password"
-"""The name that passwords are replaced by."""
+"""The placeholder name of passwords."""
 
 TOO_MUCH: Final = "private"
-"""What a whole text is replaced by that holds more from private elements than can be looked for."""
+"""The placeholder name of a text that holds more private text than can be searched for."""
 
 MAX_PRIVATE: Final = 1000
-"""The most texts of private elements that are looked for in one episode."""
+"""The most texts of private elements that are searched for in one episode."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ _TYPED: Final[Mapping[type[a.Action], str]] = {
     a.KeyDown: "key",
     a.KeyUp: "key",
 }
-"""The field of each verb that holds what it types."""
+"""The field with the typed text, for each verb."""
 
 _KEY_FIELDS = ("key", "keys")
 _COMMANDS = {"Control", "ControlLeft", "ControlRight", "ControlOrMeta", "Alt", "AltLeft", "Meta"}
@@ -64,12 +64,12 @@ _TYPING_KEYS = frozenset(_TYPING_NAMES).union(
 
 
 class SecretKeeper:
-    """Knows what of one environment's episodes must not be recorded. See `Redacts`.
+    """The secrets of one environment's episodes, and their redaction. See `Redacts`.
 
     Args:
-        secrets: Values by name, which are looked for everywhere.
-        passwords: Whether what goes into password fields is secret. Not for made-up pages whose
-            passwords are part of the goal, as in MiniWoB++.
+        secrets: Values by name, searched for everywhere.
+        passwords: Whether the contents of password fields are secret. False for synthetic pages
+            whose goal names the passwords, as in MiniWoB++.
         rules: What else is secret.
     """
 
@@ -86,7 +86,7 @@ class SecretKeeper:
         self.selectors = rules.selectors_by_name
         """The rules' CSS selectors by name."""
         self.selector = ", ".join(self.selectors.values())
-        """All of them as one; empty if there are none."""
+        """All of them as one selector; empty if there are none."""
         self._typed_unfindable = False
         self.begin_episode()
 
@@ -97,13 +97,13 @@ class SecretKeeper:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """What to look for on the screen; empty if there is nothing."""
+        """The texts to search for on the screen; empty if there are none."""
         return self._redactor.spellings
 
     def begin_episode(self) -> None:
         """Forget the passwords of the last episode."""
         self._redactor.forget_learned()
-        # Where what is typed is secret, with the name that it is replaced by.
+        # Elements whose typed text is secret, with the placeholder name.
         self._refs: dict[str, str] = {}
         self._password_boxes: list[tuple[redaction_lib.Box, str]] = []
         self._private_boxes: list[tuple[redaction_lib.Box, str]] = []
@@ -114,7 +114,7 @@ class SecretKeeper:
         self._too_many = False
 
     def saw_passwords(self, passwords: Mapping[str, Any]) -> None:
-        """Take in what the page script's `passwordsSeen` told."""
+        """Process the result of the page script's `passwordsSeen`."""
         self._refs.update(dict.fromkeys(passwords["refs"], PASSWORD))
         self._password_boxes = [(_box(box), PASSWORD) for box in passwords["boxes"]]
         self._password_focused = passwords["focused"]
@@ -122,7 +122,7 @@ class SecretKeeper:
             self._redactor.learn(PASSWORD, value)
 
     def saw_private(self, private: Mapping[str, Any]) -> None:
-        """Take in what the page script's `privateSeen` told."""
+        """Process the result of the page script's `privateSeen`."""
         for name, ref, _ in private["fields"]:
             self._refs.setdefault(ref, name)
         self._refs.pop("", None)
@@ -145,10 +145,10 @@ class SecretKeeper:
         before: redaction_lib.Snapshot | None,
         after: redaction_lib.Snapshot | None,
     ) -> list[redaction_lib.Box] | None:
-        """Return where a page shows secrets that was looked at before and after a capture.
+        """Return the boxes of a page's secrets, from snapshots before and after a capture.
 
         Returns:
-            None if that cannot be told.
+            None if they cannot be determined.
         """
         if before is None or after is None or before.in_transition or after.in_transition:
             return None
@@ -172,11 +172,11 @@ class SecretKeeper:
         boxes: Sequence[redaction_lib.Box] | None,
         viewport: tuple[float, float],
     ) -> None:
-        """Have a screenshot recorded with boxes painted over; not at all where that fails.
+        """Record a screenshot with boxes painted over, or not at all if that fails.
 
         Args:
             image: The screenshot, as the agent gets it.
-            boxes: Where it shows secrets; None if that could not be told.
+            boxes: The boxes of its secrets; None if unknown.
             viewport: Its width and height in CSS pixels.
         """
         painted: list[bytes] = []
@@ -213,8 +213,8 @@ class SecretKeeper:
     def redact(self, value: Any) -> Any:
         """See `Redacts.redact`.
 
-        Of a decision to type what is too short to be found in text nothing is left but the action,
-        and so it is with all decisions once private elements have said too much to look for.
+        A decision to type a secret that is too short to search for keeps only its action. The same
+        applies to all decisions once private elements hold too much text to search for.
         """
         if isinstance(value, trajectory_lib.Decision) and (
             self._typed_unfindable or self._too_many
@@ -226,7 +226,7 @@ class SecretKeeper:
         return self._redactor.redact(value)
 
     def _without_short(self, observation: Any) -> Any:
-        """Return an observation whose running text holds nothing short that is private."""
+        """Return an observation without short private texts in its running text."""
         if not isinstance(observation, Mapping):
             return observation
         changed = {}
@@ -260,7 +260,7 @@ class SecretKeeper:
         return PASSWORD if self._password_focused else self._private_focused
 
     def _goes_to(self, action: Any) -> str:
-        """Return the name of the secret that an action types; empty if it is none."""
+        """Return the placeholder name of the secret that an action types; empty if none."""
         if hasattr(action, "ref"):
             return self._refs.get(action.ref, "")
         if hasattr(action, "x"):

@@ -61,36 +61,36 @@ __all__ = ["BLANK", "BrowserSession", "LoadFailure", "Place", "Sessions"]
 _T = TypeVar("_T")
 
 _MAX_NAVIGATIONS = 5
-"""How many navigations in a row one look follows: pages that redirect by script, login chains."""
+"""The most navigations in a row that one look follows: script redirects, login chains."""
 
 _MAX_EVENTS = 100
-"""Dialogs and console errors kept between two steps."""
+"""The most dialogs and console errors kept between two steps."""
 
 _CLOSE_NOTICE = 1.0
-"""Seconds within which the browser tells that a tab was closed."""
+"""Seconds within which the browser reports that a tab was closed."""
 
 
 BLANK: Final = "about:blank"
-"""The page that every tab begins with."""
+"""The first page of every tab."""
 
 _ERROR_PAGE: Final = "chrome-error:"
-"""The scheme of what a tab shows in the place of a page that did not load."""
+"""The scheme of the browser's error page."""
 
 _ABORTED: Final = "net::ERR_ABORTED"
-"""A navigation that gave way to another, or to a download: the tab still shows its page."""
+"""A navigation replaced by another or by a download: the tab still shows its page."""
 
 _UNKNOWN_ERROR: Final = "net::ERR_FAILED"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadFailure:
-    """A page that did not load, or not to its end."""
+    """A page that did not load completely."""
 
     url: str
     error: str
-    """The browser's name for it: `net::ERR_CONNECTION_RESET`."""
+    """The browser's error name: `net::ERR_CONNECTION_RESET`."""
     reason: str = ""
-    """Why the connection failed on the way; empty if it did not."""
+    """Why the proxy's connection failed; empty if it did not."""
     denied: bool = False
     """Whether the network policy denied the connection."""
 
@@ -105,13 +105,13 @@ class BrowserSession:
     """The tabs of one lease.
 
     Args:
-        lease: Where the session lives. The session does not release it.
+        lease: The session's lease, which the session does not release.
         script: The page script.
-        isolated: Whether the page script has a world of its own (see `worlds`).
-        observe: What to look at; only its events are listened for.
+        isolated: Whether the page script runs in an isolated world.
+        observe: What to observe; other events are ignored.
         settle: When a page counts as settled.
-        look_for_passwords: Whether looks tell of password fields, as `passwords`.
-        private: CSS selectors by name of elements that looks tell of as `private`.
+        look_for_passwords: Whether looks report password fields, as `passwords`.
+        private: CSS selectors by name of elements that looks report as `private`.
         why: Return why the last connection for a URL failed, and whether it was denied (see
             `network.Gateway.failure`).
     """
@@ -131,9 +131,9 @@ class BrowserSession:
         self.lease = lease
         self.run = lease.run
         self.dialogs: list[str] = []
-        """JavaScript dialogs since they were last taken."""
+        """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
-        """Console errors since they were last taken."""
+        """Console errors since the last `take_events`."""
         self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
         self._world: page_script_lib.World = (
             page_script_lib.IsolatedWorld(script, self.run, self._debugger)
@@ -180,11 +180,11 @@ class BrowserSession:
 
     @property
     def http_status(self) -> int:
-        """HTTP status of the active tab's document; 0 where there is none."""
+        """HTTP status of the active tab's document; 0 if there is none."""
         return self._statuses.get(self._active, 0)
 
     async def keep_one_tab(self) -> None:
-        """Close all tabs but the first and makes that the active one."""
+        """Close all tabs but the first, which becomes the active one."""
         first, *others = self.tabs
         for page in others:
             await self.run(page.close(), what="close a tab")
@@ -192,12 +192,12 @@ class BrowserSession:
         self._tab_closed.clear()
 
     async def open(self, url: str) -> None:
-        """Open a URL in the active tab, and wait for it to load as long as the policy says.
+        """Open a URL in the active tab and wait for it to load, within the policy's limit.
 
         Raises:
             PageLoadError: The page did not load.
             BrowserTimeoutError: The site did not answer in time.
-            BrowserError: The browser failed, or does not take the URL.
+            BrowserError: The browser failed or rejected the URL.
         """
         await self.lease.turns.pace(url)
         page = self._active
@@ -217,11 +217,11 @@ class BrowserSession:
             if response is not None:
                 self._statuses[page] = response.status
             await self._wait_for_load("load")
-            if page in self._failures:  # It broke off, or moved on to one that does not load.
+            if page in self._failures:  # It broke off, or redirected to a page that does not load.
                 raise self._load_error(self._failures[page])
 
     async def _check_alive(self, page: Page, *, what: str) -> None:
-        """Raise if a page died: while it loads, that is at first told as a load that broke off."""
+        """Raise if a page died, which at first looks like an aborted load."""
         try:
             await self.run(page.evaluate("0"), what=what)
         except errors_lib.BrowserError as error:
@@ -229,11 +229,11 @@ class BrowserSession:
                 raise
 
     def take_failure(self, page: Page, *, refused: bool = False) -> LoadFailure | None:
-        """Return why a tab does not show the whole page that it went to, once; None if it does.
+        """Return, once, why a tab's page did not load completely; None if it did.
 
         Args:
             page: The tab.
-            refused: Whether a navigation of it has just failed. It may not show that yet.
+            refused: Whether its navigation has just failed, even if it does not show that yet.
         """
         failure = self._failures.get(page)
         shows_error = page.url.startswith(_ERROR_PAGE)
@@ -259,12 +259,12 @@ class BrowserSession:
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def call(self, function: str, argument: Any) -> Any:
-        """Call a function of the page script that gives JSON text; return what it says."""
+        """Call a page script function that returns JSON text; return the parsed value."""
         given = page_script_lib.to_argument(argument)
         return json.loads(await self._world.call(self._active, function, given))
 
     async def prepare(self, kind: str, ref: str | None, details: Mapping[str, Any]) -> Any:
-        """Have the page script make an element ready for an action; return what it answers."""
+        """Ask the page script to prepare an element for an action; return its answer."""
         options = {"kind": kind, "ref": ref, **details}
         if ref is not None and self.foreign_frames.owns(ref):
             return await self.foreign_frames.prepare(self._active, options)
@@ -277,26 +277,25 @@ class BrowserSession:
         begin: Mapping[str, Any] | None = None,
         capture: bool = False,
     ) -> Any:
-        """Wait until the page has settled, and looks at it.
+        """Wait until the page has settled, and observe it.
 
-        A tab that a page has opened becomes the active one here, and stays it until the next look:
-        an observation is about one tab, and so is the action that answers it.
+        A tab opened by a page becomes active here and stays active until the next look: an
+        observation and the action that follows it concern the same tab.
 
         Args:
-            hidden: A CSS selector of what the axtree leaves out.
+            hidden: A CSS selector of elements left out of the axtree.
             begin: The argument for the task script's `begin`, to begin an episode first.
-            capture: Whether to take a screenshot while the page settles, which it mostly does
-                without moving.
+            capture: Whether to take a screenshot while the page settles, since most pages do not
+                change meanwhile.
 
         Returns:
-            What the page script's `observe` gives. Its `settle.ended` is `navigated` if the page
-            changed to another document meanwhile. An early screenshot is its `capture`; there is
-            none if the page moved after it. `tabs` are the URLs of all tabs, and `active_tab` is
-            the place of the one looked at among them.
+            The result of the page script's `observe`. Its `settle.ended` is `navigated` if the page
+            navigated meanwhile. `capture` is an early screenshot, absent if the page moved after
+            it. `tabs` are the URLs of all tabs, and `active_tab` is the index of the observed one.
         """
         if begin is not None:
             self._next_ref = 1
-            self.downloads.take()  # What is left of the last episode.
+            self.downloads.take()  # Left over from the last episode.
         navigated = False
         network_quiet = await self._network_settled()
         for left in reversed(range(_MAX_NAVIGATIONS)):
@@ -360,13 +359,13 @@ class BrowserSession:
     async def _observe_page(self, options: Mapping[str, Any], *, capture: bool) -> Any:
         if not capture:
             return await self.call("observe", options)
-        # Begins with the first await below: behind the page script's look, not before it.
+        # Starts at the first await below: after the page script's call, not before it.
         early = asyncio.ensure_future(self.screenshot())
         try:
             seen = await self.call("observe", options)
             looked = time.perf_counter()
             if not seen["settle"]["moved"]:
-                with contextlib.suppress(errors_lib.BrowserError):  # It is taken again then.
+                with contextlib.suppress(errors_lib.BrowserError):  # It is taken again later.
                     seen["capture"] = await early
                     seen["capture_seconds"] = time.perf_counter() - looked
             return seen
@@ -374,16 +373,16 @@ class BrowserSession:
             early.cancel()
             await asyncio.wait({early})
             if not early.cancelled():
-                early.exception()  # Asked for, so that it is not reported as never retrieved.
+                early.exception()  # Retrieved, so that asyncio does not complain.
 
     async def tab_was_closed(self) -> bool:
-        """Return whether a call failed because the page closed its own tab, which is no failure.
+        """Return whether a call failed because the page closed its own tab, which is not an error.
 
-        Another tab is then the active one; a blank one if that was the last.
+        Another tab then becomes active; a blank one if it was the last.
         """
         if not self.lease.healthy:
             return False
-        # The call may fail shortly before the event that tells why.
+        # The call may fail shortly before the event that explains it.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_NOTICE):
                 await self._tab_closed.wait()
@@ -410,7 +409,7 @@ class BrowserSession:
         return base64.b64decode(answer["data"])
 
     async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:
-        """Return what the active tab shows, for blackout; None if that cannot be told.
+        """Return a snapshot of the active tab, for redaction; None if it is unavailable.
 
         Args:
             selector: A CSS selector of elements to note; empty for none.
@@ -442,7 +441,7 @@ class BrowserSession:
     async def history(self) -> tuple[int, int]:
         """Return the active tab's place in its history, from 0, and the history's length.
 
-        The blank page that a tab begins with is not part of it, unless nothing else is.
+        The first blank page of a tab does not count, unless it is the only one.
         """
         session = await self._debugger(self._active)
         told = await self.run(session.send("Page.getNavigationHistory"), what="tell its history")
@@ -457,7 +456,7 @@ class BrowserSession:
         return taken
 
     async def _debugger(self, page: Page) -> CDPSession:
-        """Return a tab's debugging session, one for its life."""
+        """Return a tab's debugging session, created once."""
         if page not in self._cdp:
             self._cdp[page] = await self.run(
                 self.lease.context.new_cdp_session(page), what="open a debugging session"
@@ -472,7 +471,7 @@ class BrowserSession:
         )
 
     async def _wait_for_load(self, state: Literal["load", "domcontentloaded"]) -> None:
-        # Slow pages are looked at as far as they have come. One that broke off never comes further.
+        # Slow pages are observed as far as they have loaded. An aborted page never loads further.
         page = self._active
         if page in self._failures:
             return
@@ -522,8 +521,8 @@ class BrowserSession:
         page.on("framenavigated", self._on_navigated)
         page.on("dialog", self._on_dialog)
         page.on("close", self._on_page_closed)
-        # Choosers are kept from the screen from the start: asked for only when an upload begins,
-        # the browser may hear of it after the click.
+        # File choosers are intercepted from the start: if requested only when an upload begins, the
+        # browser may learn of it after the click.
         page.on("filechooser", _leave_alone)
         if "downloads" in self._observe.channels:
             self.downloads.watch(page)
@@ -535,9 +534,9 @@ class BrowserSession:
 
     async def _on_dialog(self, dialog: Dialog) -> None:
         self._note(self.dialogs, f"{dialog.type}: {dialog.message}")
-        # Nobody is asked: a prompt needs an answer that we do not have, all else is agreed to.
+        # Prompts are dismissed, because there is no answer to give; other dialogs are accepted.
         answer = dialog.dismiss() if dialog.type == "prompt" else dialog.accept()
-        # Where it fails its page is gone, and the call that waits on the page says so.
+        # If this fails, the page is gone, and the call that waits on it reports that.
         with contextlib.suppress(errors_lib.BrowserError):
             await self.run(answer, what=f"close a {dialog.type} dialog")
 
@@ -569,7 +568,7 @@ class BrowserSession:
 
 
 def _is_plain(error: errors_lib.BrowserError) -> bool:
-    """Return whether the browser is well: it neither died nor was too slow."""
+    """Return whether the browser is healthy: it neither died nor was too slow."""
     gone = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
     return not isinstance(error, gone)
 
@@ -579,16 +578,16 @@ def _same_document(url: str, other: str) -> bool:
 
 
 def _leave_alone(event: object) -> None:
-    del event  # Whoever expects it takes it.
+    del event  # The expecting caller handles it.
 
 
-# The session that an environment's episodes take place in, kept from one to the next.
+# The session of an environment's episodes, reused from one to the next.
 
 _CLOSED = "The environment was closed while an episode began."
 
 
 class Place:
-    """A session, what acts in it, and what holds it in its bounds."""
+    """A session with its action executor and its boundary."""
 
     __slots__ = ("boundary", "executor", "session")
 
@@ -604,17 +603,17 @@ class Place:
 
 
 class Sessions:
-    """Makes the session for an episode, or gives the last one again if that may be.
+    """A factory of episode sessions that reuses the last one if possible.
 
-    It may if the task shares it and asks for the same script and options, and if nothing has made
-    the session suspect since.
+    It is possible if the task shares its context, has the same script and options, and the session
+    has not been marked as suspect.
 
     Args:
-        pool: Where pages come from.
+        pool: The browser pool.
         policy: What the agent may reach beyond the page.
         observe: What is to be observed.
         settle: When a page counts as settled.
-        keeper: Knows what no record may hold.
+        keeper: The environment's secrets.
         context_options: For each context; a task's own come on top.
     """
 
@@ -639,16 +638,16 @@ class Sessions:
         self._waited = 0.0
         self._closed = False
         self.place: Place | None = None
-        """The last one; None if there was none, or if it was dropped."""
+        """The last place; None if there was none or it was dropped."""
         self.browser_version = ""
-        """That of the last session; empty before the first."""
+        """The browser version of the last session; empty before the first."""
 
     def suspect(self) -> None:
-        """Let no further episode have the session: in what state its page is, nobody knows."""
+        """Do not reuse the session, because its page's state is unknown."""
         self._suspect = True
 
     async def place_for(self, task: tasks_lib.BrowserTask) -> Place:
-        """Return where an episode of the task can begin.
+        """Return a place for an episode of the task.
 
         Raises:
             BrowserError: The browser failed.
@@ -673,12 +672,12 @@ class Sessions:
         return self.place
 
     async def close(self) -> None:
-        """Give the page back, also one that is being opened. Idempotent."""
+        """Release the page, including one that is being opened. Idempotent."""
         self._closed = True
         await self.drop()
 
     async def drop(self) -> None:
-        """Give the page back, if there is one."""
+        """Release the page, if there is one."""
         place, self.place = self.place, None
         if place is None:
             return
@@ -697,7 +696,7 @@ class Sessions:
         session = BrowserSession(
             lease,
             script=page_script_lib.page_script(task.script),
-            # A task's own script reaches into the page, which is then one to be trusted.
+            # A task's own script needs the page's world, so its pages must be trusted.
             isolated=not task.script,
             observe=self._observe,
             settle=self._settle,
@@ -711,7 +710,7 @@ class Sessions:
     async def _lease(
         self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
     ) -> pool_lib.Lease:
-        """Return a lease inside of a boundary, which is then open."""
+        """Return a lease within an open boundary."""
         await boundary.open()
         try:
             options = {

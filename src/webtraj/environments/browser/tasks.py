@@ -1,12 +1,12 @@
-"""Tasks: where an episode begins, what it wants, what it is worth.
+"""Tasks: an episode's start, goal and reward.
 
-`BrowserTask` is what the environment asks of a task, in the order of an episode: `setup`,
-`goal_of`, `validate` after each step, `teardown`. A task that can be solved by script is a
-`SolvableTask` too.
-A task that knows after how many steps it has taken too long says so by an attribute `max_steps`,
-which a limit given to the environment outweighs. One whose pages come with it offers them by an
-attribute `local_sites` (`network.LocalSites`): handlers by host and port, which answer in the place
-of the network, so that their URLs are the same on every machine. `WebTask` is a task as data, for
+`BrowserTask` is the interface of a task, in the order of an episode: `setup`,
+`goal_of`, `validate` after each step, `teardown`. A task with a scripted solution is also a
+`SolvableTask`.
+A task may have an attribute `max_steps`, its default step limit; a limit given to the environment
+overrides it. A task may serve its own pages by an attribute `local_sites` (`network.LocalSites`):
+handlers by host and port that replace the network, so that URLs are the same on every machine.
+`WebTask` is a task as data, for
 any site.
 """
 
@@ -30,20 +30,20 @@ _SCHEMES = (*_OF_SITES, "file", "about", "data", "blob", "chrome")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a task says of the page as it is now."""
+    """A task's verdict on the current page."""
 
     done: bool = False
     """Whether the episode is over."""
     reward: float = 0.0
     """The reward of the step."""
     success: bool = False
-    """Whether the task is done as it should be."""
+    """Whether the task is done correctly."""
     raw_reward: float = 0.0
     """The reward before any scaling by time."""
     scaled_reward: float = 0.0
     """The reward as the task scales it by the time taken."""
     reason: str = ""
-    """Why, where the task says."""
+    """The reason, if the task gives one."""
 
 
 class BrowserTask(Protocol):
@@ -59,24 +59,24 @@ class BrowserTask(Protocol):
 
     @property
     def script(self) -> str:
-        """JavaScript that is added to the page script (see `page_script`); empty for none."""
+        """JavaScript to add to the page script (see `page_script`); empty for none."""
 
     @property
     def hidden(self) -> str:
-        """A CSS selector of what the axtree leaves out; empty for nothing."""
+        """A CSS selector of elements left out of the axtree; empty for none."""
 
     @property
     def shares_context(self) -> bool:
-        """Whether its episodes, one after another, may share cookies and storage."""
+        """Whether consecutive episodes may share cookies and storage."""
 
     @property
     def context_options(self) -> Mapping[str, Any]:
-        """Options for Playwright's `Browser.new_context`, which outweigh the environment's."""
+        """Options for Playwright's `Browser.new_context`, which override the environment's."""
 
     async def setup(
         self, session: session_lib.BrowserSession, seed: int
     ) -> Mapping[str, Any] | None:
-        """Bring the session to where the episode of this seed begins.
+        """Bring the session to the start of the episode with this seed.
 
         Returns:
             The argument for the script's `begin`, called before the first look; None to call
@@ -84,31 +84,31 @@ class BrowserTask(Protocol):
         """
 
     def goal_of(self, begun: Any) -> str:
-        """Return the goal. `begun` is what the script's `begin` gave, or None."""
+        """Return the goal. `begun` is the result of the script's `begin`, or None."""
 
     async def validate(
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
     ) -> Verdict:
-        """Return the verdict on the first look and on each step.
+        """Return the verdict on the first observation and on each step.
 
         Args:
             session: The session, settled.
-            state: What the script's `state` gave with the observation; None without a script.
-            answer: The agent's answer, if it has just given one, which ends the episode.
+            state: The result of the script's `state`; None without a script.
+            answer: The agent's answer, if this step gave one, which ends the episode.
         """
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
-        """Undo what `setup` did beyond the browser. Called once for each `setup`."""
+        """Undo what `setup` did outside the browser. Called once for each `setup`."""
 
 
 class Solution(Protocol):
-    """One episode's solution, under way."""
+    """A running solution of one episode."""
 
     async def next_action(self) -> actions_lib.Action | None:
         """Return the next action; None when there is nothing more to do."""
 
     async def close(self) -> None:
-        """End the solution where it stands."""
+        """Stop the solution."""
 
 
 @runtime_checkable
@@ -117,16 +117,16 @@ class SolvableTask(Protocol):
 
     @property
     def has_solution(self) -> bool:
-        """Whether it has."""
+        """Whether it has one."""
 
     def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
-        """Return the solution of the episode that the session is in."""
+        """Return the solution of the session's episode."""
 
 
 class ScriptedSolution:
     """A solution from an asynchronous generator of actions.
 
-    Each action is done before the generator is asked for the next.
+    Each action is performed before the generator continues.
     """
 
     def __init__(self, actions: AsyncGenerator[actions_lib.Action, None]) -> None:
@@ -145,30 +145,30 @@ class ScriptedSolution:
 class WebTask:
     """A task on any site, as data.
 
-    Each episode has a context of its own: cookies and storage are as `context_options` has them.
+    Each episode has a context of its own, with cookies and storage from `context_options`.
 
     Raises:
-        InvalidInputError: `start_url` is no URL that a browser can open.
+        InvalidInputError: `start_url` is not a URL that a browser can open.
     """
 
     goal: str
-    """What the agent is asked to do."""
+    """The goal for the agent."""
     start_url: str
-    """Where it begins."""
+    """The first page's URL."""
     name: str = "web"
     """The task's name in records."""
     site: str = ""
     """The site's name in records; by default the host of `start_url`."""
     hidden: str = ""
-    """A CSS selector of what the axtree leaves out."""
+    """A CSS selector of elements left out of the axtree."""
     context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """For Playwright's `Browser.new_context`: storage_state, locale, timezone_id, ..."""
     max_steps: int | None = None
-    """After so many steps an episode is truncated; None leaves that to the environment."""
+    """The step limit; None leaves it to the environment."""
     before: Callable[[session_lib.BrowserSession, int], Awaitable[None]] | None = None
-    """Called with session and seed, before `start_url` is opened."""
+    """Called with the session and seed before `start_url` is opened."""
     judge: Callable[[session_lib.BrowserSession, str | None], Awaitable[Verdict]] | None = None
-    """Called with session and answer, after each step. Without it no step has a reward."""
+    """The judge, called with the session and answer after each step. Without it rewards are 0."""
     solution: (
         Callable[[session_lib.BrowserSession], AsyncGenerator[actions_lib.Action, None]] | None
     ) = None
@@ -176,7 +176,7 @@ class WebTask:
     after: Callable[[session_lib.BrowserSession], Awaitable[None]] | None = None
     """Called when the episode is over."""
     redaction: RedactionRules | None = None
-    """What no record may hold, beside what the environment says."""
+    """Redaction rules, in addition to the environment's."""
 
     def __post_init__(self) -> None:
         host = _host_of(self.start_url)
@@ -194,7 +194,7 @@ class WebTask:
 
     @property
     def has_judge(self) -> bool:
-        """Whether anybody says what an episode was worth; if not, its outcome is UNKNOWN."""
+        """Whether the task judges its episodes; if not, their outcome is UNKNOWN."""
         return self.judge is not None
 
     @property
@@ -231,10 +231,10 @@ class WebTask:
 
 
 def _host_of(url: str) -> str:
-    """Return the host of a URL that a task begins at; empty if it is no site's.
+    """Return the host of a start URL; empty if it has none.
 
     Raises:
-        InvalidInputError: It is no URL that a browser can open.
+        InvalidInputError: It is not a URL that a browser can open.
     """
     try:
         parts = urlsplit(url)
