@@ -1,4 +1,4 @@
-"""Collectors: who keeps the episodes that environments yield. The protocol is in `base`."""
+"""Collectors, which store the episodes of environments. The protocol is in `base`."""
 
 from __future__ import annotations
 

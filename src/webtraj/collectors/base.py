@@ -1,13 +1,13 @@
-"""What a collector is. What kinds there are stands in the modules beside this one.
+"""The collector protocol. The modules beside this one implement it.
 
-A collector is shared by many episodes that run at the same time, so `begin_episode` returns a
-recorder for that one episode. Recording follows `asyncio.StreamWriter`: the `record_*` calls and
-`end_episode` are plain functions that hand the data over before they return, so that no
-cancellation can cut them in half; `drain` waits while the collector is behind; `flush` waits until
-it has caught up. A collector never drops data to keep up.
+A collector is shared by many concurrent episodes, so `begin_episode` returns a recorder for one
+episode. Recording follows `asyncio.StreamWriter`: the `record_*` calls and `end_episode` are plain
+functions that hand the data over before they return, so cancellation cannot cut them in half;
+`drain` waits while the collector is behind; `flush` waits until it has caught up. A collector never
+drops data to keep up.
 
 A collector must have `begin_episode`, and its recorder `record_step` and `end_episode`. The rest
-has defaults: inherit them from the two protocols, or leave the methods out.
+has defaults: inherit them from the two protocols, or omit the methods.
 """
 
 from __future__ import annotations
@@ -34,76 +34,76 @@ class EpisodeRecorder(Protocol):
     """Records one episode. Not for use by two tasks at once."""
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Replaces what is known of the episode, its id excepted. By default, does nothing."""
+        """Replace the episode's info, except for its id. Does nothing by default."""
         return
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Notes an action that is about to be taken. By default, does nothing."""
+        """Record an action that is about to be taken. Does nothing by default."""
         return
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
-        """Records a timestep that the environment returned.
+        """Record a timestep that the environment returned.
 
         Raises:
-            CollectorError: It could not be kept.
+            CollectorError: The step could not be recorded.
         """
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
-        """Ends the record; the recorder takes nothing after it.
+        """End the record; nothing more can be recorded afterwards.
 
         Raises:
-            CollectorError: The end could not be kept.
+            CollectorError: The end could not be recorded.
         """
 
 
 @runtime_checkable
 class TrajectoryCollector(Protocol):
-    """Keeps episodes. Safe to share between tasks and threads."""
+    """Stores episodes. Safe to share between tasks and threads."""
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
-        """Begins the record of one episode.
+        """Begin the record of one episode.
 
         Raises:
-            CollectorError: The record could not be begun.
+            CollectorError: The record could not be started.
             InvalidEpisodeIdError: The id cannot name an episode.
         """
 
     async def drain(self) -> None:
-        """Waits while the collector has too much in hand. By default, it never has.
+        """Wait while the collector is too far behind. By default, it never is.
 
         Raises:
-            CollectorError: Something handed over earlier could not be kept.
+            CollectorError: Earlier data could not be stored.
         """
         return
 
     async def seal(self) -> None:
-        """Waits until every ended episode is safe on this machine, and no longer.
+        """Wait until every ended episode is safe on this machine, but no longer.
 
-        A rollout waits for this between episodes, so it must not wait for a network. By default, it
-        is `flush`; a collector that sends episodes elsewhere overrides it.
+        Rollouts wait for this between episodes, so it must not wait for a network. By default it is
+        `flush`; a collector that sends episodes elsewhere overrides it.
 
         Raises:
-            CollectorError: Something handed over earlier could not be kept.
+            CollectorError: Earlier data could not be stored.
         """
         await self.flush()
 
     async def flush(self) -> None:
-        """Waits until every ended episode is where it belongs. By default, it always is.
+        """Wait until every ended episode is at its destination. By default, it always is.
 
         Raises:
-            CollectorError: Something handed over earlier could not be kept.
+            CollectorError: Earlier data could not be stored.
         """
         return
 
     async def aclose(self) -> None:
-        """Ends what is open as CLOSED, flushes, and lets go of all resources. Idempotent.
+        """End open episodes as CLOSED, flush, and release all resources. Idempotent.
 
         By default, only flushes.
 
         Raises:
-            CollectorError: Something handed over earlier could not be kept.
+            CollectorError: Earlier data could not be stored.
         """
         await self.flush()
 
@@ -120,13 +120,13 @@ class TrajectoryCollector(Protocol):
 
 
 async def seal(collector: TrajectoryCollector) -> None:
-    """Do what a collector's `seal` does; for one without it, `flush`."""
+    """Call a collector's `seal`, or `flush` if it has none."""
     own = getattr(collector, "seal", None)
     await (flush(collector) if own is None else own())
 
 
 async def drain(collector: TrajectoryCollector) -> None:
-    """Wait while a collector has too much in hand; one without `drain` never has."""
+    """Wait while a collector is too far behind; one without `drain` never is."""
     own = getattr(collector, "drain", None)
     if own is not None:
         await own()
@@ -138,12 +138,12 @@ async def flush(collector: TrajectoryCollector) -> None:
 
 
 async def aclose(collector: TrajectoryCollector) -> None:
-    """Close a collector, if it has anything to close."""
+    """Close a collector, if it can be closed."""
     await _if_there(collector, "aclose")
 
 
 def optional(recorder: EpisodeRecorder, name: str) -> Any:
-    """Return a method of a recorder, or one that does nothing if it has none."""
+    """Return a recorder's method, or one that does nothing if it has none."""
     return getattr(recorder, name, _do_nothing)
 
 
@@ -157,26 +157,26 @@ async def _if_there(collector: TrajectoryCollector, name: str) -> None:
         await method()
 
 
-# The null collector: takes everything and keeps nothing, so that nobody needs an `is None`.
+# The null collector accepts everything and stores nothing, so nobody has to check for None.
 
 
 class NullTrajectoryCollector(TrajectoryCollector):
-    """Keeps nothing. Its own recorder, since it has no state."""
+    """Stores nothing. It is its own recorder, since it has no state."""
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> NullTrajectoryCollector:
-        """Returns the recorder: this object."""
+        """Return the recorder: this object."""
         return self
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
-        """Does nothing."""
+        """Do nothing."""

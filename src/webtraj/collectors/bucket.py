@@ -1,22 +1,22 @@
-"""The bucket collector: episodes in a bucket of any object store, by way of a spool on the disk.
+"""The bucket collector: episodes in a bucket of any object store, by way of a local spool.
 
-What is recorded goes to the spool (see `spool`), by the code and with the promises of any collector
-that keeps a journal (see `local`); the network has no part in it. An episode that has ended is
-sealed there, then sent by threads in the background (see `uploading`): its blobs, its file, and,
-with those of others, its index line. Only when that is in the bucket is the episode removed here.
+Episodes are recorded in the spool (see `spool`), with the code and the guarantees of the local
+collectors (see `local`) and without the network. An episode that has ended is sealed there. Threads
+in the background then send (see `uploading`) its blobs, its file, and, together with those of other
+episodes, its index line. Only when all is in the bucket is the episode removed from the spool.
 
-What becomes of a rollout when the bucket does not take episodes:
+If the bucket does not accept episodes:
 
-* It goes on, and the spool keeps all. This is logged once, and again when it is over. The bucket is
-  tried again, after pauses of up to a minute, for as long as the collector lives.
-* `drain` makes the rollout wait while more than `max_unsent_bytes` wait, or the disk has less than
-  `min_free_bytes` left, but only as long as the bucket takes episodes: one that does not makes
-  nobody wait. If the disk is full in the end, recording fails by a `CollectorError`, as it does on
-  any full disk, and what was recorded before is safe.
-* `seal` waits for the spool alone, and so does an environment that is closed.
-* `flush` and `aclose` give up after some attempts, or after `close_timeout`, by a `CollectorError`
-  that says what is not in the bucket. It is in the spool; `webtraj push` sends it, there or, if the
-  bucket is gone for good, elsewhere.
+* The rollout continues, and the spool keeps everything. This is logged once, and again when it is
+  over. The bucket is retried, after pauses of up to a minute, for as long as the collector lives.
+* `drain` makes the rollout wait while more than `max_unsent_bytes` are waiting, or the disk has
+  less than `min_free_bytes` left, but only if the bucket accepts episodes. If not, nobody waits.
+  If the disk fills up, recording fails with a `CollectorError`, as on any full disk, and everything
+  recorded before is safe.
+* `seal` waits only for the spool, and so does an environment that is closed.
+* `flush` and `aclose` give up after some attempts, or after `close_timeout`, with a
+  `CollectorError` that lists what is not in the bucket. It is in the spool; `webtraj push` sends
+  it, to the bucket or, if that is gone for good, elsewhere.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ __all__ = [
 _LOGGER = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 1.0
-"""Seconds after which a full disk is looked at again."""
+"""Seconds between checks of a full disk."""
 _SHOWN = 3
 
 
 class BucketTrajectoryCollector(TrajectoryCollector, Closing):
-    """Keeps episodes in a bucket. Safe to share between tasks and threads."""
+    """Stores episodes in a bucket. Safe to share between tasks and threads."""
 
     def __init__(
         self,
@@ -80,33 +80,35 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         check_timeout: float = 5.0,
         close_timeout: float = 300.0,
     ) -> None:
-        """Initializes the collector, and the spool folder if it is not there.
+        """Initialize the collector, and make the spool folder if missing.
 
         Args:
-            url: Where the episodes go: `s3://bucket/prefix`, `gs://`, `az://`, ...
+            url: The destination: `s3://bucket/prefix`, `gs://`, `az://`, ...
             format: The format of episodes: "json", "pb" or "pb.zst".
-            spool: The folder in which they wait; by default one for each destination, under
+            spool: The folder in which episodes wait; by default one for each destination, under
                 `$XDG_STATE_HOME/webtraj/spool`. Processes may share it.
-            storage_options: What `webtraj.store.bucket.BucketStorage` takes: endpoint, region,
-                credentials, ... Those that are no secret are kept in the spool, for `webtraj push`.
+            storage_options: The arguments of `webtraj.store.bucket.BucketStorage`: endpoint,
+                region, credentials, ... Those that are not secret are saved in the spool, for
+                `webtraj push`.
             fsync: When to wait for the disk; see `webtraj.collectors.local`.
-            max_uploads: Requests that are under way at once.
-            max_unsent_bytes: `drain` waits while more than this wait in a row for a bucket that
-                takes them.
-            min_free_bytes: `drain` waits, too, while the spool's disk has less room than this.
-            index_interval: Seconds for which an index line waits for others to go with it.
-            pauses: How long to leave a bucket alone that does not answer.
-            check_timeout: Seconds to wait for the bucket to say whether it holds a dataset of
-                another format; one that says nothing is asked again before the first episode goes.
+            max_uploads: The maximum number of concurrent requests.
+            max_unsent_bytes: `drain` waits while more than this is waiting for a bucket that
+                accepts episodes.
+            min_free_bytes: `drain` also waits while the spool's disk has less space than this.
+            index_interval: Seconds for which an index line waits for others to be sent with it.
+            pauses: How long to leave a failing bucket alone.
+            check_timeout: Seconds to wait for the bucket to report whether it has a dataset of
+                another format; if it does not answer, it is asked again before the first episode
+                is sent.
             close_timeout: Seconds after which `aclose` gives up.
 
         Raises:
             CollectorError: The spool folder cannot be written.
-            InvalidInputError: An argument is wrong, or the bucket or the spool keeps episodes of
-                another format or for another place.
+            InvalidInputError: An argument is wrong, or the bucket or the spool has another format
+                or destination.
             MissingDependencyError: A package for the bucket, or the format, is not installed.
-            NotADatasetError: The spool folder holds other things.
-            UnsupportedSchemaError: The bucket's dataset, or the spool, was made by a newer webtraj.
+            NotADatasetError: The spool folder is not empty and not a spool.
+            UnsupportedSchemaError: The bucket's dataset, or the spool, is from a newer webtraj.
         """
         _check(format, max_uploads)
         options = dict(storage_options or {})
@@ -127,7 +129,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             pauses=pauses,
         )
         with contextlib.ExitStack() as undo:
-            # Before the journals' own hook is set up, and so called after it.
+            # Registered before the journals' own hook, and so called after it.
             undo.callback(_stop_at_exit(self._uploader, self._spool.path))
             self._uploader.check(check_timeout)
             if spool is None:
@@ -143,12 +145,12 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
 
     @property
     def url(self) -> str:
-        """Where the episodes go; holds no credentials."""
+        """The destination, without credentials."""
         return self._uploader.url
 
     @property
     def spool(self) -> Path:
-        """The folder in which they wait."""
+        """The folder in which episodes wait."""
         return self._spool.path
 
     @property
@@ -157,21 +159,21 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         return self._journals.open_episodes
 
     def status(self) -> UploadStatus:
-        """Returns where the episodes are."""
+        """Return the number and size of sent and unsent episodes."""
         return self._uploader.status(open_episodes=len(self.open_episodes))
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> JournalRecorder:
-        """Begins the record of one episode; its journal is there when this returns.
+        """Begin the record of one episode; its journal exists when this returns.
 
         Raises:
             CollectorClosedError: The collector is closed, or was made by another process.
-            CollectorError: The journal cannot be written, or the id is taken.
+            CollectorError: The journal cannot be written, or the id is already used.
             InvalidEpisodeIdError: The id cannot name a file.
         """
         return self._journals.begin_episode(info)
 
     async def drain(self) -> None:
-        """Waits while much waits to be sent, to a bucket that takes it.
+        """Wait while too much is waiting to be sent, if the bucket accepts it.
 
         Raises:
             CollectorError: An episode that ended earlier could not be sealed; its journal is kept.
@@ -181,24 +183,24 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             await self._wait_until(lambda: not self._is_behind(), look_again=_LOOK_AGAIN)
 
     async def seal(self) -> None:
-        """Waits until every episode that ended is sealed in the spool, whatever the bucket does.
+        """Wait until every ended episode is sealed in the spool, whatever the bucket does.
 
         Raises:
-            CollectorError: One could not be sealed; its journal is kept.
+            CollectorError: An episode could not be sealed; its journal is kept.
         """
         await self._journals.flush()
 
     async def flush(self) -> None:
-        """Waits until every episode that ended is in the bucket, with its index line.
+        """Wait until every ended episode is in the bucket, with its index line.
 
         Raises:
-            CollectorError: One is not: it was set aside, or the bucket did not answer several
-                times in a row. The spool keeps it, and unless it was set aside, it is tried again.
+            CollectorError: An episode is not: it was set aside, or the bucket failed several times
+                in a row. The spool keeps it, and retries it unless it was set aside.
         """
         await self._flush(None)
 
     async def aclose(self) -> None:
-        """Ends open episodes as CLOSED, flushes, and lets go of all. Idempotent.
+        """End open episodes as CLOSED, flush, and release all resources. Idempotent.
 
         Raises:
             CollectorError: Some episodes are not in the bucket; the spool keeps them.
@@ -213,7 +215,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             await self._flush(deadline, failure)
 
     def close(self) -> None:
-        """Does what `aclose` does, for code without an event loop.
+        """Do what `aclose` does, for code without an event loop.
 
         Raises:
             CollectorError: Some episodes are not in the bucket; the spool keeps them.
@@ -243,7 +245,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             self._report(flush.unsent(), failure)
 
     def _report(self, unsent: list[Unsent], failure: errors.CollectorError | None) -> None:
-        """Raises what is to be said of episodes that were not sent, or could not be sealed."""
+        """Raise an error if episodes were not sent or could not be sealed."""
         if unsent:
             last_error = self._uploader.status().last_error
             error = errors.CollectorError(describe_unsent(unsent, last_error, self.url, self.spool))
@@ -283,14 +285,14 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
                 changed.clear()
 
     def _let_go(self) -> None:
-        # Idle threads end at once. Requests that are under way end in their own time, at the latest
-        # when the process does.
+        # Idle threads end at once. Requests in flight end in their own time, at the latest with the
+        # process.
         if self._uploader.stop(timeout=0.5):
             self._release()
 
 
 S3TrajectoryCollector = BucketTrajectoryCollector
-"""The same, by the name that is well known."""
+"""The same, under its well-known name."""
 
 
 def open_uploader(
@@ -302,42 +304,42 @@ def open_uploader(
     index_interval: float = 5.0,
     pauses: Pauses | None = None,
 ) -> Uploader:
-    """Returns what sends a spool's episodes to their destination.
+    """Return the uploader that sends a spool's episodes to their destination.
 
     Raises:
-        InvalidInputError: The destination is none, or does not take the options.
+        InvalidInputError: The destination or an option is invalid.
         MissingDependencyError: A package for the bucket is not installed.
     """
     options = dict(options)
     if is_url(destination) and not destination.lower().startswith("file:"):
-        # What waits for the bucket is in the spool, so there is no need to insist on one request.
+        # The spool keeps everything, so there is no need to insist on one request.
         options.setdefault("retry", {"deadline": 10.0})
     sender = EpisodeSender(spool, open_storage(destination, options))
     return Uploader(sender, max_uploads=max_uploads, index_interval=index_interval, pauses=pauses)
 
 
 def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path) -> str:
-    """Says which episodes are not in the bucket, why, and what to do."""
+    """Return which episodes are not in the bucket, why, and what to do."""
     named = ", ".join(repr(one.episode_id) for one in unsent[:_SHOWN])
     more = f" and {len(unsent) - _SHOWN} more" if len(unsent) > _SHOWN else ""
     size = sum(one.size for one in unsent)
     reasons = list(dict.fromkeys(one.reason.rstrip(".") for one in unsent if one.reason))
-    why = "; ".join(reasons[:_SHOWN]) or last_error.rstrip(".") or "their turn has not come"
+    why = "; ".join(reasons[:_SHOWN]) or last_error.rstrip(".") or "they are still queued"
     return (
         f"{len(unsent)} episodes ({size:,} bytes) are not in {url!r}: {named}{more}; {why}. "
-        f"They are kept in {str(spool)!r}; run `webtraj push {spool}` once that is mended, "
-        "with `--to PLACE` if it never will be."
+        f"They are kept in {str(spool)!r}. Run `webtraj push {spool}` once the problem is fixed, "
+        "or add `--to PLACE` to send them elsewhere."
     )
 
 
 def _check(format_name: str, max_uploads: int) -> None:
     if format_name not in ("json", "pb", "pb.zst"):
         raise errors.InvalidInputError(
-            f"format={format_name!r} is not known; expected 'json', 'pb' or 'pb.zst'."
+            f"Unknown format={format_name!r}: expected 'json', 'pb' or 'pb.zst'."
         )
-    format_named(format_name)  # What it needs is missed now, or never.
+    format_named(format_name)  # Fails early if a package is missing.
     if max_uploads < 1:
-        raise errors.InvalidInputError(f"max_uploads={max_uploads!r}; expected at least 1.")
+        raise errors.InvalidInputError(f"Invalid max_uploads={max_uploads!r}: expected at least 1.")
 
 
 async def _failure_of(waiting: Any) -> errors.CollectorError | None:
@@ -349,10 +351,10 @@ async def _failure_of(waiting: Any) -> errors.CollectorError | None:
 
 
 def _stop_at_exit(uploader: Uploader, spool: Path) -> Callable[[], None]:
-    """Ends the threads before the interpreter does; returns how to call that off.
+    """End the threads before the interpreter does; return a function that cancels this.
 
-    A thread that is within a request when the interpreter ends would take the process down with it,
-    so requests that are under way are waited for.
+    A thread inside a request would crash the process when the interpreter ends, so requests in
+    flight are waited for.
     """
     reference = weakref.ref(uploader)
     process = os.getpid()
@@ -363,7 +365,7 @@ def _stop_at_exit(uploader: Uploader, spool: Path) -> Callable[[], None]:
             return
         target.stop()
         unsent = target.unsent()
-        if unsent:  # Nobody will ask any more.
+        if unsent:  # No later call will report it.
             _LOGGER.error(
                 "%s", describe_unsent(unsent, target.status().last_error, target.url, spool)
             )

@@ -1,14 +1,14 @@
 """The JSON and Protobuf collectors: episodes as files of a dataset folder (see `store.layout`).
 
-Every intent and step is in the episode's journal, by one write, before the call that records it
-returns; `kill -9` loses at most the result of the action in flight, which the journal names. When
-an episode ends, its end goes to the journal too, and a background thread makes the final file,
-syncs it, names it, adds it to the index and removes the journal.
+Every intent and step is written to the episode's journal, in one write, before the call that
+records it returns; `kill -9` loses at most the result of the action in flight, which the journal
+names. When an episode ends, its end is written to the journal too, and a background thread makes
+the final file, syncs it, names it, adds it to the index and removes the journal.
 
-What a power cut can take depends on `fsync`:
+A power cut can lose, depending on `fsync`:
 
 * "episode" (default): episodes that are still open, or that ended since the last `flush`.
-* "step": at most the result of the action in flight. Costs one disk sync a record.
+* "step": at most the result of the action in flight. Costs one disk sync per record.
 * "never": whatever the operating system had not written yet.
 """
 
@@ -46,12 +46,12 @@ __all__ = [
 
 _LOGGER = logging.getLogger(__name__)
 
-# Work that collectors do in the background, and what becomes of its failures.
+# Background work of collectors, and the handling of its failures.
 
 _BACKLOG = 32
-"""Jobs that may wait before `drain` makes its callers wait."""
+"""The number of waiting jobs above which `drain` waits."""
 _THREADS = 4
-"""The jobs wait for the disk most of the time, and disks take several requests at once."""
+"""Jobs mostly wait for the disk, and disks handle several requests at once."""
 
 
 class BackgroundQueue:
@@ -60,18 +60,18 @@ class BackgroundQueue:
     def __init__(self, name: str) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
         self._lock = threading.Lock()
-        # In the order of their coming; a set would not keep that.
+        # A dict, since a set would not keep the order.
         self._pending: dict[concurrent.futures.Future[None], None] = {}
         self._failures: list[errors.CollectorError] = []
 
     @property
     def failures(self) -> list[errors.CollectorError]:
-        """The failures that were not raised yet."""
+        """The failures that have not been raised yet."""
         with self._lock:
             return list(self._failures)
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Has a job done that raises nothing but CollectorError."""
+        """Queue a job, which may only raise CollectorError."""
 
         def run() -> None:
             try:
@@ -83,17 +83,17 @@ class BackgroundQueue:
             try:
                 self._pending[self._executor.submit(run)] = None
                 return
-            except RuntimeError:  # The interpreter is shutting down: no thread will do it.
+            except RuntimeError:  # The interpreter is shutting down and starts no threads.
                 pass
         run()
 
     def fail(self, error: errors.CollectorError) -> None:
-        """Has a failure raised by the next call that waits."""
+        """Make the next call that waits raise a failure."""
         with self._lock:
             self._failures.append(error)
 
     async def drain(self) -> None:
-        """Waits while more than a few jobs are waiting.
+        """Wait while more than a few jobs are queued.
 
         Raises:
             CollectorError: A job failed.
@@ -101,7 +101,7 @@ class BackgroundQueue:
         await self._wait_until(_BACKLOG)
 
     async def flush(self) -> None:
-        """Waits until all jobs are done.
+        """Wait until all jobs are done.
 
         Raises:
             CollectorError: A job failed.
@@ -109,7 +109,7 @@ class BackgroundQueue:
         await self._wait_until(0)
 
     def wait(self) -> None:
-        """Does what `flush` does, for code without an event loop.
+        """Do what `flush` does, for code without an event loop.
 
         Raises:
             CollectorError: A job failed.
@@ -118,14 +118,14 @@ class BackgroundQueue:
         self._raise_failure()
 
     def shut(self) -> bool:
-        """Takes no more jobs; returns whether all are done."""
+        """Accept no more jobs; return whether all are done."""
         self._executor.shutdown(wait=False)
         return not self._backlog()
 
     async def _wait_until(self, limit: int) -> None:
-        # asyncio.wait leaves what it waits for alone when it is cancelled, as it must.
+        # asyncio.wait does not cancel what it waits for, which is essential here.
         while len(backlog := self._backlog()) > limit:
-            # The oldest alone: to watch them all costs time for each of many that wait.
+            # Only the oldest: waiting for all would cost time for each of many waiters.
             await asyncio.wait([asyncio.wrap_future(backlog[0])])
         self._raise_failure()
 
@@ -150,12 +150,12 @@ class BackgroundQueue:
 
 Fsync = Literal["episode", "step", "never"]
 
-# Keeps collectors that nobody else keeps until the process ends and ends their episodes.
+# Keeps otherwise unreferenced collectors alive until the process ends and ends their episodes.
 _WITH_OPEN_EPISODES: set[JournalingCollector] = set()
 
 
 class JournalingCollector(TrajectoryCollector, Closing):
-    """Keeps episodes as files in a folder. Safe to share between tasks and threads."""
+    """Stores episodes as files in a folder. Safe to share between tasks and threads."""
 
     def __init__(
         self,
@@ -165,27 +165,27 @@ class JournalingCollector(TrajectoryCollector, Closing):
         fsync: Fsync = "episode",
         on_sealed: Callable[[EpisodeSummary], None] | None = None,
     ) -> None:
-        """Initializes the collector, and the dataset folder if it is not there.
+        """Initialize the collector, and make the dataset folder if missing.
 
         Args:
-            path: The dataset folder: new, empty, or a dataset already, which is added to.
-            header: What the dataset is.
-            fsync: When to wait for the disk; see the module's docstring.
-            on_sealed: Called with each episode whose file is in place, on a thread.
+            path: The dataset folder: new, empty, or an existing dataset to add to.
+            header: The dataset's header.
+            fsync: When to wait for the disk; see the module.
+            on_sealed: Called with each episode once its file is in place, on a thread.
 
         Raises:
             CollectorError: The folder cannot be written.
             InvalidInputError: `fsync` is unknown, or the folder is a dataset of another format.
-            NotADatasetError: The folder holds other things.
-            UnsupportedSchemaError: The dataset was made by a newer webtraj.
+            NotADatasetError: The folder is not empty and not a dataset.
+            UnsupportedSchemaError: The dataset is from a newer webtraj.
         """
         if fsync not in ("episode", "step", "never"):
             raise errors.InvalidInputError(
-                f"fsync={fsync!r} is not known; expected 'episode', 'step' or 'never'."
+                f"Unknown fsync={fsync!r}: expected 'episode', 'step' or 'never'."
             )
-        self._layout = DatasetLayout(Path(path).absolute())  # The program may change its folder.
+        self._layout = DatasetLayout(Path(path).absolute())  # The program may call chdir.
         self._header = self._layout.create(header)
-        format_named(self._header.format)  # What it needs is missed now, or never.
+        format_named(self._header.format)  # Fails early if a package is missing.
         self._fsync = fsync
         self._on_sealed = on_sealed
         self._shared = BlobStore(self._layout.blobs, within=self._layout.root)
@@ -209,22 +209,22 @@ class JournalingCollector(TrajectoryCollector, Closing):
             return tuple(sorted(recorder.episode_id for recorder in self._open))
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> JournalRecorder:
-        """Begins the record of one episode; its journal is there when this returns.
+        """Begin the record of one episode; its journal exists when this returns.
 
         Raises:
             CollectorClosedError: The collector is closed, or was made by another process.
-            CollectorError: The journal cannot be written, or the id is taken.
+            CollectorError: The journal cannot be written, or the id is already used.
             InvalidEpisodeIdError: The id cannot name a file.
         """
         check_process(self._process, self.path)
         if self._closed:
             raise errors.CollectorClosedError(
-                f"The collector of {str(self.path)!r} is closed; make a new one on the same folder."
+                f"The collector of {str(self.path)!r} is closed. Make a new one for this folder."
             )
         if self._layout.episode(info.episode_id, self._header.format).exists():
             raise errors.CollectorError(
-                f"The dataset {str(self.path)!r} has an episode {info.episode_id!r} already; "
-                "every episode needs an id of its own."
+                f"The dataset {str(self.path)!r} already has an episode {info.episode_id!r}. "
+                "Every episode needs its own id."
             )
         recorder = JournalRecorder(
             info,
@@ -239,7 +239,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
         return recorder
 
     async def drain(self) -> None:
-        """Waits while more than a few ended episodes are still to be sealed.
+        """Wait while more than a few ended episodes are still to be sealed.
 
         Raises:
             CollectorError: An episode that ended earlier could not be sealed; its journal is kept.
@@ -248,22 +248,22 @@ class JournalingCollector(TrajectoryCollector, Closing):
         await self._sealing.drain()
 
     async def flush(self) -> None:
-        """Waits until all ended episodes are sealed.
+        """Wait until all ended episodes are sealed.
 
         Raises:
-            CollectorError: One could not be sealed; its journal is kept.
+            CollectorError: An episode could not be sealed; its journal is kept.
         """
         check_process(self._process, self.path)
         await self._sealing.flush()
 
     async def aclose(self) -> None:
-        """Ends open episodes as CLOSED, seals all, and lets go of the folder. Idempotent.
+        """End open episodes as CLOSED, seal all, and release the folder. Idempotent.
 
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
         """
         if self._process != os.getpid():
-            return  # What is open belongs to the process that this one was forked from.
+            return  # The parent process owns the open episodes.
         self._closed = True
         try:
             self._end_open(trajectory_lib.Phase.CLOSE)
@@ -272,7 +272,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
             self._release()
 
     def close(self) -> None:
-        """Does what `aclose` does, for code without an event loop.
+        """Do what `aclose` does, for code without an event loop.
 
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
@@ -310,7 +310,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
 
     def _blob_store(self, episode_id: str) -> BlobStore:
         if self._header.shares_blobs:
-            return self._shared  # It knows what it holds, and so need not look.
+            return self._shared  # It remembers its blobs and need not check the disk.
         return sealing.blob_store(self._layout, self._header, episode_id)
 
     def _seal(self, recorder: JournalRecorder) -> None:
@@ -326,8 +326,8 @@ class JournalingCollector(TrajectoryCollector, Closing):
         except Exception as error:
             raise errors.CollectorError(
                 f"The episode {recorder.episode_id!r} could not be sealed: "
-                f"{str(error).rstrip('.')}. Its journal is kept; "
-                f"run `webtraj recover {self.path}` once that is mended."
+                f"{str(error).rstrip('.')}. Its journal is kept. "
+                f"Run `webtraj recover {self.path}` once the problem is fixed."
             ) from error
         finally:
             recorder.release()
@@ -336,7 +336,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
 
 
 def _close_at_exit(collector: JournalingCollector) -> Any:
-    """Ends what is open when the process ends in good order; returns how to call that off."""
+    """End open episodes at a normal process exit; return a function that cancels this."""
     reference = weakref.ref(collector)
 
     def close() -> None:
@@ -344,7 +344,7 @@ def _close_at_exit(collector: JournalingCollector) -> Any:
         if target is None or target._process != os.getpid():
             return
         target._end_open(trajectory_lib.Phase.EXIT)
-        for failure in target._sealing.failures:  # Nobody will ask any more.
+        for failure in target._sealing.failures:  # No later call will report them.
             _LOGGER.error("%s", failure)
 
     atexit.register(close)
@@ -352,26 +352,26 @@ def _close_at_exit(collector: JournalingCollector) -> Any:
 
 
 class JsonTrajectoryCollector(JournalingCollector):
-    """Keeps episodes as JSON files in a folder. Safe to share between tasks and threads."""
+    """Stores episodes as JSON files in a folder. Safe to share between tasks and threads."""
 
     def __init__(self, path: str | os.PathLike[str], *, fsync: Fsync = "episode") -> None:
-        """Initializes the collector, and the dataset folder if it is not there.
+        """Initialize the collector, and make the dataset folder if missing.
 
         Args:
-            path: The dataset folder: new, empty, or a dataset already, which is added to.
+            path: The dataset folder: new, empty, or an existing dataset to add to.
             fsync: When to wait for the disk; see the module.
 
         Raises:
             CollectorError: The folder cannot be written.
             InvalidInputError: `fsync` is unknown, or the folder is a dataset of another format.
-            NotADatasetError: The folder holds other things.
-            UnsupportedSchemaError: The dataset was made by a newer webtraj.
+            NotADatasetError: The folder is not empty and not a dataset.
+            UnsupportedSchemaError: The dataset is from a newer webtraj.
         """
         super().__init__(path, DatasetHeader(format="json"), fsync=fsync)
 
 
 class ProtobufTrajectoryCollector(JournalingCollector):
-    """Keeps episodes as Protobuf files in a folder. Safe to share between tasks and threads."""
+    """Stores episodes as Protobuf files in a folder. Safe to share between tasks and threads."""
 
     def __init__(
         self,
@@ -380,10 +380,10 @@ class ProtobufTrajectoryCollector(JournalingCollector):
         compression: Literal["zst"] | None = None,
         fsync: Fsync = "episode",
     ) -> None:
-        """Initializes the collector, and the dataset folder if it is not there.
+        """Initialize the collector, and make the dataset folder if missing.
 
         Args:
-            path: The dataset folder: new, empty, or a dataset already, which is added to.
+            path: The dataset folder: new, empty, or an existing dataset to add to.
             compression: None for `.pb` files, "zst" for `.pb.zst`.
             fsync: When to wait for the disk; see the module.
 
@@ -392,13 +392,13 @@ class ProtobufTrajectoryCollector(JournalingCollector):
             InvalidInputError: `compression` or `fsync` is unknown, or the folder is a dataset of
                 another format.
             MissingDependencyError: The packages of `webtraj[protobuf]` are not installed.
-            NotADatasetError: The folder holds other things.
-            UnsupportedSchemaError: The dataset was made by a newer webtraj.
+            NotADatasetError: The folder is not empty and not a dataset.
+            UnsupportedSchemaError: The dataset is from a newer webtraj.
         """
         if compression not in (None, "zst"):
             raise errors.InvalidInputError(
-                f"compression={compression!r} is not known; expected None or 'zst'."
+                f"Unknown compression={compression!r}: expected None or 'zst'."
             )
         name = "pb" if compression is None else f"pb.{compression}"
-        format_named(name)  # Before a folder is made in vain.
+        format_named(name)  # Fails before the folder is made.
         super().__init__(path, DatasetHeader(format=name), fsync=fsync)

@@ -1,7 +1,7 @@
 """The memory collector: episodes as Python objects, for tests and small experiments.
 
-Lists, dicts, arrays, dataclasses and pydantic models are copied, so that changing one later does
-not change the record. Objects of other classes are kept by reference. Nothing survives the process.
+Lists, dicts, arrays, dataclasses and pydantic models are copied, so changing one later does not
+change the record. Objects of other classes are kept by reference. Nothing survives the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MemoryTrajectoryCollector"]
 
 
 class MemoryTrajectoryCollector(TrajectoryCollector):
-    """Keeps episodes in memory, in the order in which they ended."""
+    """Stores episodes in memory, in the order in which they ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,21 +45,21 @@ class MemoryTrajectoryCollector(TrajectoryCollector):
             return tuple(sorted(self._open))
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> _MemoryEpisodeRecorder:
-        """Begins the record of one episode.
+        """Begin the record of one episode.
 
         Raises:
             CollectorClosedError: The collector is closed.
-            CollectorError: The id is taken.
+            CollectorError: The id is already used.
             InvalidEpisodeIdError: The id cannot name an episode.
         """
         check_episode_id(info.episode_id)
         with self._lock:
             if self._closed:
-                raise errors.CollectorClosedError("The collector is closed; make a new one.")
+                raise errors.CollectorClosedError("The collector is closed. Make a new one.")
             if info.episode_id in self._ids:
                 raise errors.CollectorError(
-                    f"There is an episode {info.episode_id!r} already; every episode needs an id "
-                    "of its own."
+                    f"The collector already has an episode {info.episode_id!r}. Every episode "
+                    "needs its own id."
                 )
             recorder = _MemoryEpisodeRecorder(self, info)
             self._ids.add(info.episode_id)
@@ -67,7 +67,7 @@ class MemoryTrajectoryCollector(TrajectoryCollector):
         return recorder
 
     async def aclose(self) -> None:
-        """Ends open episodes as CLOSED. Idempotent."""
+        """End open episodes as CLOSED. Idempotent."""
         end = trajectory_lib.EpisodeEnd(
             reason=trajectory_lib.EndReason.CLOSED, phase=trajectory_lib.Phase.CLOSE
         )
@@ -84,7 +84,7 @@ class MemoryTrajectoryCollector(TrajectoryCollector):
 
 
 class _MemoryEpisodeRecorder(EpisodeRecorder):
-    """Gathers one episode."""
+    """Collects one episode."""
 
     def __init__(
         self, collector: MemoryTrajectoryCollector, info: trajectory_lib.EpisodeInfo
@@ -97,23 +97,23 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
         self._ended = False
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Replaces what is known of the episode, its id excepted."""
+        """Replace the episode's info, except for its id."""
         self._check_open()
         self._info = _snapshot(dataclasses.replace(info, episode_id=self._episode_id), {})
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Does nothing: memory does not outlive the process that intends."""
+        """Do nothing: memory does not outlive a crash."""
         self._check_open()
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
-        """Keeps a timestep that the environment returned."""
+        """Record a timestep that the environment returned."""
         self._check_open()
         self._steps.append(_snapshot(step, {}))
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
-        """Ends the record."""
+        """End the record."""
         self._check_open()
         self._ended = True
         self._collector._ended(
@@ -129,7 +129,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
     def _check_open(self) -> None:
         if self._ended:
             raise errors.CollectorClosedError(
-                f"The episode {self._episode_id!r} has ended; its record takes nothing more."
+                f"The episode {self._episode_id!r} has ended; nothing more can be recorded."
             )
 
 
@@ -137,7 +137,7 @@ _DEEPEST = 100
 
 
 def _snapshot(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
-    """Return a copy of what can be changed in a value; `copies` holds what is copied already."""
+    """Return a copy of a value's mutable parts; `copies` holds those already copied."""
     copier = _COPIERS.get(type(value))
     if copier is None and dataclasses.is_dataclass(type(value)):
         copier = _copy_record
@@ -146,10 +146,10 @@ def _snapshot(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
     if copier is None or depth > _DEEPEST:
         return value
     if id(value) not in copies:
-        copies[id(value)] = value  # For where it contains itself.
+        copies[id(value)] = value  # In case it contains itself.
         try:
             copies[id(value)] = copier(value, copies, depth + 1)
-        except Exception:  # Any code may run when a stranger's object is copied.
+        except Exception:  # Copying a foreign object may run any code.
             return value
     return copies[id(value)]
 

@@ -1,8 +1,8 @@
-"""Sending: one episode from a spool into a bucket.
+"""Sending of one episode from a spool to a bucket.
 
-The order of effects is that of a folder: blobs, then the episode, then, by the uploader, the index
-line. Each may be repeated: keys are content hashes and unique ids, and what is there already is not
-written again. An episode of the same id with another content is never overwritten.
+The order of effects is the same as in a folder: blobs, the episode, then, by the uploader, the
+index line. Each may be repeated: keys are content hashes and unique ids, and existing objects are
+not written again. An episode with the same id but other content is never overwritten.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
     "StoppedError",
 ]
 
-# Work that is cut in pieces, which idle threads may help with.
+# Work in pieces, which idle threads may help with.
 
 _T = TypeVar("_T")
 
 
 class SharedWork(Generic[_T]):
-    """One call for each of some items. Whoever began it also works, so it needs no other thread."""
+    """One call for each of some items. Its creator also works, so it needs no other thread."""
 
     def __init__(self, call: Callable[[_T], None], items: Iterable[_T]) -> None:
         self._call = call
@@ -46,7 +46,7 @@ class SharedWork(Generic[_T]):
         self._error: BaseException | None = None
 
     def help(self) -> None:
-        """Makes calls until none is left to begin, or one has failed. Raises nothing."""
+        """Make calls until none is left or one has failed. Raises nothing."""
         while True:
             with self._condition:
                 try:
@@ -66,10 +66,10 @@ class SharedWork(Generic[_T]):
                     self._condition.notify_all()
 
     def finish(self) -> None:
-        """Works too, and waits until all calls that were begun have returned.
+        """Make calls too, and wait until all calls that were started have returned.
 
         Raises:
-            BaseException: What the first call that failed has raised; no call was begun after it.
+            BaseException: The error of the first call that failed; none was started after it.
         """
         self.help()
         with self._condition:
@@ -80,7 +80,7 @@ class SharedWork(Generic[_T]):
 
 
 class ByteBudget:
-    """Keeps the bytes that threads hold in memory together below a limit."""
+    """Limits the bytes that threads hold in memory together."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -88,14 +88,14 @@ class ByteBudget:
         self._condition = threading.Condition()
 
     def take(self, size: int) -> None:
-        """Waits until there is room for `size` bytes, or until nobody else holds any."""
+        """Wait until `size` bytes are available, or until no other thread holds any."""
         with self._condition:
             while self._held and self._held + size > self._limit:
                 self._condition.wait()
             self._held += size
 
     def give_back(self, size: int) -> None:
-        """Makes room again."""
+        """Return bytes to the budget."""
         with self._condition:
             self._held -= size
             self._condition.notify_all()
@@ -103,9 +103,9 @@ class ByteBudget:
 
 _KNOWN_LIMIT = 50_000
 _LARGE = 1 << 20
-"""Bytes from which on it pays to ask for a blob before sending it."""
+"""The size in bytes from which it pays to check for a blob before sending it."""
 _MEMORY = 256 << 20
-"""Bytes of blobs and episodes that are in memory at once, unless a single one is larger."""
+"""The limit of bytes of blobs and episodes in memory, unless a single one is larger."""
 
 
 class BusyError(errors.CollectorError):
@@ -113,24 +113,24 @@ class BusyError(errors.CollectorError):
 
 
 class StoppedError(errors.CollectorError):
-    """The uploader stops; the episode was not sent."""
+    """The uploader is stopping; the episode was not sent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SentEpisode:
-    """An episode that is in the bucket, and whose index line is not yet."""
+    """An episode that is in the bucket, but not its index line yet."""
 
     summary: EpisodeSummary
     size: int
-    """Bytes that were sent for it."""
+    """Bytes sent for it."""
     claim: Claim
 
 
 class Share(Protocol):
-    """Runs a call for each blob, perhaps several at once."""
+    """Runs a call for each blob, possibly several at once."""
 
     def __call__(self, call: Callable[[Blob], None], items: Iterable[Blob], /) -> None:
-        """Returns when all calls have; raises what one of them raised."""
+        """Return when all calls have finished; raise an error of one that failed."""
 
 
 class EpisodeSender:
@@ -147,15 +147,15 @@ class EpisodeSender:
         self._lock = threading.Lock()
 
     def check_destination(self) -> bool:
-        """Checks that the bucket, if it holds a dataset, takes episodes of the spool's format.
+        """Check that the bucket's dataset, if any, accepts episodes of the spool's format.
 
         Returns:
-            Whether it holds a dataset.
+            Whether it has a dataset.
 
         Raises:
             InvalidInputError: Its dataset is of another format.
-            DatasetError: Its header cannot be read, or was made by a newer webtraj.
-            StorageError: It cannot be asked.
+            DatasetError: Its header cannot be read, or is from a newer webtraj.
+            StorageError: The bucket cannot be read.
         """
         try:
             content = self.storage.read(HEADER)
@@ -163,20 +163,20 @@ class EpisodeSender:
             return False
         found = DatasetHeader.from_bytes(content, f"{self.storage.url}/{HEADER}")
         if found != DatasetHeader(format=self.spool.format):
-            kept = "is a spool" if found.destination else f"keeps format {found.format!r}"
+            kept = "is a spool" if found.destination else f"has format {found.format!r}"
             raise errors.InvalidInputError(
-                f"The dataset {self.storage.url!r} {kept}, and cannot take episodes of format "
-                f"{self.spool.format!r}. Name another prefix, or collect in that format."
+                f"The dataset {self.storage.url!r} {kept}, so it cannot take episodes of format "
+                f"{self.spool.format!r}. Choose another prefix, or collect in that format."
             )
         return True
 
     def prepare(self) -> None:
-        """Makes the bucket a dataset, unless it is one.
+        """Make the bucket a dataset, unless it is one already.
 
         Raises:
-            InvalidInputError: It is one, of another format.
-            DatasetError: Its header cannot be read, or was made by a newer webtraj.
-            StorageError: It cannot be asked, or written.
+            InvalidInputError: It is a dataset of another format.
+            DatasetError: Its header cannot be read, or is from a newer webtraj.
+            StorageError: The bucket cannot be read or written.
         """
         if self._prepared:
             return
@@ -185,7 +185,7 @@ class EpisodeSender:
                 return
             if not self.check_destination():
                 header = DatasetHeader(format=self.spool.format)
-                # Another writer may be faster; then its header counts.
+                # If another writer is faster, its header counts.
                 with contextlib.suppress(errors.StorageConflictError):
                     self.storage.write(HEADER, header.to_bytes(), overwrite=False)
                 self.check_destination()
@@ -194,23 +194,23 @@ class EpisodeSender:
     def send(
         self, episode_id: str, *, share: Share, stopped: Callable[[], bool]
     ) -> SentEpisode | None:
-        """Sends an episode's blobs, and then its file.
+        """Send an episode's blobs, and then its file.
 
         Args:
             episode_id: The episode.
             share: Sends several blobs at once.
-            stopped: Says whether to give up.
+            stopped: Returns whether to give up.
 
         Returns:
-            The episode, which stays claimed; None if another has sent it.
+            The episode, still claimed; None if another process has sent it.
 
         Raises:
-            BusyError: Another is sending it.
-            StoppedError: It was given up.
-            StorageError: The bucket does not take it.
-            CorruptDataError: What is spooled cannot be read any more.
-            CollectorError: The bucket holds another episode of the same id.
-            OSError: What is spooled cannot be read.
+            BusyError: Another process or thread is sending it.
+            StoppedError: The sender was stopped.
+            StorageError: The bucket does not accept it.
+            CorruptDataError: The spooled files are damaged.
+            CollectorError: The bucket has another episode with the same id.
+            OSError: The spooled files cannot be read.
         """
         try:
             claim = self.spool.claim(episode_id)
@@ -238,14 +238,14 @@ class EpisodeSender:
             raise
 
     def _send_blob(self, blob: Blob, store: BlobStore) -> int:
-        """Returns how many bytes it took."""
+        """Send a blob; return the number of bytes sent."""
         key = blob_key(blob)
         name = bytes.fromhex(blob.sha256) + blob.ext.encode()
         with self._same_blob[name[0]]:  # Episodes that share a blob send it once.
             return 0 if name in self._known else self._send_unknown(blob, key, name, store)
 
     def _send_unknown(self, blob: Blob, key: str, name: bytes, store: BlobStore) -> int:
-        # What was removed here is there: its episode was being taken away when that was broken off.
+        # A blob missing here was sent: removing its episode from the spool was interrupted.
         ask = blob.size >= _LARGE or not store.holds(blob)
         if ask and key not in self._doubtful and self.storage.size(key) == blob.size:
             self._note(name)
@@ -257,16 +257,16 @@ class EpisodeSender:
         return sent
 
     def _write_blob(self, key: str, data: bytes) -> int:
-        # What goes in parts takes no condition.
+        # A multipart upload cannot be conditional.
         replaces = len(data) >= _LARGE or key in self._doubtful
         try:
             self.storage.write(key, data, overwrite=True if replaces else None)
         except errors.StorageConflictError:
             if self.storage.read(key) == data:
                 return 0
-            self.storage.write(key, data)  # It is damaged: its name tells its content.
+            self.storage.write(key, data)  # The object is damaged: its name is its content's hash.
         except errors.StorageError:
-            self._doubtful.add(key)  # Perhaps something of it did arrive.
+            self._doubtful.add(key)  # Part of it may have arrived.
             raise
         return len(data)
 
@@ -276,28 +276,28 @@ class EpisodeSender:
         self._known.add(name)
 
     def _send_episode(self, key: str, content: bytes) -> int:
-        """Returns how many bytes it took."""
+        """Send an episode's file; return the number of bytes sent."""
         try:
             if len(content) < _LARGE:
                 self.storage.write(key, content, overwrite=False)
                 return len(content)
-            if self.storage.size(key) is None:  # What goes in parts takes no condition.
+            if self.storage.size(key) is None:  # A multipart upload cannot be conditional.
                 self.storage.write(key, content)
                 return len(content)
         except errors.StorageConflictError:
             pass
         if self.storage.read(key) != content:
             raise errors.CollectorError(
-                f"{self.storage.url!r} holds another episode as {key!r}, which is not "
-                "overwritten; every episode needs an id of its own."
+                f"{self.storage.url!r} already has another episode as {key!r}, which is not "
+                "overwritten. Every episode needs its own id."
             )
         return 0
 
     def _memory_for(self, episode_id: str) -> contextlib.AbstractContextManager[None]:
-        """Returns what holds the memory that an episode's file needs, if it holds its blobs too."""
+        """Reserve the memory for an episode's file, if it contains its blobs."""
         if self.spool.self_contained:
             return self._memory(self.spool.size(episode_id))
-        return contextlib.nullcontext()  # Blobs need it: to hold any might wait for ever.
+        return contextlib.nullcontext()  # Its blobs reserve memory; holding some could deadlock.
 
     @contextlib.contextmanager
     def _memory(self, size: int) -> Iterator[None]:

@@ -1,20 +1,20 @@
-"""The spool: a folder where episodes wait until they are in a bucket.
+"""The spool: a folder where episodes wait to be sent to a bucket.
 
-It is a dataset folder (see `layout`) whose header names the destination. So that an episode can
-leave with all that is its own, nothing in it is shared::
+It is a dataset folder (see `layout`) whose header names the destination. Episodes share nothing in
+it, so that each can be removed with all its files::
 
     <spool>/
       dataset.json                  as in any dataset, and the destination
-      spool.json                    how the destination is reached: endpoint, region, ...
+      spool.json                    connection options of the destination: endpoint, region, ...
       journal/<episode_id>.jsonl    open episodes
-      episodes/<episode_id>.json    episodes that wait; or .pb, .pb.zst
+      episodes/<episode_id>.json    waiting episodes; or .pb, .pb.zst
       unshared/<episode_id>/...     the blobs of one episode, open or waiting
-      index/<episode_id>.jsonl      the index line of one episode that waits
+      index/<episode_id>.jsonl      the index line of one waiting episode
 
-An episode waits when it has a file and no journal. Who sends it holds a lock (flock) on that file
-until the episode's index line is in the bucket and its files here are removed, so that any number
-of processes may share a spool. They are removed in an order that any of them can take up: blobs,
-the file, the index line. `spool.json` holds no credentials.
+An episode is waiting when it has a file and no journal. Its sender holds a lock (flock) on that
+file until the episode's index line is in the bucket and its files here are removed, so any number
+of processes can share a spool. The files are removed in an order that any process can resume:
+blobs, the file, the index line. `spool.json` holds no credentials.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 STATE_VARIABLE = "XDG_STATE_HOME"
-"""Names the folder under which spools lie that were given no folder; else `~/.local/state`."""
+"""The variable that names the parent folder of default spools; else `~/.local/state`."""
 
-# What may be kept on disk; a credential is in none of these.
+# Options that may be saved on disk: none of them is a credential.
 _KEPT_OPTIONS = (
     "endpoint", "region", "allow_http", "virtual_hosted_style", "profile", "anonymous", "sse",
     "sse_kms_key_id", "conditional_writes",
@@ -63,34 +63,34 @@ _SENT = ".sent-"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitingEpisode:
-    """An episode that waits, as its files say."""
+    """A waiting episode, as its files describe it."""
 
     summary: EpisodeSummary
     content: bytes
-    """All of its file."""
+    """The bytes of its file."""
     blobs: tuple[Blob, ...]
-    """The blobs that it refers to, and that its file does not hold."""
+    """The blobs that it refers to and that are not in its file."""
 
 
 class Claim:
-    """A hold on an episode that waits: nobody else sends it meanwhile."""
+    """A lock on a waiting episode, so that nobody else sends it."""
 
     def __init__(self, held: contextlib.ExitStack) -> None:
         self._held = held
 
     def release(self) -> None:
-        """Lets go of it. Idempotent."""
+        """Release the lock. Idempotent."""
         self._held.close()
 
 
 class _SpoolIndex:
-    """Keeps each index line in a file of its own, named after the episode."""
+    """Stores each index line in its own file, named after the episode."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
-        """Keeps one line.
+        """Store one line.
 
         Raises:
             OSError: It could not be written.
@@ -101,19 +101,19 @@ class _SpoolIndex:
             files.sync_folder(self._folder)
 
     def close(self) -> None:
-        """Does nothing: no file is kept open."""
+        """Do nothing: no file stays open."""
 
 
 def open_index(layout: DatasetLayout, header: DatasetHeader) -> _SpoolIndex | IndexWriter:
-    """Returns where the index lines of a dataset's, or a spool's, sealed episodes go."""
+    """Return the index of a dataset or a spool, for sealed episodes."""
     return _SpoolIndex(layout.index) if header.destination else IndexWriter(layout.index)
 
 
 class Spool:
-    """The episodes of a spool folder that wait. Safe to share between threads."""
+    """The waiting episodes of a spool folder. Safe to share between threads."""
 
     def __init__(self, path: str | os.PathLike[str], format_name: str) -> None:
-        """Initializes the spool; touches nothing."""
+        """Initialize the spool without touching the disk."""
         self.layout = DatasetLayout(Path(path).absolute())
         self.format = format_name
 
@@ -124,33 +124,33 @@ class Spool:
 
     @property
     def self_contained(self) -> bool:
-        """Whether the episodes' files hold their blobs."""
+        """Whether the episodes' files contain their blobs."""
         return format_named(self.format).self_contained
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple[Spool, str]:
-        """Returns the spool that a folder is, and its destination.
+        """Open a spool folder; return the spool and its destination.
 
         Raises:
             NotADatasetError: The folder holds no dataset.
-            InvalidInputError: Its episodes go nowhere: it is a dataset.
-            UnsupportedSchemaError: It was made by a newer webtraj.
+            InvalidInputError: The folder is a dataset without a destination.
+            UnsupportedSchemaError: It is from a newer webtraj.
         """
         layout = DatasetLayout(Path(path))
         header = layout.check()
         layout.check_no_links()
         if not header.destination:
             raise errors.InvalidInputError(
-                f"{os.fspath(path)!r} is a dataset, and no spool whose episodes go to a bucket. "
-                "Name the spool folder that S3TrajectoryCollector said."
+                f"{os.fspath(path)!r} is a dataset, not a spool with episodes for a bucket. "
+                "Give the spool folder that S3TrajectoryCollector printed."
             )
         return cls(path, header.format), header.destination
 
     def keep_options(self, options: Mapping[str, Any]) -> None:
-        """Keeps how the destination is reached, for `webtraj push`; passes credentials over.
+        """Save the destination's connection options for `webtraj push`, without credentials.
 
         Raises:
-            CollectorError: It cannot be written.
+            CollectorError: The file cannot be written.
         """
         kept = {name: options[name] for name in _KEPT_OPTIONS if options.get(name) is not None}
         content = orjson.dumps({"storage_options": kept}, option=orjson.OPT_INDENT_2)
@@ -159,12 +159,12 @@ class Spool:
                 files.write_atomically(self._options_file, content)
         except OSError as error:
             raise errors.CollectorError(
-                f"{str(self._options_file)!r} cannot be written: {error}. "
-                "Name a spool folder that this user may write, on a disk with room."
+                f"Cannot write {str(self._options_file)!r}: {error}. "
+                "Choose a spool folder that you may write to, on a disk with space."
             ) from error
 
     def options(self) -> dict[str, Any]:
-        """Returns what `keep_options` kept.
+        """Return the options saved by `keep_options`.
 
         Raises:
             CorruptDataError: The file cannot be read.
@@ -176,20 +176,20 @@ class Spool:
             return {}
         except (ValueError, KeyError, TypeError) as error:
             raise errors.CorruptDataError(
-                f"{str(self._options_file)!r} cannot be read: {error!r:.300}. Delete it, and give "
+                f"Cannot read {str(self._options_file)!r}: {error!r:.300}. Delete it, and give "
                 "endpoint and region to `webtraj push`."
             ) from error
 
     def waiting(self) -> list[str]:
-        """Returns the ids of the episodes that wait, in order."""
+        """Return the ids of the waiting episodes, in order."""
         sealed = self.layout.sealed_episodes()
-        # Read in this order: what had its file then, and has no journal now, is complete.
+        # Read in this order: an episode that had a file then and has no journal now is complete.
         unsealed = self.layout.open_episodes()
         mine = {episode_id for episode_id, name in sealed.items() if name == self.format}
         return sorted(mine - unsealed)
 
     def size(self, episode_id: str) -> int:
-        """Returns how many bytes an episode takes here; 0 once it is gone."""
+        """Return the size of an episode's files in bytes; 0 if it is gone."""
         path = self._file(episode_id)
         sizes = [path.stat().st_size] if path.exists() else []
         for folder, _, names in os.walk(self.layout.unshared(episode_id)):
@@ -199,10 +199,10 @@ class Spool:
         return sum(sizes)
 
     def claim(self, episode_id: str) -> Claim | None:
-        """Takes hold of an episode; None if another does already.
+        """Lock an episode; return None if it is already locked.
 
         Raises:
-            FileNotFoundError: It is gone: another has sent it.
+            FileNotFoundError: It is gone: another process has sent it.
         """
         path = self._file(episode_id)
         with contextlib.ExitStack() as stack:
@@ -213,10 +213,10 @@ class Spool:
             return Claim(stack.pop_all())
 
     def read(self, episode_id: str) -> WaitingEpisode:
-        """Reads an episode, checked against its index line.
+        """Read an episode, checked against its index line.
 
         Raises:
-            CorruptDataError: It is not what was sealed, or cannot be read.
+            CorruptDataError: It was changed since it was sealed, or cannot be decoded.
             OSError: It cannot be read.
         """
         path = self._file(episode_id)
@@ -225,7 +225,7 @@ class Spool:
         summary = self._indexed(episode_id)
         if summary is not None and hashlib.sha256(content).hexdigest() != summary.sha256:
             raise errors.CorruptDataError(
-                f"{str(path)!r} is not what was sealed: it was changed or damaged since."
+                f"{str(path)!r} was changed or damaged after it was sealed."
             )
         if summary is not None and episode_format.self_contained:
             return WaitingEpisode(summary, content, ())
@@ -236,20 +236,20 @@ class Spool:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
             if summary.episode_id != episode_id:
                 raise errors.CorruptDataError(
-                    f"{str(path)!r} holds the episode {summary.episode_id!r}: it was copied or "
+                    f"{str(path)!r} contains the episode {summary.episode_id!r}: it was copied or "
                     "renamed."
                 )
         return WaitingEpisode(summary, content, blobs)
 
     def blobs(self, episode_id: str) -> BlobStore:
-        """Returns where the blobs of an episode lie."""
+        """Return the store of an episode's blobs."""
         return unshared_blobs(self.layout, episode_id)
 
     def remove(self, episode_id: str) -> None:
-        """Removes an episode that is in the bucket, and in its index. Safe to repeat.
+        """Remove an episode that is in the bucket and in its index. Safe to repeat.
 
         Raises:
-            OSError: Something cannot be removed.
+            OSError: A file cannot be removed.
         """
         blobs = self.layout.unshared(episode_id)
         gone = blobs.with_name(f"{_SENT}{secrets.token_hex(8)}")
@@ -260,11 +260,11 @@ class Spool:
         shutil.rmtree(gone, ignore_errors=True)
 
     def tidy(self) -> None:
-        """Removes what is left of episodes that were sent by a process which died just then."""
+        """Remove leftovers of sent episodes whose sender died while removing them."""
         for folder in (self.layout.root / "unshared").glob(f"{_SENT}*"):
             shutil.rmtree(folder, ignore_errors=True)
         for line in self.layout.index.glob("*.jsonl"):
-            # A line comes after its file, and goes after it.
+            # The line is written after the file and removed after it.
             if is_episode_id(line.stem) and not self._file(line.stem).exists():
                 line.unlink(missing_ok=True)
 
@@ -288,7 +288,7 @@ class Spool:
 
 
 def spool_for(url: str, format_name: str, options: Mapping[str, Any]) -> Path:
-    """Returns the folder where episodes for a place are spooled unless another is named."""
+    """Return the default spool folder for a destination."""
     where = "\0".join((url, str(options.get("endpoint") or ""), format_name))
     readable = re.sub(r"[^A-Za-z0-9]+", "-", url.partition("://")[2] or url).strip("-")[:60]
     digest = hashlib.sha256(where.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -296,7 +296,7 @@ def spool_for(url: str, format_name: str, options: Mapping[str, Any]) -> Path:
 
 
 def spools() -> list[Path]:
-    """Returns the spools of this user that were given no folder of their own."""
+    """Return this user's default spools."""
     return sorted(path.parent for path in _home().glob("*/dataset.json"))
 
 

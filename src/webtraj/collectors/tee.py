@@ -21,11 +21,11 @@ __all__ = ["TeeTrajectoryCollector"]
 
 
 class TeeTrajectoryCollector(TrajectoryCollector):
-    """Hands everything to each of its collectors, in order.
+    """Passes everything to each of its collectors, in order.
 
-    One collector's failure keeps nothing from the others: each gets every call, and then the first
-    error is raised, with notes on the rest. A collector that could not begin an episode is left out
-    of that episode.
+    One collector's failure does not affect the others: each gets every call, and then the first
+    error is raised, with notes on the rest. A collector that could not begin an episode does not
+    record it.
     """
 
     def __init__(self, *collectors: TrajectoryCollector) -> None:
@@ -33,15 +33,15 @@ class TeeTrajectoryCollector(TrajectoryCollector):
         self._closed = False
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
-        """Begins the record of one episode in each collector.
+        """Begin the record of one episode in each collector.
 
         Raises:
             CollectorClosedError: The collector is closed.
-            CollectorError: No collector could begin it.
+            CollectorError: No collector could begin the episode.
             InvalidEpisodeIdError: The id cannot name an episode.
         """
         if self._closed:
-            raise errors.CollectorClosedError("The collector is closed; make a new one.")
+            raise errors.CollectorClosedError("The collector is closed. Make a new one.")
         recorders: list[EpisodeRecorder] = []
         failures: list[Exception] = []
         for collector in self._collectors:
@@ -54,19 +54,19 @@ class TeeTrajectoryCollector(TrajectoryCollector):
         return _TeeEpisodeRecorder(recorders, failures)
 
     async def drain(self) -> None:
-        """Waits for the slowest."""
+        """Wait for the slowest collector."""
         await self._each(drain)
 
     async def seal(self) -> None:
-        """Waits until each has sealed what has ended."""
+        """Wait until each collector has sealed all ended episodes."""
         await self._each(seal)
 
     async def flush(self) -> None:
-        """Waits until each has flushed."""
+        """Wait until each collector has flushed."""
         await self._each(flush)
 
     async def aclose(self) -> None:
-        """Closes each collector."""
+        """Close each collector."""
         self._closed = True
         await self._each(aclose)
 
@@ -81,29 +81,29 @@ class TeeTrajectoryCollector(TrajectoryCollector):
 
 
 class _TeeEpisodeRecorder(EpisodeRecorder):
-    """Hands one episode to several recorders."""
+    """Passes one episode to several recorders."""
 
     def __init__(self, recorders: Iterable[EpisodeRecorder], failures: list[Exception]) -> None:
         self._recorders = tuple(recorders)
-        # What could not be begun is reported by the first call after it.
+        # Failures to begin are reported by the first call after `begin_episode`.
         self._failures = failures
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Replaces what is known of the episode, its id excepted."""
+        """Replace the episode's info, except for its id."""
         self._each(lambda recorder: optional(recorder, "record_info")(info))
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Notes an action that is about to be handed to the environment."""
+        """Record an action that is about to be passed to the environment."""
         self._each(lambda recorder: optional(recorder, "record_intent")(action, decision=decision))
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
-        """Records a timestep that the environment returned."""
+        """Record a timestep that the environment returned."""
         self._each(lambda recorder: recorder.record_step(step))
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
-        """Ends the record."""
+        """End the record."""
         self._each(lambda recorder: recorder.end_episode(end))
 
     def _each(self, call: Callable[[EpisodeRecorder], None]) -> None:

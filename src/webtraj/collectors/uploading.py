@@ -1,9 +1,10 @@
-"""Uploading: the threads that send a spool's episodes, and what they do when the bucket fails.
+"""Uploading: threads that send a spool's episodes, and their behavior when the bucket fails.
 
-While the bucket answers, up to `max_uploads` requests are under way, and index lines go in batches.
-When it does not (away, throttled, denied, missing: it may heal), its gate closes, and
-each probe tries another episode, so that no single one can stand in the way. What fails for its own
-sake (its file is damaged, its id is taken) is set aside and reported, and left where it is.
+While the bucket answers, up to `max_uploads` requests run at once, and index lines are sent in
+batches. When it does not (down, throttled, access denied or bucket missing: it may recover), its
+gate closes, and each probe tries another episode, so that no single one blocks the rest. An episode
+that cannot be sent for a reason of its own (a damaged file, an id already used) is set aside,
+reported, and left where it is.
 """
 
 from __future__ import annotations
@@ -43,61 +44,61 @@ __all__ = [
     "Uploader",
 ]
 
-# Whether a bucket takes requests, and if it does not, when one may be tried.
+# The gate: whether a bucket accepts requests, and if not, when to probe it.
 #
-# While it does not, only one request at a time may go, a probe, each after a longer pause: full
+# While it is closed, only one request at a time may go, a probe, each after a longer pause: full
 # jitter, up to a cap. The first request that succeeds opens the gate again.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """How long to leave a bucket alone that does not answer: full jitter, up to a cap."""
+    """The pauses between probes of a failing bucket: full jitter, up to a cap."""
 
     first: float = 1.0
-    """The longest first pause, in seconds; each further one may be twice as long."""
+    """The longest first pause, in seconds; each further pause may be twice as long."""
     cap: float = 60.0
-    """The longest pause of all, in seconds."""
+    """The longest pause, in seconds."""
     uniform: Callable[[float, float], float] = random.uniform
 
     def after(self, failures: int) -> float:
-        """Returns the seconds to wait after so many failures in a row, at least one."""
+        """Return the seconds to wait after this many failures in a row, at least one."""
         return self.uniform(0.0, min(self.cap, self.first * 2.0 ** min(failures - 1, 30)))
 
 
 class Gate:
-    """The state of a bucket. Whoever shares it between threads holds a lock."""
+    """The state of a bucket. Threads that share it must hold a lock."""
 
     def __init__(self, pauses: Pauses, clock: Callable[[], float]) -> None:
         self.pauses = pauses
         self.open = True
-        """Whether the last request that tells was answered; True before the first."""
+        """Whether the last conclusive request was answered; True before the first."""
         self.successes = 0
         self.failures = 0
-        """Probes that failed, and requests that closed the gate."""
+        """The number of failed probes and requests that closed the gate."""
         self._clock = clock
         self._probing = False
         self._level = 0
         self._next_probe = 0.0
 
     def seconds_to_wait(self) -> float | None:
-        """Returns for how long no request may go: 0 if one may, None until the probe is back."""
+        """Return the seconds until a request may go; 0 for now, None until the probe is back."""
         if self.open:
             return 0.0
         return None if self._probing else max(self._next_probe - self._clock(), 0.0)
 
     def begin(self) -> bool:
-        """Lets a request go that may; returns whether it is a probe."""
+        """Start a request that may go; return whether it is a probe."""
         if self.open:
             return False
         self._probing = True
         return True
 
     def end(self, probe: bool) -> None:
-        """Takes a request back, whatever it told."""
+        """Finish a request, whatever its result."""
         self._probing = self._probing and not probe
 
     def succeeded(self) -> bool:
-        """Notes that a request was answered; returns whether that opened the gate."""
+        """Note that a request was answered; return whether that opened the gate."""
         self.successes += 1
         opened = not self.open
         self.open = True
@@ -105,9 +106,9 @@ class Gate:
         return opened
 
     def failed(self, probe: bool) -> bool:
-        """Notes that a request was not answered; returns whether that closed the gate."""
+        """Note that a request was not answered; return whether that closed the gate."""
         closed = self.open
-        if closed or probe:  # Others were under way when it closed, and tell nothing new.
+        if closed or probe:  # Others were in flight when it closed: no news.
             self.open = False
             self.failures += 1
             self._level += 1
@@ -115,20 +116,20 @@ class Gate:
         return closed
 
     def hurry(self) -> None:
-        """Lets the next probe go now, and the pauses begin anew."""
+        """Let the next probe go now, and restart the pauses."""
         self._level = 0
         self._next_probe = 0.0
 
 
-# The episodes that an uploader has to send: in which order, how far, and what is wrong with them.
+# The backlog: the episodes to send, in order, with their state and failures.
 #
-# All that is kept in memory of one is its id, its size and what failed.
+# Only an episode's id, size and failure are kept in memory.
 
 _BATCH = 100
-"""Index lines that go together; each episode's file is kept open, and locked, until then."""
+"""The most index lines in a batch; each episode's file stays open and locked until it is sent."""
 _BUSY_PAUSE = 0.25
 _BUSY_LIMIT = 60.0
-"""Seconds for which an episode may be in another process's hands before it is set aside."""
+"""Seconds for which another process may hold an episode before it is set aside."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,14 +138,14 @@ class Unsent:
 
     episode_id: str
     size: int
-    """In bytes, blobs included."""
+    """Its size in bytes, blobs included."""
     reason: str
-    """What failed; empty if its turn has not come."""
+    """Why it failed; empty if it was not tried yet."""
 
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """An episode that waits, or is being sent."""
+    """An episode that is waiting or being sent."""
 
     number: int
     episode_id: str
@@ -156,7 +157,7 @@ class Entry:
 
 
 class Backlog:
-    """Episodes in the order in which they are to be sent. Not safe to share without a lock."""
+    """Episodes in the order in which to send them. Needs a lock to be shared."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -165,9 +166,9 @@ class Backlog:
         self._waiting: collections.deque[Entry] = collections.deque()
         self._busy: collections.deque[tuple[float, Entry]] = collections.deque()
         self.last_number = 0
-        """Of the episode that was added last."""
+        """The number of the last episode added."""
         self.bytes_to_send = 0
-        """Of the episodes that are not in the bucket, those that were set aside not counted."""
+        """The bytes of episodes that are not in the bucket, without those set aside."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -179,22 +180,22 @@ class Backlog:
 
     @property
     def set_aside(self) -> int:
-        """Number of those that are not tried again."""
+        """Number of those that are not retried."""
         return len(self._set_aside)
 
     @property
     def bytes_unsent(self) -> int:
-        """Of all that are not in the bucket."""
+        """Bytes of all episodes that are not in the bucket."""
         return self.bytes_to_send + sum(entry.size for entry in self._set_aside.values())
 
     @property
     def age(self) -> float | None:
-        """Seconds since the oldest that is not in the bucket was added; None if all are."""
+        """Seconds since the oldest unsent episode was added; None if all are sent."""
         oldest = [next(iter(them.values())) for them in (self._unsent, self._set_aside) if them]
         return self._clock() - min(entry.since for entry in oldest) if oldest else None
 
     def add(self, episode_id: str, size: int) -> None:
-        """Adds an episode at the end."""
+        """Add an episode at the end."""
         self.last_number += 1
         entry = Entry(self.last_number, episode_id, size, self._clock())
         self._unsent[entry.number] = entry
@@ -202,20 +203,20 @@ class Backlog:
         self._waiting.append(entry)
 
     def take(self) -> Entry:
-        """Takes the first one, to be sent."""
+        """Take the first episode, to send it."""
         return self._waiting.popleft()
 
     def put_first(self, entry: Entry) -> None:
-        """Puts back one that was not tried."""
+        """Put back an episode that was not tried, in front."""
         self._waiting.appendleft(entry)
 
     def put_last(self, entry: Entry, reason: str) -> None:
-        """Puts back one that failed, behind all others."""
+        """Put back an episode that failed, behind all others."""
         entry.reason = reason
         self._waiting.append(entry)
 
     def put_off(self, entry: Entry, reason: str) -> None:
-        """Puts back one that another process is sending, for a short while."""
+        """Put back an episode that another process is sending, for a short while."""
         entry.reason = reason
         now = self._clock()
         if entry.busy_since is None:
@@ -226,28 +227,28 @@ class Backlog:
             self._busy.append((now + _BUSY_PAUSE, entry))
 
     def put_aside(self, entry: Entry, reason: str) -> None:
-        """Gives one up, until a push."""
+        """Give up on an episode until a push."""
         entry.reason = reason
         self.remove(entry)
         self._set_aside[entry.number] = entry
 
     def remove(self, entry: Entry) -> None:
-        """Forgets one that is in the bucket."""
+        """Remove an episode that is in the bucket."""
         self.bytes_to_send -= self._unsent.pop(entry.number).size
 
     def wake(self) -> float | None:
-        """Lets those wait again that were put off; returns when the next is to be, or None."""
+        """Requeue postponed episodes that are due; return when the next is due, or None."""
         while self._busy and self._busy[0][0] <= self._clock():
             self._waiting.append(self._busy.popleft()[1])
         return self._busy[0][0] if self._busy else None
 
     def done_until(self, number: int) -> bool:
-        """Returns whether all up to that number are sent, or set aside."""
+        """Return whether all episodes up to that number are sent or set aside."""
         first = next(iter(self._unsent), None)
         return first is None or first > number
 
     def list(self, until: int) -> list[Unsent]:
-        """Returns those up to that number that are not in the bucket, those set aside first."""
+        """Return the unsent episodes up to that number, those set aside first."""
         entries = [*self._set_aside.values(), *self._unsent.values()]
         return [
             Unsent(entry.episode_id, entry.size, entry.reason)
@@ -258,7 +259,7 @@ class Backlog:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shard:
-    """Index lines that go together, and the episodes that they are of."""
+    """A batch of index lines, with their episodes."""
 
     key: str
     episodes: list[tuple[Entry, SentEpisode]]
@@ -270,7 +271,7 @@ class Shard:
 
 
 class Shards:
-    """Index lines that are to go, in batches. Not safe to share without a lock."""
+    """Batches of index lines to send. Needs a lock to be shared."""
 
     def __init__(self, interval: float, clock: Callable[[], float]) -> None:
         self._interval = interval
@@ -283,16 +284,16 @@ class Shards:
         return len(self._ready)
 
     def add(self, entry: Entry, sent: SentEpisode) -> None:
-        """Adds an episode's line to the batch."""
+        """Add an episode's line to the current batch."""
         if not self._batch:
             self._due = self._clock() + self._interval
         self._batch.append((entry, sent))
 
     def cut(self, *, now: bool) -> float | None:
-        """Makes shards of the batch: if it is full, or its time has come, or `now`.
+        """Make shards of the batch if it is full or due, or if `now`.
 
         Returns:
-            When its time will come; None if nothing is left in it.
+            When the rest is due; None if nothing is left.
         """
         while self._batch and (now or len(self._batch) >= _BATCH or self._clock() >= self._due):
             some, self._batch = self._batch[:_BATCH], self._batch[_BATCH:]
@@ -300,15 +301,15 @@ class Shards:
         return self._due if self._batch else None
 
     def take(self) -> Shard:
-        """Takes a shard, to be written."""
+        """Take a shard, to write it."""
         return self._ready.popleft()
 
     def put_back(self, shard: Shard) -> None:
-        """Puts back one that could not be written: as it is, since it may have been."""
+        """Put back a shard that failed, unchanged, since it may have been written."""
         self._ready.appendleft(shard)
 
     def let_go(self) -> None:
-        """Gives all up, and lets others send their episodes."""
+        """Give up all lines, and release their episodes for other senders."""
         for _, sent in [*self._batch, *(pair for shard in self._ready for pair in shard.episodes)]:
             sent.claim.release()
         self._batch.clear()
@@ -323,37 +324,37 @@ _MAY_HEAL = (
     errors.StorageMissingError,
 )
 _ATTEMPTS = 3
-"""For an episode that fails in a way that does not heal by itself, before it is set aside."""
+"""The attempts at an episode with a permanent failure before it is set aside."""
 _FLUSH_PROBES = 3
-"""Probes in a row that must fail before a flush gives up."""
+"""The probes in a row that must fail before a flush gives up."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UploadStatus:
-    """Where a collector's episodes are."""
+    """The number and size of a collector's sent and unsent episodes."""
 
     open_episodes: int = 0
-    """Begun and not ended."""
+    """Episodes that have begun and not ended."""
     unsent_episodes: int = 0
-    """Ended, and not in the bucket with their index line; `failed_episodes` among them."""
+    """Episodes that have ended but are not in the bucket with their index line, failed included."""
     failed_episodes: int = 0
-    """Set aside, for a reason of their own; `webtraj push` tries them again."""
+    """Episodes set aside for a reason of their own; `webtraj push` retries them."""
     queued_bytes: int = 0
-    """Of the unsent episodes, blobs included."""
+    """Bytes of the unsent episodes, blobs included."""
     oldest_unsent: float | None = None
-    """Seconds since the oldest unsent episode was sealed, or found; None if none is unsent."""
+    """Seconds since the oldest unsent episode was sealed or found; None if there is none."""
     sent_episodes: int = 0
-    """Since the collector was made."""
+    """Episodes sent since the collector was made."""
     sent_bytes: int = 0
-    """Bytes that the bucket took, what it had already not counted."""
+    """Bytes sent, without those that the bucket already had."""
     healthy: bool = True
-    """Whether the last request that tells was answered; True before the first."""
+    """Whether the last conclusive request was answered; True before the first."""
     last_error: str = ""
-    """What the last failure said; empty if there was none."""
+    """The message of the last failure; empty if there was none."""
 
 
 class Uploader:
-    """Sends episodes on threads of its own, which begin with the first one."""
+    """Sends episodes on its own threads, which start with the first one."""
 
     def __init__(
         self,
@@ -364,14 +365,14 @@ class Uploader:
         pauses: Pauses | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Initializes the uploader.
+        """Initialize the uploader.
 
         Args:
             sender: Sends one episode.
-            max_uploads: Requests that are under way at once.
-            index_interval: Seconds after which an index line goes even if few go with it.
-            pauses: How long to leave a bucket alone that does not answer.
-            clock: Tells the seconds.
+            max_uploads: The maximum number of concurrent requests.
+            index_interval: Seconds after which an index line is sent even in a small batch.
+            pauses: How long to leave a failing bucket alone.
+            clock: Returns the time in seconds.
         """
         self._sender = sender
         self._max_uploads = max_uploads
@@ -395,21 +396,21 @@ class Uploader:
         self._sent_bytes = 0
         self._last_error = ""
 
-    # What others ask and tell.
+    # The public methods.
 
     @property
     def url(self) -> str:
-        """Where the episodes go; holds no credentials."""
+        """The destination, without credentials."""
         return self._sender.storage.url
 
     def check(self, timeout: float) -> None:
-        """Waits a while for the bucket to say whether it takes episodes of the spool's format.
+        """Wait a while for the bucket to report whether it accepts the spool's format.
 
-        A bucket that cannot be asked makes no difference, yet.
+        A bucket that does not answer is ignored for now.
 
         Raises:
-            InvalidInputError: It holds a dataset of another format.
-            DatasetError: It holds one that cannot be read, or was made by a newer webtraj.
+            InvalidInputError: The bucket has a dataset of another format.
+            DatasetError: Its dataset cannot be read, or is from a newer webtraj.
         """
         if timeout <= 0:
             return
@@ -434,21 +435,21 @@ class Uploader:
         if isinstance(failure, (errors.InvalidInputError, errors.DatasetError)):
             raise failure
         if failure is not None or not answers:
-            why = str(failure or f"it has not answered in {timeout:g} s.")
+            why = str(failure or f"no answer in {timeout:g} s.")
             _LOGGER.warning(
-                "%s cannot be asked: %s What is collected waits in %s.",
+                "Could not check %s: %s Episodes wait in %s.",
                 self.url, why, self._sender.spool.path,
             )  # fmt: skip
 
     def add(self, episode_id: str, size: int) -> None:
-        """Has an episode sent that waits in the spool."""
+        """Queue an episode that is waiting in the spool."""
         with self._lock:
             self._backlog.add(episode_id, size)
             self._begin_threads()
             self._work_came.notify()
 
     def status(self, *, open_episodes: int = 0) -> UploadStatus:
-        """Returns where the episodes are."""
+        """Return the number and size of sent and unsent episodes."""
         with self._lock:
             return UploadStatus(
                 open_episodes=open_episodes,
@@ -463,17 +464,17 @@ class Uploader:
             )
 
     def unsent(self) -> list[Unsent]:
-        """Returns the episodes that are not in the bucket, those that were set aside first."""
+        """Return the episodes that are not in the bucket, those set aside first."""
         with self._lock:
             return self._backlog.list(self._backlog.last_number)
 
     def is_behind(self, limit: int) -> bool:
-        """Returns whether more than `limit` bytes wait although the bucket takes them."""
+        """Return whether more than `limit` bytes are waiting although the bucket accepts them."""
         return self._gate.open and not self._stopped and self._backlog.bytes_to_send > limit
 
     @contextmanager
     def watched(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Has `callback` called, on any thread, when anything has changed."""
+        """Call `callback`, on any thread, whenever anything changes."""
         with self._lock:
             self._watchers.add(callback)
         try:
@@ -484,7 +485,7 @@ class Uploader:
 
     @contextmanager
     def flushing(self) -> Iterator[Flush]:
-        """Hurries: index lines need not wait for more, nor the next probe for its time."""
+        """Hurry: send index lines without waiting for more, and the next probe at once."""
         with self._lock:
             flush = Flush(self._lock, self._backlog, self._gate, lambda: self._stopped)
             self._flushes += 1
@@ -497,17 +498,17 @@ class Uploader:
                 self._flushes -= 1
 
     def wait(self, timeout: float | None = None) -> list[Unsent]:
-        """Waits until all that was added is sent, set aside, or given up for now.
+        """Wait until everything added is sent, set aside, or given up for now.
 
         Returns:
-            What is not in the bucket.
+            The episodes that are not in the bucket.
         """
         with self.flushing() as flush, self._lock:
             self._progress.wait_for(flush.done, timeout)
             return flush.unsent()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Sends nothing more, and waits for requests that are under way. Idempotent.
+        """Start no more requests, and wait for those in flight. Idempotent.
 
         Returns:
             Whether all threads have ended.
@@ -525,7 +526,7 @@ class Uploader:
     # The threads.
 
     def _begin_threads(self) -> None:
-        """Begins threads for what those that are idle cannot do. Called with the lock held."""
+        """Start threads for work that idle ones cannot do. Called with the lock held."""
         episodes = len(self._backlog) if self._gate.open else 1
         work = len(self._questions) + len(self._helps) + episodes
         wanted = min(work - self._idle, self._max_uploads - len(self._threads))
@@ -533,7 +534,7 @@ class Uploader:
             thread = threading.Thread(target=self._work, name="webtraj-upload", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # The interpreter is shutting down: the spool keeps it.
+            except RuntimeError:  # The interpreter is shutting down; the spool keeps the episode.
                 return
             self._threads.add(thread)
 
@@ -546,7 +547,7 @@ class Uploader:
                 self._shards.let_go()
 
     def _next(self) -> Callable[[], None] | None:
-        """Waits for the next piece of work; None if there will be none."""
+        """Wait for the next piece of work; return None if there will be none."""
         with self._lock:
             while not self._stopped:
                 task, seconds = self._choose()
@@ -558,7 +559,7 @@ class Uploader:
             return None
 
     def _choose(self) -> tuple[Callable[[], None] | None, float | None]:
-        """Returns what to do, or else after how many seconds to look again."""
+        """Return what to do next, or after how many seconds to check again."""
         if self._questions:
             return self._questions.popleft(), None
         if self._helps:
@@ -581,7 +582,7 @@ class Uploader:
     def _send_episode(self, entry: Entry, probe: bool) -> None:
         try:
             self._sender.prepare()
-        except Exception as error:  # Of whatever kind, it is no single episode's.
+        except Exception as error:  # Any kind: not the fault of a single episode.
             with self._finished(probe):
                 self._backlog.put_last(entry, str(error))
                 self._note_failure(error, probe)
@@ -607,7 +608,7 @@ class Uploader:
         except Exception as error:
             known = isinstance(error, (errors.WebtrajError, OSError))
             _LOGGER.error(
-                "The episode %r cannot be sent: %s It is left in %s.",
+                "Could not send the episode %r: %s It stays in %s.",
                 entry.episode_id, error, self._sender.spool.path, exc_info=not known,
             )  # fmt: skip
             with self._finished(probe):
@@ -615,7 +616,7 @@ class Uploader:
                 self._backlog.put_aside(entry, self._last_error)
         else:
             with self._finished(probe):
-                if sent is None:  # Another has sent it.
+                if sent is None:  # Another process has sent it.
                     self._backlog.remove(entry)
                 else:
                     self._shards.add(entry, sent)
@@ -643,8 +644,8 @@ class Uploader:
             self._sender.spool.remove(sent.summary.episode_id)
         except OSError as error:
             _LOGGER.error(
-                "The episode %r is in the bucket, but cannot be removed from %s: %s. A push will "
-                "find that it is there.",
+                "The episode %r is in the bucket, but could not be removed from %s: %s. A push "
+                "will remove it.",
                 sent.summary.episode_id, self._sender.spool.path, error,
             )  # fmt: skip
         finally:
@@ -663,7 +664,7 @@ class Uploader:
 
     @contextmanager
     def _finished(self, probe: bool) -> Iterator[None]:
-        """Holds the lock while what has become of a piece of work is noted, and tells everybody."""
+        """Hold the lock while the result of a piece of work is noted, then notify all."""
         with self._lock:
             try:
                 yield
@@ -677,12 +678,12 @@ class Uploader:
         for watcher in watchers:
             try:
                 watcher()
-            except Exception:  # An event loop that is closed, a display that fails: not our affair.
+            except Exception:  # Not our problem: a closed event loop, for example.
                 _LOGGER.debug("A watcher failed.", exc_info=True)
 
     def _note_success(self) -> None:
         if self._gate.succeeded():
-            _LOGGER.warning("%s takes episodes again.", self.url)
+            _LOGGER.warning("%s accepts episodes again.", self.url)
             self._begin_threads()
             self._work_came.notify_all()
 
@@ -690,13 +691,13 @@ class Uploader:
         self._last_error = str(error)
         if self._gate.failed(probe):
             _LOGGER.warning(
-                "%s takes no episodes: %s They are kept in %s, and sent once it does.",
+                "%s does not accept episodes: %s They wait in %s and are sent once it does.",
                 self.url, error, self._sender.spool.path,
             )  # fmt: skip
 
 
 class Flush:
-    """Whether what an uploader had to send when the flush began is done with."""
+    """The progress of a flush over the episodes that were queued when it began."""
 
     def __init__(
         self, lock: threading.RLock, backlog: Backlog, gate: Gate, stopped: Callable[[], bool]
@@ -709,12 +710,12 @@ class Flush:
         self._failures, self._successes = gate.failures, gate.successes
 
     def unsent(self) -> list[Unsent]:
-        """Returns which of them are not in the bucket."""
+        """Return which of these episodes are not in the bucket."""
         with self._lock:
             return self._backlog.list(self._until)
 
     def done(self) -> bool:
-        """Returns whether each is sent or set aside, or the bucket is given up for now."""
+        """Return whether each is sent or set aside, or the bucket has been given up for now."""
         with self._lock:
             if self._stopped() or self._backlog.done_until(self._until):
                 return True

@@ -1,4 +1,4 @@
-"""The on-disk format, in one place: values, records, files, layout, index and storage."""
+"""The on-disk format: values, records, files, layout, index and storage."""
 
 from webtraj.store.places import Entry, Storage, is_url, open_file, open_storage
 from webtraj.store.retrying import RetryPolicy

@@ -1,7 +1,7 @@
-"""Blobs: bytes kept once each, under the name of their content.
+"""Blobs: bytes stored once each, named by their content.
 
-A blob stands for bytes or text that are too long for a record. Its file appears whole or not at all
-and is never changed, so that any number of writers may share a store without a lock.
+A blob holds bytes or text too long for a record. Its file appears whole or not at all and never
+changes, so any number of writers can share a store without a lock.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 BLOBS = "blobs/"
-"""The prefix of blobs' keys, in a folder or a bucket."""
+"""The prefix of blob keys, in a folder or a bucket."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _EXT = re.compile(r"[a-z0-9]{1,8}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Blob:
-    """Names bytes that are kept beside the record, by their content."""
+    """The content-based name of bytes that are stored beside the record."""
 
     sha256: str
     ext: str
@@ -50,31 +50,31 @@ class Blob:
 
 
 class BlobSink(Protocol):
-    """Takes bytes that are too long to stand in a record."""
+    """Stores bytes that are too long for a record."""
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` and returns its name."""
+        """Store `data` and return its name."""
 
 
 class BlobSource(Protocol):
-    """Gives blobs back."""
+    """Loads blobs."""
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns what stands for the blob: its bytes, its text, or something lazy."""
+        """Return the blob's bytes or text, or an object that loads them lazily."""
 
     def read(self, blob: Blob) -> bytes:
-        """Returns the blob's bytes."""
+        """Return the blob's bytes."""
 
 
 def blob_key(blob: Blob, prefix: str = BLOBS) -> str:
-    """Returns the key of a blob.
+    """Return the key of a blob.
 
     Raises:
-        CorruptDataError: Its name is none that a store could have given.
+        CorruptDataError: No store could have produced its name.
     """
     if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
         raise errors.CorruptDataError(
-            f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
+            f"Invalid blob name {blob.sha256!r:.100}.{blob.ext!r:.20}: expected 64 hex digits and "
             "an extension of up to 8 letters or digits."
         )
     return f"{prefix}{blob.sha256[:2]}/{blob.sha256}.{blob.ext}"
@@ -87,14 +87,14 @@ class BlobStore:
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
     def __init__(self, root: Path, *, within: Path | None = None, flat: bool = False) -> None:
-        """Initializes the store; makes no folder before the first blob.
+        """Initialize the store. The folder is made when the first blob is stored.
 
         Args:
             root: The folder.
-            within: The folder that the store must stay in: no symbolic link below it is followed
-                to write. By default `root`, which then may itself be a link.
-            flat: Whether blobs lie in the folder itself, not in subfolders `ab/` by the first two
-                digits of their names.
+            within: The folder that all writes must stay in: symbolic links below it are not
+                followed for writing. By default `root`, which may itself be a link.
+            flat: Whether blobs are stored directly in the folder, rather than in subfolders `ab/`
+                named by the first two digits of their names.
         """
         self.root = root
         self._flat = flat
@@ -103,7 +103,7 @@ class BlobStore:
         self._folders: set[Path] = set()
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` unless it is there already, and returns its name.
+        """Store `data` unless it is already stored, and return its name.
 
         Raises:
             OSError: It cannot be written.
@@ -117,8 +117,8 @@ class BlobStore:
         return blob
 
     def keep(self, blob: Blob) -> bool:
-        """Does what `put` does if the blob is there already, and returns whether it is."""
-        # One that a power cut had cut short is written again.
+        """Do what `put` does if the blob is already stored; return whether it is."""
+        # A blob that a power cut truncated is written again.
         known = blob in self._known or self.holds(blob)
         if known:
             self._note(blob)
@@ -130,44 +130,44 @@ class BlobStore:
         self._known.add(blob)
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text.
+        """Return a blob's bytes or its text.
 
         Raises:
-            CorruptDataError: It is missing, or is not what its name says.
+            CorruptDataError: It is missing, or does not match its name.
         """
         data = self.read(blob)
         return as_text(data, str(self.path(blob))) if text else data
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes, checked against its name.
+        """Return a blob's bytes, checked against its name.
 
         Raises:
-            CorruptDataError: It is missing, or is not what its name says.
+            CorruptDataError: It is missing, or does not match its name.
         """
         path = self.path(blob)
         try:
             data = path.read_bytes()
         except OSError as error:
             raise errors.CorruptDataError(
-                f"The blob {str(path)!r} cannot be read: {error.strerror}. "
+                f"Cannot read the blob {str(path)!r}: {error.strerror}. "
                 "Copy the blobs folder along with the dataset."
             ) from error
         if hashlib.sha256(data).hexdigest() != blob.sha256:
             raise errors.CorruptDataError(
-                f"The blob {str(path)!r} does not hold what its name says: it was changed or "
-                "damaged after it was written."
+                f"The blob {str(path)!r} does not match its name: it was changed or damaged after "
+                "it was written."
             )
         return data
 
     def holds(self, blob: Blob) -> bool:
-        """Returns whether a blob's file is there, in its full size."""
+        """Return whether a blob's file exists with its full size."""
         return _has_size(self.path(blob), blob.size)
 
     def path(self, blob: Blob) -> Path:
-        """Returns where a blob lies.
+        """Return the path of a blob.
 
         Raises:
-            CorruptDataError: Its name is none that this store could have given.
+            CorruptDataError: No store could have produced its name.
         """
         key = blob_key(blob, prefix="")
         return self.root / (key[3:] if self._flat else key)
@@ -180,14 +180,14 @@ class BlobStore:
 
 
 class RecordingSink:
-    """A blob sink that remembers what went through it, so that it can be synced later."""
+    """A blob sink that remembers its blobs, so that they can be synced later."""
 
     def __init__(self, store: BlobStore) -> None:
         self._store = store
         self.blobs: set[Blob] = set()
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` in the store and notes its name."""
+        """Store `data` and remember its name."""
         blob = self._store.put(data, ext)
         self.blobs.add(blob)
         return blob
@@ -195,7 +195,7 @@ class RecordingSink:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LazyBlob:
-    """Stands for bytes or text that are read only when asked for."""
+    """Bytes or text that are read on request."""
 
     blob: Blob
     text: bool
@@ -206,50 +206,50 @@ class LazyBlob:
         """The file that holds the bytes.
 
         Raises:
-            InvalidInputError: They have no file of their own: they lie in a bucket, or in their
-                episode's file.
+            InvalidInputError: They have no file of their own: they are stored in a bucket, or in
+                their episode's file.
         """
         if not isinstance(self.store, BlobStore):
             raise errors.InvalidInputError(
-                f"The blob {self.blob.sha256!r:.100} has no file of its own; load() returns it."
+                f"The blob {self.blob.sha256!r:.100} has no file of its own. Use load()."
             )
         return self.store.path(self.blob)
 
     def load(self) -> Any:
-        """Returns the bytes or the text.
+        """Return the bytes or the text.
 
         Raises:
-            CorruptDataError: They are missing, or are not what their name says.
+            CorruptDataError: They are missing, or do not match their name.
         """
         return self.store.load(self.blob, text=self.text)
 
 
 class LazyBlobs:
-    """A `BlobSource` that reads nothing before it must."""
+    """A `BlobSource` that reads a blob only when its content is used."""
 
     def __init__(self, store: BlobSource) -> None:
         self._store = store
 
     def load(self, blob: Blob, *, text: bool) -> LazyBlob:
-        """Returns what stands for the blob."""
+        """Return the blob as a `LazyBlob`."""
         return LazyBlob(blob, text, self._store)
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes."""
+        """Return a blob's bytes."""
         return self._store.read(blob)
 
 
 def as_text(data: bytes, where: str) -> str:
-    """Returns the text that a blob's bytes are. `where` names it in errors.
+    """Return a blob's bytes as text. `where` names it in errors.
 
     Raises:
-        CorruptDataError: They are none.
+        CorruptDataError: They are not UTF-8.
     """
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise errors.CorruptDataError(
-            f"The blob {where!r} is referred to as text, and is none: {error}."
+            f"The blob {where!r} should be text but is not UTF-8: {error}."
         ) from error
 
 
@@ -260,11 +260,11 @@ def _has_size(path: Path, size: int) -> bool:
         return False
 
 
-# References: which blobs a record refers to, found without decoding it.
+# References: find the blobs that a record refers to, without decoding it.
 
 
 def blobs_in(lines: bytes) -> set[Blob]:
-    """Returns the blobs that lines of JSON refer to; lines that are none are passed over.
+    """Return the blobs that lines of JSON refer to; invalid lines are skipped.
 
     Raises:
         CorruptDataError: A reference does not follow the format.
@@ -280,7 +280,7 @@ def blobs_in(lines: bytes) -> set[Blob]:
 
 
 def blobs_of(data: Any) -> set[Blob]:
-    """Returns the blobs that parsed JSON refers to.
+    """Return the blobs that parsed JSON refers to.
 
     Raises:
         CorruptDataError: A reference does not follow the format.

@@ -1,12 +1,12 @@
-"""A bucket of any object store as a storage, on obstore. Needs the extra `s3`.
+"""A bucket of any object store as a `Storage`, using obstore. Needs the extra `s3`.
 
-What is verified: S3 is sent the SHA-256 of each object or part, and refuses other bytes. Not every
-server that speaks S3 does, so the ETags that it answers writes and reads with are compared too, as
-long as they turn out to be MD5s. Google and Azure are believed. A read is complete by its length.
+Verification: S3 receives the SHA-256 of each object or part and rejects other bytes. Not every
+S3-compatible server does, so the ETags of writes and reads are compared too, as long as they are
+MD5s. Google and Azure are trusted. The length of a read shows whether it is complete.
 
-Who tries again: calls of one request are repeated here, by `RetryPolicy`. Of an upload in parts,
-obstore repeats the parts, which nobody else can; such an upload begins anew only if a part failed
-in a way that obstore does not repeat. Both keep to the same deadline.
+Retries: calls of one request are repeated here, by `RetryPolicy`. In a multipart upload obstore
+repeats the parts, which only it can do; the upload starts over only if a part failed in a way that
+obstore does not repeat. Both keep the same deadline.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _T = TypeVar("_T")
 _MIB = 1 << 20
 _PAGE = 1000
 _SLOWEST = 128 << 10
-"""Bytes a second that a request must carry, or its time is up."""
+"""The lowest acceptable throughput of a request, in bytes per second, before it times out."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _MARK = "webtrajwrite"
-"""The metadata by which a writer knows an object as its own; a name that Azure takes too."""
+"""The metadata key by which a writer recognises its own object; Azure accepts the name too."""
 
 
 class BucketStorage:
-    """Keeps objects in a bucket, or in a part of it."""
+    """Stores objects in a bucket, or under a prefix of it."""
 
     def __init__(
         self,
@@ -64,39 +64,38 @@ class BucketStorage:
         client_options: Mapping[str, Any] | None = None,
         store_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Initializes the storage. Nothing is asked of the store yet.
+        """Initialize the storage. Nothing is requested from the store yet.
 
         Credentials come from the first of: `credential_provider`; the options; the environment
-        (`AWS_ACCESS_KEY_ID`, ...); a web identity; AWS's shared files (`AWS_PROFILE`); what the
-        container or the instance is given. Google and Azure: as obstore finds them.
+        (`AWS_ACCESS_KEY_ID`, ...); a web identity; AWS's shared files (`AWS_PROFILE`); the
+        container or the instance. For Google and Azure: wherever obstore finds them.
 
         Args:
-            url: `s3://bucket/prefix`, or with `gs://`, `az://` or `memory://`. What is in memory
-                is shared by all who open the same `memory://name` in this process.
+            url: `s3://bucket/prefix`, or with `gs://`, `az://` or `memory://`. Everyone who opens
+                the same `memory://name` in this process shares its contents.
             endpoint: S3: the server's URL, if it is not AWS.
-            allow_http: Whether requests may go unencrypted; without, such an endpoint fails.
+            allow_http: Whether requests may be unencrypted; if not, http:// endpoints fail.
             region: S3: the bucket's region.
-            virtual_hosted_style: S3: whether the bucket is part of the host's name, not of the
-                path; the endpoint must have it then.
-            access_key_id: S3: credentials, part one,
-            secret_access_key: part two,
-            session_token: and part three, if they are temporary.
-            profile: S3: the profile of AWS's shared files to take instead of the environment.
+            virtual_hosted_style: S3: whether the bucket is part of the host name instead of the
+                path; the endpoint must then include it.
+            access_key_id: S3: the access key id.
+            secret_access_key: S3: the secret access key.
+            session_token: S3: the session token of temporary credentials.
+            profile: S3: the profile of AWS's shared files to use instead of the environment.
             anonymous: S3: whether requests go unsigned.
-            credential_provider: A function that gives credentials, as obstore describes it.
-            sse: S3: how the server shall encrypt: `AES256`, `aws:kms` or `aws:kms:dsse`.
+            credential_provider: A function that returns credentials, in obstore's form.
+            sse: S3: the server-side encryption: `AES256`, `aws:kms` or `aws:kms:dsse`.
             sse_kms_key_id: S3: the key for `aws:kms`.
-            conditional_writes: Whether the store can be relied on to refuse a write that must not
-                overwrite. If not, it is looked first whether the object is there, which cannot see
-                a writer at the same moment. By default AWS, Google and Azure are relied on, and an
-                S3 endpoint is not.
+            conditional_writes: Whether the store reliably refuses a write that must not overwrite.
+                If not, the object is looked up first, which misses a concurrent writer. By
+                default true for AWS, Google and Azure, and false for other S3 endpoints.
             part_size: Larger objects are uploaded in parts of this size, in bytes.
-            parallel_parts: How many parts of an object are on their way at once, at most.
-            timeout: Seconds that a request may take, answer included; more for many bytes.
-            connect_timeout: Seconds that a connection may take.
+            parallel_parts: The maximum number of parts of an object in flight.
+            timeout: Seconds for a request, answer included; extended for large bodies.
+            connect_timeout: Seconds to connect.
             retry: How failed calls are repeated: a `RetryPolicy`, or its fields.
-            client_options: More for obstore's `ClientConfig`.
-            store_options: More for obstore's `S3Config`, `GCSConfig` or `AzureConfig`.
+            client_options: Further options for obstore's `ClientConfig`.
+            store_options: Further options for obstore's `S3Config`, `GCSConfig` or `AzureConfig`.
 
         Raises:
             InvalidInputError: An option or the URL is wrong.
@@ -105,7 +104,7 @@ class BucketStorage:
         self._place = place = stores.parse_url(url)
         if place.kind == "file":
             raise errors.InvalidInputError(
-                f"{place.url!r} names a folder, not a bucket; open it with open_storage."
+                f"{place.url!r} is a folder, not a bucket. Open it with open_storage."
             )
         self._retry = RetryPolicy.of(retry)
         if part_size < 5 * _MIB or parallel_parts < 1 or timeout <= 0 or connect_timeout <= 0:
@@ -136,12 +135,12 @@ class BucketStorage:
                 credential_provider = credentials.take_profile(config, profile)
         elif config or profile:
             raise errors.InvalidInputError(
-                f"{place.url!r} takes none of {', '.join(sorted(config) or ['profile'])}, which "
-                "are for s3://; give its own settings by store_options."
+                f"{place.url!r} does not accept {', '.join(sorted(config) or ['profile'])}: only "
+                "s3:// does. Use store_options for its own settings."
             )
         config.update(store_options or {})
         if allow_http is None and os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true"):
-            allow_http = True  # obstore heeds the variable only if it is given no client options.
+            allow_http = True  # obstore ignores the variable if it gets client options.
         client_options = {
             "connect_timeout": datetime.timedelta(seconds=connect_timeout),
             **({} if allow_http is None else {"allow_http": allow_http}),
@@ -150,11 +149,11 @@ class BucketStorage:
         elsewhere = _endpoint(config) if place.kind == "s3" else None
         if elsewhere and "@" in elsewhere:
             raise errors.InvalidInputError(
-                "The endpoint has credentials in it; give them as options or in the environment."
+                "The endpoint contains credentials. Give them as options or in the environment."
             )
         if elsewhere and elsewhere[:5].lower() == "http:" and not client_options.get("allow_http"):
             raise errors.InvalidInputError(
-                f"The endpoint {elsewhere!r:.200} is not encrypted; expected https://, or "
+                f"The endpoint {elsewhere!r:.200} is not encrypted. Use https://, or set "
                 "allow_http=True."
             )
         self._maker = stores.StoreMaker(
@@ -172,7 +171,7 @@ class BucketStorage:
         self._marks = place.kind != "memory"
         self._prefix = f"{place.path}/" if place.kind == "memory" and place.path else ""
         self._bucket_seen = place.kind == "memory"
-        self._store()  # So that options which obstore does not take are refused at once.
+        self._store()  # Fails early on options that obstore refuses.
 
     @property
     def url(self) -> str:
@@ -180,7 +179,7 @@ class BucketStorage:
         return self._place.url
 
     def read(self, key: str) -> bytes:
-        """Returns all of an object.
+        """Return an object's bytes.
 
         Raises:
             StorageMissingError: There is no such object, or no such bucket.
@@ -190,10 +189,10 @@ class BucketStorage:
         return self._retry.run(lambda: self._read(what, key))
 
     def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
-        """Writes an object.
+        """Write an object.
 
         Raises:
-            StorageConflictError: It is there already, and was not to be overwritten.
+            StorageConflictError: It already exists, and `overwrite` is false.
             StorageMissingError: There is no such bucket.
             StorageError: It cannot be written.
         """
@@ -204,24 +203,24 @@ class BucketStorage:
             self._retry.run(lambda: self._put(what, key, data))
             return
         if self._looks_first and self.size(key) is not None:
-            raise errors.StorageConflictError(f"{what}: it is there already.")
+            raise errors.StorageConflictError(f"{what}: it already exists.")
         self._create(what, key, data)
 
     def size(self, key: str) -> int | None:
-        """Returns an object's size in bytes; None if there is no such object.
+        """Return an object's size in bytes; None if there is no such object.
 
         Raises:
             StorageMissingError: There is no such bucket.
-            StorageError: It cannot be looked at.
+            StorageError: Its size cannot be read.
         """
-        what = f"{self.url}/{check_key(key)} could not be looked at"
+        what = f"The size of {self.url}/{check_key(key)} could not be read"
         meta = self._call(what, lambda: self._head(key), absent=None)
         if meta is None:
             self._make_sure_of_bucket(what, key)
         return None if meta is None else int(meta["size"])
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Yields the objects whose keys begin with `prefix`, page by page.
+        """Yield the objects whose keys begin with `prefix`, one page at a time.
 
         Raises:
             StorageMissingError: There is no such bucket.
@@ -241,7 +240,7 @@ class BucketStorage:
                     yield Entry(key, meta["size"])
 
     def delete(self, key: str) -> None:
-        """Deletes an object. It is no error if there is none.
+        """Delete an object. Deleting a missing object is no error.
 
         Raises:
             StorageMissingError: There is no such bucket.
@@ -256,17 +255,17 @@ class BucketStorage:
         return f"BucketStorage({self.url!r})"
 
     def _read(self, what: str, key: str) -> bytes:
-        """Reads an object whose bytes fit its ETag, if that is an MD5."""
+        """Read an object and check its bytes against its ETag, if that is an MD5."""
         first = self._download(what, key)
         if self._fits(first) is not False:
             return first.data
-        # They were changed on the way, or replaced meanwhile; or else it is no MD5.
+        # Changed on the way, replaced meanwhile, or the ETag is not an MD5.
         second = self._download(what, key)
         if (second.data, second.e_tag) == (first.data, first.e_tag):
             if "-" not in (first.e_tag or ""):
                 self._compares_etags = self._etags_fit
         elif not self._fits(second):
-            raise errors.StorageUnavailableError(f"{what}: its bytes do not fit its ETag.")
+            raise errors.StorageUnavailableError(f"{what}: its bytes do not match its ETag.")
         return second.data
 
     def _download(self, what: str, key: str) -> retrying.Download:
@@ -285,13 +284,13 @@ class BucketStorage:
         return fits
 
     def _create(self, what: str, key: str, data: bytes) -> None:
-        """Writes an object that must not be there yet."""
+        """Write an object that must not exist yet."""
         mark = secrets_lib.token_hex(16) if self._marks else ""
         ours = False
 
         def attempt() -> None:
             nonlocal ours
-            if ours:  # But it arrived changed.
+            if ours:  # Ours, but corrupted in transit.
                 self._put(what, key, data, mark=mark)
                 return
             try:
@@ -299,11 +298,11 @@ class BucketStorage:
             except errors.StorageConflictError:
                 if not mark:
                     raise
-                # An earlier attempt may have arrived, and only its answer was lost.
+                # An earlier attempt may have succeeded, and only its answer was lost.
                 found = self._once(what, lambda: self._get(key, {"head": True}), absent=None)
                 if found is None:
                     raise errors.StorageUnavailableError(
-                        f"{what}: someone else was writing it, and did not."
+                        f"{what}: another writer was writing it, and did not finish."
                     ) from None
                 if found.attributes.get(_MARK) != mark:
                     raise
@@ -338,14 +337,14 @@ class BucketStorage:
         self._verify(what, key, data, result["e_tag"])
 
     def _verify(self, what: str, key: str, data: bytes, e_tag: str | None) -> None:
-        """Makes sure that what a store has is what it was sent."""
+        """Check that the store received the bytes that were sent."""
         if not self._compares_etags:
             return
         if etags.matches(e_tag, data, self._part_size):
             self._etags_fit = True
             return
         if self.read(key) != data:
-            raise _ChangedError(f"{what}: its bytes were changed on the way.")
+            raise _ChangedError(f"{what}: its bytes were corrupted in transit.")
         self._compares_etags = self._etags_fit
 
     def _get(self, key: str, options: Any) -> Any:
@@ -359,24 +358,26 @@ class BucketStorage:
         return obstore.head(self._store(), self._prefix + key)
 
     def _make_sure_of_bucket(self, what: str, key: str) -> None:
-        """Tells a missing bucket from a missing object, which look the same without a body."""
+        """Raise if the bucket is missing: without a body that looks like a missing object."""
         import obstore
 
         if self._bucket_seen:
             return
-        with contextlib.suppress(errors.StorageDeniedError):  # Who may not list has to believe it.
+        with contextlib.suppress(
+            errors.StorageDeniedError
+        ):  # Not allowed to list: assume it exists.
             self._call(what, lambda: next(iter(obstore.list(self._store(), key)), None))
 
     def _call(self, what: str, call: Callable[[], _T], **absent: Any) -> _T:
         return self._retry.run(lambda: self._once(what, call, **absent))
 
     def _once(self, what: str, call: Callable[[], _T], **absent: Any) -> _T:
-        """Calls obstore.
+        """Call obstore.
 
         Args:
-            what: What could not be done if it fails.
+            what: The failure to report, such as "x could not be read".
             call: The call.
-            **absent: `absent=...` is returned if there is no such object.
+            **absent: `absent=...` is the result if the object does not exist.
         """
         from obstore.exceptions import BaseError
 
@@ -407,10 +408,10 @@ class BucketStorage:
 
 
 class _ChangedError(errors.StorageUnavailableError):
-    """The bytes that arrived are not those that were sent."""
+    """The bytes that arrived differ from those that were sent."""
 
 
 def _endpoint(config: Mapping[str, Any]) -> str | None:
-    """Returns the S3 endpoint that is not AWS's own, if there is one."""
+    """Return the S3 endpoint if it is not AWS's own; else None."""
     given = (config.get(name) for name in ("aws_endpoint_url_s3", "endpoint"))
     return next(filter(None, (*given, *map(os.environ.get, _ENDPOINTS))), None)

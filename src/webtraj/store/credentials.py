@@ -1,8 +1,8 @@
-"""Credentials from AWS's shared files, which obstore does not read by itself.
+"""Credentials from AWS's shared files, which obstore does not read.
 
-The order is AWS's own: the environment, a web identity, the shared files, then what a container or
-an instance is given. All but the shared files is obstore's business. Roles, single sign-on and
-processes that a profile may name instead of keys are left to boto3, if that is installed.
+The order is AWS's own: the environment, a web identity, the shared files, then the container or the
+instance. obstore handles all but the shared files. Profiles that use roles, single sign-on or
+processes instead of keys are left to boto3, if it is installed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _SETTINGS = (
         ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     ),
 )
-"""What a profile may say, what obstore calls it, and the variables that overrule it."""
+"""The keys of a profile, with obstore's name and the overriding variables of each."""
 _INDIRECT = ("role_arn", "sso_session", "sso_start_url", "credential_process", "login_session")
 
 
 class SharedProfile:
-    """A profile in AWS's shared files. The files are read again every few minutes."""
+    """A profile in AWS's shared files, which are read again every few minutes."""
 
     def __init__(self, name: str, environ: Mapping[str, str]) -> None:
-        """Initializes the profile.
+        """Initialize the profile.
 
         Args:
-            name: Its name.
-            environ: The environment, which may say where the files are.
+            name: The profile's name.
+            environ: The environment, which may give the paths of the files.
         """
         self.name = name
         home = Path(environ.get("HOME") or Path.home())
@@ -50,10 +50,10 @@ class SharedProfile:
         self._config = Path(environ.get("AWS_CONFIG_FILE") or home / ".aws" / "config").expanduser()
 
     def settings(self) -> dict[str, str] | None:
-        """Returns all that the files say of the profile; None if they do not name it.
+        """Return the profile's settings in the files; None if they do not have the profile.
 
         Raises:
-            InvalidInputError: A file cannot be read as what it should be.
+            InvalidInputError: A file is malformed.
         """
         section = self.name if self.name == "default" else f"profile {self.name}"
         found = [_section(self._config, section), _section(self._credentials, self.name)]
@@ -62,7 +62,7 @@ class SharedProfile:
         return {key: value for part in found if part for key, value in part.items()}
 
     def provider(self) -> Callable[[], Any] | None:
-        """Returns what gives obstore the profile's credentials; None if it has none.
+        """Return a function that gives obstore the profile's credentials; None if it has none.
 
         Raises:
             MissingDependencyError: They come from somewhere else, and boto3 is not installed.
@@ -78,7 +78,7 @@ class SharedProfile:
         except ImportError as error:
             raise errors.MissingDependencyError(
                 f"The AWS profile {self.name!r} gets its credentials from a role, single sign-on "
-                "or a process; for that, pip install boto3."
+                "or a process, which needs boto3. Install it with: pip install boto3"
             ) from error
         provider: Callable[[], Any] = Boto3CredentialProvider(
             boto3.Session(profile_name=self.name), ttl=_FRESH
@@ -104,14 +104,14 @@ class SharedProfile:
 
 
 def find_profile(name: str | None, environ: Mapping[str, str] = os.environ) -> SharedProfile | None:
-    """Returns the profile to take credentials from; None if they come from elsewhere.
+    """Return the profile to take credentials from; None if they come from elsewhere.
 
     Args:
-        name: The profile that was asked for; None to do as AWS's own tools do.
+        name: The requested profile; None to choose as AWS's own tools do.
         environ: The environment.
 
     Raises:
-        InvalidInputError: The profile that was asked for, here or by AWS_PROFILE, does not exist.
+        InvalidInputError: The profile requested here or by AWS_PROFILE does not exist.
     """
     wanted = name or environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE")
     if name is None and any(
@@ -123,21 +123,21 @@ def find_profile(name: str | None, environ: Mapping[str, str] = os.environ) -> S
         return profile
     if wanted:
         raise errors.InvalidInputError(
-            f"There is no AWS profile {wanted!r} in {str(profile._credentials)!r} or "
-            f"{str(profile._config)!r}; add it, or unset AWS_PROFILE."
+            f"No AWS profile {wanted!r} in {str(profile._credentials)!r} or "
+            f"{str(profile._config)!r}. Add it, or unset AWS_PROFILE."
         )
     return None
 
 
 def take_profile(config: dict[str, Any], name: str | None) -> Callable[[], Any] | None:
-    """Adds the region and the endpoint of the profile that counts to an S3 configuration.
+    """Add the region and the endpoint of the selected profile to an S3 configuration.
 
     Args:
-        config: The configuration, which is changed.
-        name: The profile that was asked for, if any.
+        config: The configuration, changed in place.
+        name: The requested profile, if any.
 
     Returns:
-        What gives its credentials; None if they come from elsewhere.
+        A function that returns its credentials; None if they come from elsewhere.
     """
     profile = find_profile(name)
     if profile is None:
@@ -157,8 +157,8 @@ def _section(path: Path, name: str) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        # What the parser says would quote the line, and with it perhaps a secret.
+        # The parser's message would quote the line, which may hold a secret.
         raise errors.InvalidInputError(
-            f"{str(path)!r} cannot be read as a file of AWS profiles ({type(error).__name__})."
+            f"Cannot read {str(path)!r} as a file of AWS profiles ({type(error).__name__})."
         ) from None
     return dict(parser[name]) if parser.has_section(name) else None

@@ -1,8 +1,8 @@
 """JSON data back to values. The format is described in `webtraj.store.values`.
 
-Nothing in a file is trusted: no class that it names is imported, no constructor runs but those of
-registered record types, and what it asks for is taken from its `Budget` before it is allocated.
-`_DECODERS` is the one list of known tags.
+Nothing in a file is trusted: no class that it names is imported, only constructors of registered
+record types run, and memory is taken from its `Budget` before it is allocated. `_DECODERS` is the
+complete list of tags.
 """
 
 from __future__ import annotations
@@ -42,23 +42,22 @@ __all__ = [
     "decode_value",
 ]
 
-# The memory that reading one file may take.
+# The memory limit for reading one file.
 #
-# A small file can ask for a lot of memory: an array of a huge shape, a string that is referred to a
-# million times, a pickle of empty sets. Whoever reads a file makes one `Budget` from the file's
-# size and passes it to everything that reads a part of it; each takes what it needs before it
-# allocates.
+# A small file can ask for a lot of memory: an array of a huge shape, a string referred to a million
+# times, a pickle of empty sets. The reader of a file makes one `Budget` from its size and passes it
+# to everything that reads a part of it; each part takes what it needs before allocating.
 
 RATIO = 64
-"""Bytes of memory that each byte of a file may ask for,"""
+"""Bytes of memory allowed for each byte of a file."""
 FLOOR = 256 << 20
-"""if they are more than this many bytes,"""
+"""Bytes of memory always allowed."""
 CEILING = 16 << 30
-"""but never more than this many or, for a larger file, four times its size."""
+"""The most bytes of memory allowed; for a larger file, four times its size."""
 
 
 class Budget:
-    """The memory that one file may still take."""
+    """The memory that reading one file may still use."""
 
     __slots__ = ("_left", "limit", "where")
 
@@ -66,40 +65,40 @@ class Budget:
         """Initialize the budget.
 
         Args:
-            where: Names the file in errors.
-            size: The bytes of the file as it is stored, and of the blobs that it refers to.
-            limit: The memory that it may take; by default in proportion to its size.
+            where: The file's name in errors.
+            size: The bytes of the stored file and of the blobs that it refers to.
+            limit: The memory in bytes; by default in proportion to the size.
         """
         self.where = where
         self.limit = max(FLOOR, min(RATIO * size, CEILING), 4 * size) if limit is None else limit
         self._left = self.limit
 
     def allows(self, size: int) -> bool:
-        """Count memory if it is there; return whether it is."""
+        """Take memory if it is available; return whether it was."""
         if size > self._left:
             return False
         self._left -= size
         return True
 
     def take(self, size: int) -> None:
-        """Count memory that is about to be allocated.
+        """Take memory that is about to be allocated.
 
         Raises:
-            CorruptDataError: The file asks for more than it may.
+            CorruptDataError: The file exceeds its limit.
         """
         self._left -= size
         if self._left < 0:
             raise errors.CorruptDataError(
-                f"{self.where!r} asks for more than the {self.limit:,} bytes of memory that a file "
-                "of its size may take. It was refused before they were allocated: the file is "
-                "damaged, or was made to exhaust memory."
+                f"{self.where!r} needs more than {self.limit:,} bytes of memory, the limit for a "
+                "file of its size. It was refused before allocating them: the file is damaged, or "
+                "was made to exhaust memory."
             )
 
 
 class Reading:
-    """One file that is being read: its blobs, and the memory that it may still take.
+    """The state of reading one file: its blobs, and its memory budget.
 
-    What stands for a blob is made once, however often the file refers to it.
+    Each blob is loaded once, however often the file refers to it.
     """
 
     __slots__ = ("_arrays", "_blobs", "_loaded", "_read", "budget")
@@ -108,8 +107,8 @@ class Reading:
         """Initialize the reading.
 
         Args:
-            blobs: Gives the blobs that the file refers to.
-            budget: The memory that the file may take; by default that of a small file.
+            blobs: The source of the blobs that the file refers to.
+            budget: The file's memory budget; by default that of a small file.
         """
         self._blobs = blobs
         self.budget = budget or Budget("a stored value", 0)
@@ -118,14 +117,14 @@ class Reading:
         self._arrays: dict[Blob, bytes] = {}
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return what stands for a blob: its bytes, its text, or something lazy."""
+        """Return a blob's bytes or text, or an object that loads them lazily."""
         key = (blob, text)
         if key not in self._loaded:
             self._loaded[key] = self._source(blob).load(blob, text=text)
         return self._loaded[key]
 
     def read(self, blob: Blob) -> tuple[bytes, bool]:
-        """Return a blob's bytes, and whether the file has asked for them before."""
+        """Return a blob's bytes, and whether the file has requested them before."""
         if blob not in self._read:
             self._read.add(blob)
             return self._source(blob).read(blob), False
@@ -136,21 +135,21 @@ class Reading:
     def _source(self, blob: Blob) -> BlobSource:
         if self._blobs is None:
             raise errors.CorruptDataError(
-                f"The blob {blob.sha256!r:.100} is referred to, but there is no blob store to read."
+                f"No blob store to read the blob {blob.sha256!r:.100} from, which is referred to."
             )
         return self._blobs
 
 
 def decode(data: Any, blobs: BlobSource | None = None, budget: Budget | None = None) -> Any:
-    """Return the value that `data`, parsed JSON, stands for.
+    """Decode `data`, parsed JSON, to the value that it encodes.
 
     Args:
         data: The parsed JSON.
-        blobs: Gives the blobs that it refers to.
-        budget: The memory that it may take; by default that of a small file.
+        blobs: The source of the blobs that it refers to.
+        budget: The memory budget; by default that of a small file.
 
     Raises:
-        CorruptDataError: It does not follow the format, or asks for too much memory.
+        CorruptDataError: It does not follow the format, or needs too much memory.
     """
     try:
         return decode_value(data, Reading(blobs, budget))
@@ -173,11 +172,11 @@ MALFORMED = (
     MemoryError,
     SystemError,
 )
-"""What looking for a format in data that does not follow it can raise."""
+"""The exceptions that decoding malformed data can raise."""
 
 
 def decode_value(data: Any, reading: Reading) -> Any:
-    """Return the value that parsed JSON stands for; what is malformed raises one of `MALFORMED`."""
+    """Decode parsed JSON; malformed data raises one of `MALFORMED`."""
     if isinstance(data, dict):
         if TAG not in data:
             return {key: decode_value(value, reading) for key, value in data.items()}
@@ -188,7 +187,7 @@ def decode_value(data: Any, reading: Reading) -> Any:
 
 
 def _decode_list(data: list[Any], reading: Reading) -> list[Any]:
-    if _CONTAINERS.isdisjoint(map(type, data)):  # Token ids, of which there are thousands.
+    if _CONTAINERS.isdisjoint(map(type, data)):  # Fast path for thousands of token ids.
         return data.copy()
     return [decode_value(item, reading) for item in data]
 
@@ -206,7 +205,7 @@ def _decode_blob(data: dict[str, Any], reading: Reading) -> Any:
 
 
 def _decode_bytes(data: dict[str, Any], reading: Reading) -> tuple[bytes, bool]:
-    """Return bytes, and whether the file has referred to the same before."""
+    """Return bytes, and whether the file has referred to the same bytes before."""
     if data[TAG] == "blob":
         return reading.read(_blob(data))
     return base64.b64decode(data["v"], validate=True), False
@@ -217,7 +216,7 @@ def _decode_ndarray(data: dict[str, Any], reading: Reading) -> Any:
     if any(size < 0 for size in shape):
         raise ValueError(f"an array has the shape {shape}")
     if 0 in shape:
-        # It holds nothing, but whoever goes through it makes something of each empty row.
+        # It holds no items, but each of its empty rows becomes an object when iterated.
         reading.budget.take(math.prod(max(size, 1) for size in shape) * _ROW)
     if data["dtype"] == "object":
         items = _decode_items(data, reading)
@@ -233,17 +232,17 @@ def _decode_ndarray(data: dict[str, Any], reading: Reading) -> Any:
     array = np.frombuffer(raw, dtype=dtype).reshape(shape)
     check_text(array)
     if repeated and not reading.budget.allows(array.nbytes):
-        return array  # Too many of the same to copy each: these share their bytes, read-only.
+        return array  # Too many to copy each: they share their bytes, read-only.
     return array.copy()
 
 
 _ROW = 64
-"""Bytes of memory that even an empty row or text takes as a Python object."""
+"""Bytes of memory for an empty row or text as a Python object."""
 _LAST_CHARACTER = 0x10FFFF
 
 
 def check_text(array: np.ndarray[Any, Any]) -> None:
-    """Refuse text that is no Unicode, on which numpy raises a SystemError later."""
+    """Refuse arrays of invalid Unicode, on which numpy raises a SystemError later."""
     dtype = array.dtype
     if dtype.names is not None:
         for name in dtype.names:
@@ -276,7 +275,7 @@ def _decode_scalar(data: dict[str, Any], reading: Reading) -> Any:
 
 
 def check_hashes(keys: Iterable[Any]) -> None:
-    """Refuse keys that were chosen so that a dict or set of them takes for ever.
+    """Refuse keys that were chosen to make a dict or set extremely slow.
 
     Python's hashes of numbers, and of tuples of them, are not secret.
 
@@ -299,7 +298,7 @@ def _decode_set(data: dict[str, Any], reading: Reading) -> Any:
         result = set(items) if data[TAG] == "set" else frozenset(items)
     except TypeError:
         result = set()
-    # Items of classes that are not known here may be unhashable now, or equal.
+    # Items of unknown classes may have become unhashable or equal.
     if len(result) < len(items):
         return values.OpaqueRecord(data[TAG], {"items": items})
     return result
@@ -325,7 +324,7 @@ def _decode_record(data: dict[str, Any], reading: Reading) -> Any:
     known = {field.name for field in dataclasses.fields(cls) if field.init}
     try:
         return cls(**{name: value for name, value in fields.items() if name in known})
-    except Exception:  # The class has moved on since; its fields are still worth having.
+    except Exception:  # The class has changed since; keep its fields.
         return values.OpaqueRecord(data["type"], fields)
 
 
@@ -337,7 +336,7 @@ def _decode_enum(data: dict[str, Any], reading: Reading) -> Any:
     if data["member"] in cls.__members__:
         return cls[data["member"]]
     try:
-        return cls(value)  # Flags that are set together have no member.
+        return cls(value)  # Combined flags have no member.
     except ValueError:
         return value
 
@@ -349,7 +348,7 @@ def _decode_namedtuple(data: dict[str, Any], reading: Reading) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    # Names that are no identifiers are replaced, as by whoever made the class.
+    # Names that are not identifiers are replaced, as the original class did.
     return collections.namedtuple(name, fields, rename=True)
 
 

@@ -1,4 +1,4 @@
-"""Values to JSON data. The format is described in `webtraj.store.values`."""
+"""Encoding of values as JSON data. `webtraj.store.values` describes the format."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from webtraj.store.values import TAG
 __all__ = ["MAX_DEPTH", "Encoder", "dumps", "dumps_by"]
 
 BYTES_INLINE = 1024
-"""Bytes longer than this many go to the blob sink, if there is one."""
+"""Longer bytes go to the blob sink, if there is one."""
 TEXT_INLINE = 4096
-"""Text longer than this many characters goes to the blob sink, if there is one."""
+"""Longer text, in characters, goes to the blob sink, if there is one."""
 _CHUNK_DEPTH = 60
 """Levels of nesting per JSON text; JSON parsers stop at a few hundred."""
 MAX_DEPTH = 240
 _MANY = 32
-"""Items from which it pays to look whether all are token ids, or the like."""
+"""The number of items from which checking for lists of plain numbers pays off."""
 _BUDGET = 8_000_000
-"""The most items that the nests of one value may have, each counted as often as it is met: a few
-lists that hold each other twice over have more items than there are atoms."""
+"""The most items in the containers of one value, each counted whenever it is met: a few lists that
+contain each other repeatedly can have more items than there are atoms."""
 _CHARS_AN_ITEM = 64
-"""So much text counts as another item,"""
+"""The number of characters of text that count as another item."""
 _BYTES_AN_ITEM = 256
-"""and so many bytes."""
+"""The number of bytes that count as another item."""
 _MOST_NAMED = 100
-"""How many values kept as their repr are named to the caller."""
+"""The most values kept as their repr that are reported to the caller."""
 
 
 class _NotUtf8Error(Exception):
-    """Text in a value has lone surrogates; orjson's own error is any TypeError."""
+    """Text in a value has lone surrogates, for which orjson raises a mere TypeError."""
 
 
 class _TooLargeError(Exception):
-    """A value has used up its budget."""
+    """A value exceeds its budget."""
 
 
 def _all_plain_ints(values: Sequence[Any]) -> bool:
@@ -57,7 +57,7 @@ def _all_plain_ints(values: Sequence[Any]) -> bool:
 
 
 def _all_plain_numbers(values: Sequence[Any]) -> bool:
-    """Returns whether all are numbers that JSON has; a few that are may be missed."""
+    """Return whether all are numbers that JSON supports; may return False for some that are."""
     types = set(map(type, values))
     if types == {int}:
         return bool(min(values) >= -(2**63) and max(values) < 2**64)
@@ -65,25 +65,25 @@ def _all_plain_numbers(values: Sequence[Any]) -> bool:
 
 
 class Encoder:
-    """Turns values into JSON data. One for each record, since it notes what it keeps as a repr.
+    """Encodes the values of one record as JSON data, noting those kept as their repr.
 
-    No value makes it fail: what cannot be kept as it is, is kept as its repr.
+    No value makes it fail: a value that cannot be encoded is kept as its repr.
 
     Attributes:
-        repr_only: Where values are of which only the repr is kept, and what they are, as
-            `path: type`, in order; at most 100.
-        misfits: Values that the fields they were given to cannot hold, by path. Whoever encodes the
-            record takes them out.
+        repr_only: The paths and types of values of which only the repr is kept, as `path: type`,
+            in order; at most 100.
+        misfits: Values that their fields cannot hold, by path. The record's encoder takes them
+            out.
     """
 
     def __init__(self, blobs: BlobSink | None = None, *, careful: bool = False) -> None:
-        """Initializes the encoder.
+        """Initialize the encoder.
 
         Args:
-            blobs: Takes long bytes and text; without it all stands in the record.
-            careful: Whether to look for text that UTF-8 cannot hold, and to blame the value if the
-                stack gets too deep. Costs time, and is needed only after a first attempt has
-                failed: see `dumps_by`.
+            blobs: Takes long bytes and text; without it everything stays in the record.
+            careful: Whether to look for text that is not valid UTF-8, and to blame the value if the
+                stack gets too deep. Slow, and needed only after a first attempt failed; see
+                `dumps_by`.
         """
         self._blobs = blobs
         self._careful = careful
@@ -95,7 +95,7 @@ class Encoder:
         self.misfits: dict[str, Any] = {}
 
     def encode(self, value: Any, path: str = "") -> Any:
-        """Return `value` as JSON data. `path` names it in `repr_only`.
+        """Encode `value` as JSON data. `path` names it in `repr_only`.
 
         Raises:
             OSError: The blob sink failed.
@@ -114,14 +114,14 @@ class Encoder:
         except _TooLargeError:
             if depth > 1:
                 raise
-            self._overruns += 1  # What stands beside it is kept, but not at any price.
+            self._overruns += 1  # Its siblings are kept, with a smaller budget.
             self._left = _BUDGET >> self._overruns
             return self._refuse(value, path, "too large", look=False)
         except RecursionError:
             if not self._careful:
                 raise
             return self._refuse(value, path, "which raised RecursionError")
-        except Exception as error:  # Any code may run when a value is looked at.
+        except Exception as error:  # Inspecting a value may run any code.
             if error is self._sink_error:
                 raise
             return self._refuse(value, path, f"which raised {type(error).__name__}")
@@ -150,7 +150,7 @@ class Encoder:
     def _encode_nest(
         self, encode: _EncodeMethod, value: Any, path: str, depth: int, of: Any = None
     ) -> Any:
-        # The plain form of a foreign value is made anew each time, so a loop shows in the value.
+        # A foreign value's plain form is made anew each time, so detect loops by the value itself.
         identity = id(value if of is None else of)
         if identity in self._open:
             return self._refuse(value if of is None else of, path, "contains itself")
@@ -179,7 +179,7 @@ class Encoder:
         return self._write_repr(foreign.repr_only(value, reason, look=look), path)
 
     def note(self, value: ReprOnly, path: str) -> None:
-        """Note that of a value only its repr is kept."""
+        """Note that only the repr of a value is kept."""
         if len(self.repr_only) < _MOST_NAMED:
             why = value.reason and ", " + value.reason
             self.repr_only.append(f"{path[:200] or 'value'}: {value.type_name}{why}")
@@ -199,7 +199,7 @@ class Encoder:
         assert self._blobs is not None
         try:
             blob = self._blobs.put(data, ext)
-        except Exception as error:  # Not the value's fault.
+        except Exception as error:  # The sink failed, not the value.
             self._sink_error = error
             raise
         return {TAG: kind, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
@@ -286,7 +286,7 @@ class Encoder:
         dtype = self._dtype(value.dtype)
         if dtype is None:
             return self._refuse(value, path, f"dtype {value.dtype}")
-        self._spend(value.nbytes // _BYTES_AN_ITEM)  # Before it is copied: it may be a broadcast.
+        self._spend(value.nbytes // _BYTES_AN_ITEM)  # Before copying: it may be a broadcast view.
         return {**tag, "dtype": dtype, "v": self._bytes(value.tobytes(), path, depth)}
 
     def _scalar(self, value: np.generic, path: str, depth: int) -> Any:
@@ -298,13 +298,13 @@ class Encoder:
         elif isinstance(value, np.str_):
             item = self._bytes(value.encode("utf-32-le", "surrogatepass"), path, depth)
         else:
-            # A np.bytes_ may end with zero bytes, which its buffer leaves out.
+            # A np.bytes_ may end with zero bytes, which its buffer omits.
             data = bytes(value) if isinstance(value, np.bytes_) else value.tobytes()
             item = self._bytes(data, path, depth)
         return {TAG: "scalar", "dtype": dtype, "v": item}
 
     def _dtype(self, dtype: np.dtype[Any]) -> Any:
-        """Returns a dtype as JSON data; None if it cannot be kept."""
+        """Encode a dtype as JSON data; None if that is impossible."""
         description = _described(dtype)
         return self._encode(description, "", 0) if isinstance(description, dict) else description
 
@@ -387,14 +387,14 @@ _NESTING = {
 
 
 def dumps(value: Any, blobs: BlobSink | None = None) -> tuple[bytes, list[str]]:
-    """Return `value` as JSON bytes, and what is kept as its repr only (see `Encoder`)."""
+    """Return `value` as JSON bytes, and the values kept as their repr (see `Encoder`)."""
     return dumps_by(lambda encoder: encoder.encode(value), blobs)
 
 
 def dumps_by(
     encode: Callable[[Encoder], Any], blobs: BlobSink | None = None
 ) -> tuple[bytes, list[str]]:
-    """Return what `encode` makes with an encoder as JSON bytes, and what is kept as its repr only.
+    """Return the result of `encode` as JSON bytes, and the values kept as their repr.
 
     Raises:
         OSError: The blob sink failed.
@@ -405,7 +405,7 @@ def dumps_by(
     except (orjson.JSONEncodeError, _NotUtf8Error):  # Text with lone surrogates: find it.
         encoder = Encoder(blobs, careful=True)
         return orjson.dumps(encode(encoder)), encoder.repr_only
-    except RecursionError:  # The caller is far up its stack.
+    except RecursionError:  # The caller has used up most of the stack.
         encoder = Encoder(blobs, careful=True)
         return orjson.dumps(values.call_on_fresh_stack(encode, encoder)), encoder.repr_only
 

@@ -1,7 +1,7 @@
-"""Seeing by an object's ETag whether its bytes arrived.
+"""Check an object's bytes against its ETag.
 
-Most S3 servers use the MD5 of an object as its ETag, and for an upload in parts the MD5 of the
-parts' MD5s; some (encryption by KMS, other makers) use something else, which looks no different.
+Most S3 servers use the MD5 of an object as its ETag, and for a multipart upload the MD5 of the
+parts' MD5s. Some (with KMS encryption, or of other vendors) use values that only look like MD5s.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PARTS = re.compile(r"([0-9a-f]{32})-([0-9]{1,5})")
 
 
 def matches(e_tag: str | None, data: bytes, part_size: int) -> bool | None:
-    """Returns whether an ETag is that of `data`; None if it is no MD5, or of other parts.
+    """Return whether an ETag matches `data`; None if it is not an MD5, or of other parts.
 
     Args:
         e_tag: What the store returned, with or without quotes.
         data: The bytes that were sent.
-        part_size: The size of the parts, all but the last, if they were sent in parts.
+        part_size: The size of all parts but the last, if sent in parts.
 
     >>> matches('"5d41402abc4b2a76b9719d911017c592"', b"hello", 5)
     True

@@ -28,16 +28,16 @@ __all__ = [
 def check_no_links(root: Path, folder: Path) -> None:
     """Refuse a folder below `root` that is reached through a symbolic link.
 
-    Call this before writing or removing anything in `folder`: a dataset that came from elsewhere
-    may hold links that lead out of it. `root` itself may be a link, or lie below one. Reading may
-    follow links.
+    Call this before writing or removing anything in `folder`: a dataset from elsewhere may contain
+    links that lead out of it. `root` itself may be a link, or be below one. Reading may follow
+    links.
 
     Args:
-        root: The folder that everything written must stay in.
-        folder: `root` or a folder below it, which may be missing.
+        root: The folder that all writes must stay in.
+        folder: `root` or a folder below it; it may be missing.
 
     Raises:
-        StorageDeniedError: A part of the way from `root` to `folder` is a symbolic link.
+        StorageDeniedError: A folder between `root` and `folder` is a symbolic link.
     """
     current = root
     for part in folder.relative_to(root).parts:
@@ -45,24 +45,24 @@ def check_no_links(root: Path, folder: Path) -> None:
         if current.is_symlink():
             raise errors.StorageDeniedError(
                 f"{str(current)!r} is a symbolic link, and webtraj writes and removes files only "
-                f"inside {str(root)!r} itself. Replace the link by the folder it points to. (The "
+                f"inside {str(root)!r} itself. Replace the link with the folder it points to. (The "
                 "dataset's own folder may be a link.)"
             )
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Writes all of `data`, with one system call unless the system cuts it short."""
+    """Write all of `data`, in one system call unless the system cuts it short."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def append_locked(path: Path, *, new: bool = False) -> int:
-    """Returns the descriptor of a file to append to that is locked (flock), and still there.
+    """Open a file for appending, lock it (flock), and return its descriptor.
 
     Args:
-        path: The file, which is made if it is not there.
-        new: Whether it must not be there yet.
+        path: The file; it is made if missing.
+        new: Whether to fail if it exists.
 
     Raises:
         OSError: It cannot be opened.
@@ -70,30 +70,30 @@ def append_locked(path: Path, *, new: bool = False) -> int:
     flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         descriptor = os.open(path, flags | (os.O_EXCL if new else 0), 0o644)
-        with contextlib.suppress(OSError):  # The file system may have no locks.
+        with contextlib.suppress(OSError):  # The file system may not support locks.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor
-        # Somebody took it for a dead writer's file, and removed it before it was locked.
+        # Another process removed it as a dead writer's file before it was locked.
         os.close(descriptor)
 
 
 def write_atomically(
     path: Path, data: bytes, *, sync: bool = False, overwrite: bool = True
 ) -> None:
-    """Writes a file through a temporary one beside it, so that no reader ever sees half of it.
+    """Write a file through a temporary one beside it, so that no reader sees half of it.
 
     Args:
-        path: Where the file shall be.
+        path: The file's path.
         data: All of its bytes.
         sync: Whether the bytes must be on the disk before the file takes its name.
-        overwrite: Whether it replaces a file that is there.
+        overwrite: Whether to replace an existing file.
 
     Raises:
-        FileExistsError: It is there, and was not to be replaced.
+        FileExistsError: The file exists, and `overwrite` is false.
         OSError: It cannot be written.
     """
-    # Without the name in it, which may be as long as a name can be.
+    # Without the file's own name, which may already have the maximum length.
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
@@ -114,11 +114,11 @@ def write_atomically(
 
 
 def make_folder(path: Path, *, sync: bool = False) -> None:
-    """Makes a folder, and those that it is in, if they are not there.
+    """Make a folder and its parents, if missing.
 
     Args:
         path: The folder.
-        sync: Whether they must be on the disk afterwards.
+        sync: Whether to wait until they are on the disk.
 
     Raises:
         OSError: It cannot be made.
@@ -137,17 +137,17 @@ def make_folder(path: Path, *, sync: bool = False) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Waits until a file's bytes are on the disk."""
+    """Wait until a file's bytes are on the disk."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until a folder's entries are on the disk, so that a rename in it lasts."""
+    """Wait until a folder's entries are on the disk, so that renames in it are durable."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def sync_tree(folder: Path) -> None:
-    """Waits until all of a folder is on the disk."""
+    """Wait until all of a folder is on the disk."""
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_folder(path)
@@ -158,22 +158,22 @@ def sync_tree(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds the lock (flock) of a file, which is made, and stays, in a folder that may be made.
+    """Hold the lock (flock) of a file while the context lasts, making file and folder if missing.
 
     Args:
         path: The file.
-        wait: Whether to wait for who holds it.
+        wait: Whether to wait for its holder.
 
     Raises:
-        BlockingIOError: Another process holds it, and it was not to be waited for.
-        StorageError: The file cannot be written, or has no locks.
+        BlockingIOError: Another process holds the lock, and `wait` is false.
+        StorageError: The file cannot be written or locked.
     """
     try:
         path.parent.mkdir(exist_ok=True)
         flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o644)
     except OSError as error:
-        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
+        raise errors.StorageError(f"Cannot write {str(path)!r}: {error}.") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -181,7 +181,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
             raise
         except OSError as error:
             raise errors.StorageError(
-                f"{str(path)!r} cannot be locked: {error}. Use a file system that has locks "
+                f"Cannot lock {str(path)!r}: {error}. Use a file system that supports locks "
                 "(flock)."
             ) from error
         yield

@@ -1,9 +1,9 @@
-"""Values of classes that the format does not know, as values that it does.
+"""Conversion of values of unknown classes to values that the format supports.
 
-`to_plain` is the one place that says what is kept of a pydantic model, a tensor, an image, or a
-subclass of `dict`. The encoder writes what it returns, and the redactor searches it. It works one
-level deep, never raises, imports nothing and consumes no iterator. What cannot be kept as it is
-becomes a `ReprOnly`.
+`to_plain` alone decides what is kept of a pydantic model, a tensor, an image, or a subclass of
+`dict`. The encoder writes its result, and the redactor searches it. It converts one level, never
+raises, imports nothing and consumes no iterator. A value that cannot be converted becomes a
+`ReprOnly`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 REPR_CHARS = 1000
 """A repr is cut off after this many characters."""
 _MOST_ITEMS = 100_000
-"""The most items taken from a container that makes them up as it goes, and might never end."""
+"""The maximum number of items taken from a lazy container, which might never end."""
 SCALARS = (
     datetime.date,
     datetime.time,
@@ -48,34 +48,34 @@ SCALARS = (
     uuid.UUID,
     PurePath,
 )
-"""Classes whose values hold no others. `to_plain` returns an equal value of each."""
+"""Classes whose values contain no others. `to_plain` returns an equal value of the class."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReprOnly:
-    """A value of which only the repr was recorded."""
+    """A value whose repr alone was recorded."""
 
     type_name: str
     """The value's class, with its module: `builtins.generator`."""
     repr: str
     """The start of its `repr()`."""
     reason: str = ""
-    """Why it could not be kept; empty if the format has no place for its class."""
+    """Why the value could not be kept; empty if its class is not supported."""
 
 
 def to_plain(value: Any) -> Any:
-    """Return what is kept of a value of an unknown class; a `ReprOnly` if that is its repr."""
+    """Convert a value of an unknown class to a supported one; `ReprOnly` if that is impossible."""
     try:
         for base, as_base in _BASES.items():
             if isinstance(value, base):
                 return as_base(value)
         return _of_library(value)
-    except Exception as error:  # Any code may run when a stranger's object is looked at.
+    except Exception as error:  # Inspecting a foreign object may run any code.
         return repr_only(value, f"which raised {type(error).__name__}")
 
 
 def repr_only(value: Any, reason: str = "", *, look: bool = True) -> ReprOnly:
-    """Return the repr of a value. With `look` false its own `__repr__` does not run."""
+    """Return the repr of a value. If `look` is false, its own `__repr__` does not run."""
     text = bounded_repr(value) if look else f"<{type_name(value)} object>"
     return ReprOnly(type_name(value), text, reason)
 
@@ -90,12 +90,12 @@ def type_name(value: Any) -> str:
 
 
 def valid_text(text: str) -> str:
-    """Return text that UTF-8 can hold."""
+    """Return text that can be encoded as UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
 def bounded_repr(value: Any) -> str:
-    """Return the start of a value's repr, whatever its size, depth or `__repr__`."""
+    """Return the start of a value's repr, for any size, depth or `__repr__`."""
     try:
         text = _REPR.repr(value)
     except Exception as error:  # A broken repr must not cost the rest of the record.
@@ -104,7 +104,7 @@ def bounded_repr(value: Any) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """Shortens builtin containers, which may be huge, deep, or share their items many times."""
+    """Shortens builtin containers, which may be huge, deep, or share items many times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class _BoundedRepr(reprlib.Repr):
             return repr(x[:REPR_CHARS])
         if cls in _CONTAINERS:
             return super().repr1(x, level)
-        if cls is int and x.bit_length() > 4096:  # Python refuses to write it in decimals.
+        if cls is int and x.bit_length() > 4096:  # Python refuses to print it in decimal.
             return hex(x)
         return repr(x)
 
@@ -128,7 +128,7 @@ _REPR = _BoundedRepr()
 
 
 def _of_library(value: Any) -> Any:
-    """Return what is kept of an object, by what its class or library is known to offer."""
+    """Convert an object by the known interface of its class or library."""
     cls = type(value)
     if isinstance(value, _class("pydantic", "BaseModel")):
         return _model_data(value)
@@ -142,13 +142,13 @@ def _of_library(value: Any) -> Any:
     if all(hasattr(cls, name) for name in ("detach", "cpu", "numpy")):
         return _tensor(value)
     is_array = all(hasattr(cls, name) for name in ("__array__", "dtype", "shape"))
-    if is_array and not hasattr(cls, "index"):  # A pandas Series would lose its own.
+    if is_array and not hasattr(cls, "index"):  # A pandas Series would lose its index.
         return np.asarray(value)
     return repr_only(value)
 
 
 def _class(module: str, name: str) -> Any:
-    """Return a class of a module; what nothing is an instance of if nobody imported that."""
+    """Return a class of a module if that is imported; else a class without instances."""
     return getattr(sys.modules.get(module), name, ())
 
 
@@ -157,7 +157,7 @@ def _model_data(model: Any) -> Any:
         return model.dict()
     try:
         return model.model_dump(warnings=False)
-    except TypeError:  # A `model_dump` of the model's own.
+    except TypeError:  # The model overrides `model_dump`.
         return model.model_dump()
 
 
@@ -196,7 +196,7 @@ def _masked(value: Any) -> Any:
 
 
 _BASES: dict[Any, Callable[[Any], Any]] = {
-    # The methods are the base's own, since a subclass's may say anything.
+    # The base's own methods: a subclass may override them arbitrarily.
     str: str.__str__,
     int: int.__int__,
     float: float.__float__,
@@ -205,7 +205,7 @@ _BASES: dict[Any, Callable[[Any], Any]] = {
     bytearray: lambda value: bytes(memoryview(value)),
     np.ma.MaskedArray: _masked,
     np.ndarray: np.asarray,
-    # Read back at once: what a subclass writes need not be a date, such as pandas' NaT.
+    # Parsed back at once: a subclass's text need not be a date, such as pandas' NaT.
     datetime.datetime: lambda value: datetime.datetime.fromisoformat(
         datetime.datetime.isoformat(value)
     ),

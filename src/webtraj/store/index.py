@@ -1,17 +1,17 @@
-"""The index of a dataset: a summary line for each sealed episode, so that lists need no episodes.
+"""The index of a dataset: a summary line for each sealed episode, so lists need not read episodes.
 
-Each writer appends to a file of its own, one write a line, so that writers never wait for each
-other, and holds a lock (flock) on it for as long as it lives. In a bucket, where nothing can be
-appended to, a writer puts a new file, a shard, for each batch of lines. A last line without its
-newline does not count: its episode is found by its file.
+Each writer appends to its own file, one write per line, so that writers never wait for each other.
+It holds a lock (flock) on the file as long as it lives. A bucket cannot append, so there a writer
+puts a new file, a shard, for each batch of lines. A last line without a newline does not count: its
+episode is found by its file.
 
-Before 0.2, webtraj could delete episodes. That left a line which takes the episode's summary out of
-the files that have it, and which is still read::
+Before 0.2, webtraj could delete episodes. That left a line which removes the episode's summary from
+the listed files. Such lines are still read::
 
     {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
 
-A file that is gone when it is to be read was replaced by `webtraj.datasets.recovery`; the list of
-files is then read again.
+A file that disappears while being read was replaced by `webtraj.datasets.recovery`; then the list
+of files is read again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
-    """What a list shows of an episode."""
+    """The facts about an episode that lists show."""
 
     episode_id: str
     task: str = ""
@@ -62,7 +62,7 @@ class EpisodeSummary:
     environment: str = ""
     policy: str = ""
     policy_version: str = ""
-    """Which weights answered, by `version_span`; empty in lines of before there was this field."""
+    """The weights that answered, by `version_span`; empty in lines older than this field."""
     seed: int | None = None
     group_id: str = ""
     attempt: trajectory_lib.Count = 0
@@ -76,14 +76,14 @@ class EpisodeSummary:
     end_time: trajectory_lib.Timestamp | None = None
     """In seconds since the epoch (UTC)."""
     format: str = "json"
-    """The format of the episode's file: the end of its name."""
+    """The format of the episode's file: the extension of its name."""
     size: trajectory_lib.Count = 0
-    """Bytes of the episode's file, blobs that lie beside it not counted."""
+    """Bytes of the episode's file, without separate blobs."""
     sha256: str = ""
-    """Of the episode's file."""
+    """SHA-256 of the episode's file."""
 
     def to_line(self) -> bytes:
-        """Returns the summary as a line of JSON."""
+        """Return the summary as a line of JSON."""
         data = {name: getattr(self, name) for name in _FIELDS}
         data["end_reason"] = self.end_reason.name.lower()
         data["outcome"] = self.outcome.name.lower()
@@ -92,11 +92,11 @@ class EpisodeSummary:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Returns the summary that `to_line` made a line of; what is not known is left aside.
+        """Return the summary in a line of `to_line`, ignoring unknown fields.
 
         Raises:
             UnsupportedSchemaError: It was written by a newer webtraj.
-            ValueError: It is no such line.
+            ValueError: The line is malformed.
         """
         try:
             return cls._from_data(orjson.loads(line))
@@ -109,11 +109,11 @@ class EpisodeSummary:
         if isinstance(version, int) and version > layout.SCHEMA_VERSION:
             raise errors.UnsupportedSchemaError(
                 f"An index line has schema version {version}; this webtraj reads up to "
-                f"{layout.SCHEMA_VERSION}. Install a newer one."
+                f"{layout.SCHEMA_VERSION}. Install a newer webtraj."
             )
         known = records.read_fields(cls, data, decoding.Reading())
         for name, value in known.items():
-            # What an environment puts into an episode may be read as text; here all is our own.
+            # Environments may set other types, which read as text; index fields must match.
             if type(value) is str and type(data[name]) not in (str, dict):
                 raise TypeError(f"{name} is {data[name]!r:.100}")
         check_episode_id(known["episode_id"])
@@ -131,16 +131,16 @@ _INFO_FIELDS = frozenset(_FIELDS) & {
 def summarize(
     episode: Mapping[str, Any], content: bytes, blobs: BlobSource, format_name: str = "json"
 ) -> EpisodeSummary:
-    """Returns the summary of an episode.
+    """Return the summary of an episode.
 
     Args:
         episode: The episode's data.
         content: The bytes of its file.
-        blobs: Gives the long texts and arrays among what is summarized.
+        blobs: The source of long texts and arrays among the summarized fields.
         format_name: The file's format.
 
     Raises:
-        CorruptDataError: It does not follow the format.
+        CorruptDataError: The episode does not follow the format.
     """
     try:
         fields = {k: v for k, v in episode["info"].items() if k in _INFO_FIELDS}
@@ -167,18 +167,17 @@ def summarize(
     except errors.WebtrajError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise errors.CorruptDataError(f"An episode cannot be summarized: {error!r}.") from error
+        raise errors.CorruptDataError(f"Cannot summarize an episode: {error!r}.") from error
 
 
 def version_span(versions: Iterable[str]) -> str:
-    """Returns the version of the weights behind some calls: the first and the last if they differ.
+    """Return the version of the weights behind some calls, or the first and the last version.
 
     >>> version_span(["3", "3"]), version_span(["3", "", "3..4", "5"]), version_span([])
     ('3', '3..5', '')
 
     Args:
-        versions: As `ModelCall.policy_version` has them, of the calls in order; empty ones tell
-            nothing.
+        versions: The `ModelCall.policy_version` of each call, in order; empty ones are ignored.
     """
     known = list(dict.fromkeys(version for version in versions if version))
     if len(known) < 2:
@@ -187,20 +186,20 @@ def version_span(versions: Iterable[str]) -> str:
 
 
 def _ends(version: str) -> tuple[str, str]:
-    """Returns the two versions of a call during which they changed."""
+    """Return the first and the last version of a call during which the weights changed."""
     before, dots, after = version.partition("..")
     return (before, after) if before and dots and after else (version, version)
 
 
 def _decisions(episode: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yields an agent's decisions, the one in flight last."""
+    """Yield an agent's decisions, the one in flight last."""
     for step in episode["steps"]:
         yield step.get("decision") or {}
     yield (episode.get("end") or {}).get("in_flight_decision") or {}
 
 
 def _versions(decisions: Iterable[Mapping[str, Any]], blobs: BlobSource) -> Iterator[str]:
-    """Yields the versions of the weights that answered an agent's calls."""
+    """Yield the versions of the weights behind an agent's calls."""
     for decision in decisions:
         for call in decision.get("model_calls") or ():
             version = call.get("policy_version") or ""
@@ -209,10 +208,10 @@ def _versions(decisions: Iterable[Mapping[str, Any]], blobs: BlobSource) -> Iter
 
 
 def _plain(info: dict[str, Any]) -> dict[str, Any]:
-    """Returns an episode's info as lists show it, whatever its environment put there."""
+    """Return an episode's info as lists show it, whatever types its environment used."""
     if not is_episode_id(info["episode_id"]):
         raise errors.CorruptDataError(
-            f"An episode is called {info['episode_id']!r:.200}, which cannot name a file."
+            f"Invalid episode id {info['episode_id']!r:.200}: it cannot name a file."
         )
     seed, attempt = info.get("seed"), info.get("attempt", 0)
     plain: dict[str, Any] = {name: str(value) for name, value in info.items()}
@@ -222,7 +221,7 @@ def _plain(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def _time(value: Any) -> float | None:
-    """Returns a time if it is one that a calendar has."""
+    """Return a time if it is within the calendar's range; else None."""
     is_time = (
         isinstance(value, (float, int))
         and math.isfinite(value)
@@ -232,8 +231,8 @@ def _time(value: Any) -> float | None:
 
 
 def index_file_name(suffix: str = "") -> str:
-    """Returns a name for an index file that no other writer has, whatever its host or process."""
-    # A host's name may have what a key may not.
+    """Return a unique name for an index file, across hosts and processes."""
+    # A host name may contain characters that keys must not.
     host = "".join(char if char.isalnum() and char.isascii() else "-" for char in _host())
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}{suffix}.jsonl"
 
@@ -244,7 +243,7 @@ def _host() -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Removal:
-    """Takes an episode's summary out of index files that have it."""
+    """Removes an episode's summary from index files."""
 
     episode_id: str
     files: tuple[str, ...]
@@ -252,10 +251,10 @@ class Removal:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Returns the removal that a line says.
+        """Return the removal in a line.
 
         Raises:
-            ValueError: It is no such line.
+            ValueError: The line is malformed.
         """
         try:
             data = orjson.loads(line)
@@ -269,7 +268,7 @@ class Removal:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexFile:
-    """What one index file says."""
+    """The contents of one index file."""
 
     summaries: tuple[EpisodeSummary, ...] = ()
     removals: tuple[Removal, ...] = ()
@@ -278,7 +277,7 @@ class IndexFile:
 
 
 class IndexWriter:
-    """Appends lines to an index file of its own, made when the first one comes."""
+    """Appends lines to its own index file, made when the first line comes."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / index_file_name()
@@ -286,7 +285,7 @@ class IndexWriter:
         self._lock = threading.Lock()
 
     def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
-        """Adds one line.
+        """Add one line.
 
         Raises:
             OSError: It could not be written.
@@ -305,7 +304,7 @@ class IndexWriter:
                 os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Lets go of the file. Idempotent."""
+        """Release the file. Idempotent."""
         with self._lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
@@ -313,14 +312,14 @@ class IndexWriter:
 
 
 def parse_index_file(content: bytes) -> IndexFile:
-    """Returns what an index file says."""
+    """Parse an index file."""
     *lines, _ = content.removeprefix(BOM).split(b"\n")
     summaries: list[EpisodeSummary] = []
     removals: list[Removal] = []
     unreadable = 0
     for line in lines:
         try:
-            if line in (b"", b"\r"):  # An editor's.
+            if line in (b"", b"\r"):  # Left by an editor.
                 continue
             if line.startswith(_REMOVED):
                 removals.append(Removal.from_line(line))
@@ -337,7 +336,7 @@ _REMOVED = b'{"removed"'
 
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
-    """Returns the summaries that the files of an index, by name, have together, by episode."""
+    """Merge the files of an index, by name, into one summary per episode id."""
     gone = {
         (removal.episode_id, name)
         for file in files.values()
@@ -353,5 +352,5 @@ def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
 
 
 def _member(enum_class: type[_Enum], name: Any) -> _Enum:
-    """Returns the member of that name; UNKNOWN, the zero, if there is none."""
+    """Return the enum member with a name, or UNKNOWN, the zero."""
     return enum_class.__members__.get(str(name).upper(), enum_class(0))

@@ -1,20 +1,20 @@
-"""The journal of an open episode: one JSON object a line, one write a line.
+"""The journal of an open episode: one JSON object per line, one write per line.
 
 ::
 
     {"kind": "begin",  "schema_version": 1, "time": ..., "info": {...}}
-    {"kind": "info",   "info": {...}}                     replaces what is known of the episode
+    {"kind": "info",   "info": {...}}                     replaces the episode's info
     {"kind": "intent", "time": ..., "action": ..., "decision": {...}}
     {"kind": "step",   "time": ..., "step": {...}}
     {"kind": "end",    "time": ..., "end": {...}}
 
-A line is there when the call that wrote it has returned, whatever dies after it. A last line
-without its newline was being written when the process died: its call never returned, and it does
-not count.
+A line is complete when the call that wrote it has returned, even if the process dies afterwards. A
+last line without a newline was being written when the process died: its call never returned, so it
+does not count.
 
-The recorder holds an advisory lock (flock) on its journal for as long as it lives, so that recovery
-can tell a journal that is being written from one whose writer has died. A journal takes its name
-only when it is locked and has its first line.
+The recorder holds an advisory lock (flock) on its journal as long as it lives, so recovery can tell
+a journal in use from one whose writer died. A journal gets its name only once it is locked and has
+its first line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_WARNINGS = 20
 
 
 class JournalRecorder:
-    """Records one episode to its journal, which it holds locked until `release`."""
+    """Records one episode in its journal, which it keeps locked until `release`."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class JournalRecorder:
         sync: bool,
         on_end: Callable[[JournalRecorder], None],
     ) -> None:
-        """Begins the journal.
+        """Begin the journal.
 
         Args:
-            info: What is known of the episode.
+            info: The episode's info.
             layout: The dataset.
             blobs: Takes long bytes and text.
             sync: Whether each record waits for the disk.
-            on_end: Called when the episode has ended; it must have `release` called in the end.
+            on_end: Called when the episode has ended; it must make sure that `release` is called.
 
         Raises:
             CollectorError: The journal exists, or cannot be written.
@@ -92,35 +92,35 @@ class JournalRecorder:
         return self._sink.blobs
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Replaces what is known of the episode, its id excepted."""
+        """Replace the episode's info, except for its id."""
         info = dataclasses.replace(info, episode_id=self.episode_id)
         self._write({"kind": "info", "info": info})
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Notes an action that is about to be handed to the environment."""
+        """Record an action that is about to be passed to the environment."""
         fields = {"kind": "intent", "time": trajectory_lib.now(), "action": action}
         if decision is not None:
             fields["decision"] = decision
         self._write(fields)
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
-        """Records a timestep that the environment returned."""
+        """Record a timestep that the environment returned."""
         self._write({"kind": "step", "time": trajectory_lib.now(), "step": step})
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
-        """Ends the record and has it sealed in the background."""
+        """End the record and have it sealed in the background."""
         self._check_open()
         try:
             self._write({"kind": "end", "time": trajectory_lib.now(), "end": end})
         finally:
-            # What was recorded is sealed also when its end could not be: as CRASHED, then.
+            # If writing the end failed, the rest is still sealed, as CRASHED.
             self._ended = True
             self._on_end(self)
 
     def release(self) -> None:
-        """Lets go of the journal, and so of its lock. Idempotent."""
+        """Release the journal and its lock. Idempotent."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -149,7 +149,7 @@ class JournalRecorder:
         _warn(kept_as_repr)
 
     def _append(self, line: bytes, *, sync: bool = False) -> None:
-        """Writes one line, whole or not at all: after an OSError the journal is as it was."""
+        """Write one line, whole or not at all: after an OSError the journal is unchanged."""
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
         self._torn = True
@@ -158,7 +158,7 @@ class JournalRecorder:
             if sync:
                 os.fdatasync(self._descriptor)
         except OSError:
-            with contextlib.suppress(OSError):  # If it fails, it is tried again by the next call.
+            with contextlib.suppress(OSError):  # If this fails, the next call tries again.
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._torn = False
@@ -174,7 +174,7 @@ class JournalRecorder:
         check_process(self._process, self._root)
         if self._ended:
             raise errors.CollectorClosedError(
-                f"The episode {self.episode_id!r} has ended; its record takes nothing more."
+                f"The episode {self.episode_id!r} has ended; nothing more can be recorded."
             )
 
     def _failed(self, what: str, error: OSError) -> errors.CollectorError:
@@ -185,45 +185,45 @@ class JournalRecorder:
 
 
 def check_process(made_in: int, root: Path) -> None:
-    """Checks that this is the process in which a collector was made.
+    """Check that the collector was made in this process.
 
-    A forked child has the parent's files and locks, but none of its threads.
+    A forked child has the parent's files and locks, but not its threads.
 
     Raises:
-        CollectorClosedError: It is another one.
+        CollectorClosedError: The collector was made in another process.
     """
     if made_in != os.getpid():
         raise errors.CollectorClosedError(
-            f"The collector of {str(root)!r} was made in another process; make a new one on the "
+            f"The collector of {str(root)!r} was made in another process. Make a new one for the "
             "same folder."
         )
 
 
 @dataclasses.dataclass(slots=True)
 class Journal:
-    """What a journal says, as JSON data."""
+    """The contents of a journal, as JSON data."""
 
     begin: dict[str, Any]
-    """Its first line."""
+    """The first line."""
     info: dict[str, Any]
     """The latest info."""
     steps: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     intent: dict[str, Any] | None = None
-    """The intent whose step never came, if there is one."""
+    """The intent whose step never came, if any."""
     end: dict[str, Any] | None = None
-    """The end line's end, if the episode was ended."""
+    """The end of the episode, if it ended."""
     last_time: float | None = None
-    """When its last line was written."""
+    """The time of the last line."""
     torn: int = 0
     """Number of bytes after the last whole line."""
 
 
 def read_journal(path: Path) -> Journal:
-    """Reads a journal, also one whose writer was killed.
+    """Read a journal, including one whose writer was killed.
 
     Raises:
         CorruptDataError: A whole line cannot be read, or the first is missing.
-        UnsupportedSchemaError: It was begun by a newer webtraj.
+        UnsupportedSchemaError: It was written by a newer webtraj.
         OSError: The file cannot be read.
     """
     lines = path.read_bytes().split(b"\n")
@@ -239,12 +239,12 @@ def read_journal(path: Path) -> Journal:
             if isinstance(error, errors.WebtrajError):
                 raise
             raise errors.CorruptDataError(
-                f"Line {number} of the journal {str(path)!r} cannot be read: {error!r}. "
+                f"Cannot read line {number} of the journal {str(path)!r}: {error!r}. "
                 "The file was changed or damaged after it was written."
             ) from error
     if journal is None:
         raise errors.CorruptDataError(
-            f"The journal {str(path)!r} has no first line: its episode had not begun."
+            f"The journal {str(path)!r} has no first line: its episode never began."
         )
     journal.torn = len(torn)
     return journal
@@ -254,16 +254,16 @@ def _check_version(path: Path, version: int) -> None:
     if version > SCHEMA_VERSION:
         raise errors.UnsupportedSchemaError(
             f"The journal {str(path)!r} has schema version {version}; this webtraj reads up to "
-            f"{SCHEMA_VERSION}. Install a newer one to seal it."
+            f"{SCHEMA_VERSION}. Install a newer webtraj to seal it."
         )
 
 
 @contextlib.contextmanager
 def claim(path: Path) -> Iterator[bool]:
-    """Takes over a journal whose writer is gone, for as long as the context lasts.
+    """Take over a journal whose writer is gone, while the context lasts.
 
     Yields:
-        Whether it was taken; False if a living writer, or another recovery, holds it.
+        True if taken; False if a live writer or another recovery holds it.
 
     Raises:
         OSError: The file cannot be opened.
@@ -303,9 +303,9 @@ def _apply(journal: Journal | None, event: dict[str, Any]) -> Journal:
 
 
 def _warn(kept_as_repr: Sequence[str]) -> None:
-    """Log what is kept as its repr only, once for each type; the record says it each time."""
+    """Warn of values kept only as their repr, once for each type; every record notes them."""
     for value in kept_as_repr:
         kind = value.partition(": ")[2].partition(",")[0]
         if kind not in _WARNED_OF and len(_WARNED_OF) < _MOST_WARNINGS:
             _WARNED_OF.add(kind)
-            _LOGGER.warning("Of some values only the repr is recorded, such as %s", value)
+            _LOGGER.warning("Recording only the repr of some values, such as %s", value)

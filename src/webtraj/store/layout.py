@@ -1,17 +1,17 @@
-"""Where things lie in a dataset folder.
+"""The layout of a dataset folder.
 
 ::
 
     <dataset>/
       dataset.json                 schema version, webtraj version, when, format
       index/<writer>.jsonl         a summary line for each sealed episode
-      episodes/<episode_id>.json   one whole episode each; or .pb, .pb.zst
+      episodes/<episode_id>.json   one complete episode each; or .pb, .pb.zst
       blobs/<2 hex>/<sha256>.<ext> screenshots and long texts, shared by steps and episodes
       journal/<episode_id>.jsonl   open episodes only
-      unshared/<episode_id>/...    blobs of one episode alone
+      unshared/<episode_id>/...    blobs of one episode only
 
-Where an episode's file holds its blobs itself, or goes elsewhere with them, they lie `unshared`
-until that has been done; then that folder goes.
+If an episode's file contains its blobs, or the episode is sent elsewhere with them, the blobs stay
+in `unshared` until then; afterwards the folder is removed.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ __all__ = [
     "unreadable",
 ]
 
-# File formats of episodes: what one is, the JSON format, and all by name.
+# File formats of episodes: the protocol, the JSON format, and the formats by name.
 #
-# Between the data model and the files stands an episode's *data*, plain JSON data of this shape, in
-# which values follow `webtraj.store.values` and records `webtraj.store.records`::
+# An episode's *data* is the intermediate form between the data model and the files: plain JSON data
+# of this shape, in which values follow `webtraj.store.values` and records `webtraj.store.records`::
 #
 #     {"schema_version": 1, "info": {...}, "start_time": ..., "end_time": ...,
 #      "steps": [{...}, ...], "end": {...}}
 #
-# A journal holds it in pieces, sealing puts it together, and a format makes bytes of it and back.
-# Formats hold the same information: from one to another and back is the identity on this data, its
+# A journal holds it in pieces, sealing assembles it, and a format encodes it to bytes and decodes
+# it. All formats hold the same information: converting to another format and back gives identical
+# data, including the order of keys.
 # order of keys included.
 
 SCHEMA_VERSION = 1
@@ -71,51 +72,51 @@ SCHEMA_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredEpisode:
-    """What an episode's file holds."""
+    """The contents of an episode's file."""
 
     data: dict[str, Any]
     """The episode's data."""
     blobs: BlobSource | None = None
-    """The blobs that the file itself holds; None if they lie beside it."""
+    """The blobs in the file itself; None if they are stored beside it."""
 
 
 class EpisodeFormat(Protocol):
-    """Makes bytes of an episode's data, and back."""
+    """Encodes an episode's data to bytes, and decodes it."""
 
     @property
     def name(self) -> str:
-        """What its files' names end in, after a dot."""
+        """The extension of its files, without the dot."""
 
     @property
     def self_contained(self) -> bool:
-        """Whether a file holds its blobs; if not, they lie beside it, in a blob store."""
+        """Whether a file contains its blobs; if not, they are in a blob store beside it."""
 
     def encode(self, episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
-        """Returns the file's content.
+        """Return the file's content for an episode's data.
 
         Raises:
             CorruptDataError: A blob is missing, or the data does not follow the format.
-            InvalidInputError: The format is for reading only.
+            InvalidInputError: The format is read-only.
         """
 
     def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Returns what a file holds.
+        """Return the contents of a file.
 
         Args:
-            content: All of the file.
-            where: Names the file in errors.
+            content: The file's bytes.
+            where: The file's name in errors.
 
         Raises:
-            CorruptDataError: It is no episode.
+            CorruptDataError: The file is not an episode.
             UnsupportedSchemaError: It was written by a newer webtraj.
         """
 
 
 def check_data(data: Any, where: str) -> dict[str, Any]:
-    """Returns parsed data if it is an episode's that this version can read.
+    """Return parsed data if it is an episode that this version can read.
 
     Raises:
-        CorruptDataError: It is not an episode's.
+        CorruptDataError: It is not an episode.
         UnsupportedSchemaError: It was written by a newer webtraj.
     """
     try:
@@ -134,9 +135,9 @@ def check_data(data: Any, where: str) -> dict[str, Any]:
 
 
 def unreadable(where: str, error: Exception) -> errors.CorruptDataError:
-    """Returns the error for a file that cannot be read."""
+    """Return the error for an unreadable file."""
     return errors.CorruptDataError(
-        f"{where!r} is no readable episode: {error!r:.300}. The file was changed or damaged "
+        f"{where!r} is not a readable episode: {error!r:.300}. The file was changed or damaged "
         "after it was written."
     )
 
@@ -149,12 +150,12 @@ class JsonFormat:
     self_contained: bool = False
 
     def encode(self, episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
-        """Returns the file's content; the blobs stay where they are."""
-        del blobs  # Only referred to.
+        """Return the file's content; the blobs stay in their store."""
+        del blobs  # The file only refers to them.
         return orjson.dumps(episode)
 
     def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Returns what a file holds."""
+        """Return the contents of a file."""
         try:
             data = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -168,13 +169,13 @@ FORMATS = ("json", *_PROTOBUF)
 
 
 def format_named(name: str) -> EpisodeFormat:
-    """Returns a format by its name.
+    """Return a format by name.
 
     >>> format_named("json").name
     'json'
 
     Raises:
-        InvalidInputError: There is no such format.
+        InvalidInputError: No format has that name.
         MissingDependencyError: It needs a package that is not installed.
     """
     if name not in FORMATS:
@@ -189,7 +190,7 @@ def format_named(name: str) -> EpisodeFormat:
 
 
 def split_name(file_name: str) -> tuple[str, str] | None:
-    """Returns the episode's id and the format's name that a file's name tells; None if neither.
+    """Return the episode id and the format's name in a file's name; None if it has none.
 
     >>> split_name("20261120T130405-9f86.pb.zst")
     ('20261120T130405-9f86', 'pb.zst')
@@ -207,24 +208,24 @@ EPISODES = "episodes/"
 INDEX = "index/"
 
 BOM = b"\xef\xbb\xbf"
-"""The byte order mark that some editors put before a text."""
+"""The byte order mark, with which some editors begin a text."""
 
 _MOST_NAMED = 5
-"""Datasets that are named to someone who named the folder around them."""
+"""The most datasets listed in an error about the folder that contains them."""
 
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def is_episode_id(episode_id: object) -> TypeGuard[str]:
-    """Returns whether `episode_id` can safely name a file."""
+    """Return whether `episode_id` can safely name a file."""
     return isinstance(episode_id, str) and _EPISODE_ID.fullmatch(episode_id) is not None
 
 
 def check_episode_id(episode_id: str) -> str:
-    """Returns `episode_id` if it can safely name a file.
+    """Return `episode_id` if it can safely name a file.
 
     Raises:
-        InvalidEpisodeIdError: It cannot.
+        InvalidEpisodeIdError: The id cannot name a file.
     """
     if not is_episode_id(episode_id):
         raise errors.InvalidEpisodeIdError(
@@ -235,7 +236,7 @@ def check_episode_id(episode_id: str) -> str:
 
 
 def episode_key(episode_id: str, format_name: str) -> str:
-    """Returns the key of a sealed episode.
+    """Return the key of a sealed episode.
 
     Raises:
         InvalidEpisodeIdError: The id cannot name a file.
@@ -245,20 +246,20 @@ def episode_key(episode_id: str, format_name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetHeader:
-    """What a dataset says of itself, in its dataset.json."""
+    """The contents of a dataset's dataset.json."""
 
     format: str = "json"
-    """The format that episodes are written in; `webtraj.store` lists them."""
+    """The format of new episodes; `FORMATS` lists them all."""
     destination: str = ""
-    """For a spool: the URL that its episodes go to; empty if they stay."""
+    """For a spool: the URL that its episodes are sent to; empty if they stay."""
 
     @property
     def shares_blobs(self) -> bool:
-        """Whether episodes keep their blobs together, each but once."""
+        """Whether episodes share one blob store."""
         return self.format == "json" and not self.destination
 
     def to_bytes(self) -> bytes:
-        """Returns the content of dataset.json."""
+        """Return the content of dataset.json."""
         data: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "webtraj_version": webtraj.__version__,
@@ -271,11 +272,11 @@ class DatasetHeader:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> DatasetHeader:
-        """Returns the header that a dataset.json holds. `where` names that file in errors.
+        """Return the header in a dataset.json. `where` is the file's name in errors.
 
         Raises:
             CorruptDataError: It cannot be read.
-            UnsupportedSchemaError: It was made by a newer webtraj.
+            UnsupportedSchemaError: It was written by a newer webtraj.
         """
         stored = records.read_line(
             _StoredHeader,
@@ -333,15 +334,15 @@ class DatasetLayout:
         return self.root / "blobs"
 
     def episode(self, episode_id: str, format_name: str = "json") -> Path:
-        """Returns where a sealed episode lies."""
+        """Return the path of a sealed episode."""
         return self.root / episode_key(episode_id, format_name)
 
     def journal(self, episode_id: str) -> Path:
-        """Returns where an open episode's journal lies."""
+        """Return the path of an open episode's journal."""
         return self.journals / f"{check_episode_id(episode_id)}.jsonl"
 
     def check_no_links(self) -> None:
-        """Refuse a dataset with a symbolic link among its folders, before anything is written.
+        """Refuse a dataset with symbolic links among its folders, before anything is written.
 
         Raises:
             StorageDeniedError: A folder of the dataset is a symbolic link.
@@ -354,7 +355,7 @@ class DatasetLayout:
         return (self.episodes, self.index, self.journals, self.blobs)
 
     def make_folders(self) -> None:
-        """Make the folders that are missing; an empty folder may not have been copied.
+        """Make missing folders, such as empty ones that were not copied.
 
         Raises:
             StorageDeniedError: A folder of the dataset is a symbolic link.
@@ -365,11 +366,11 @@ class DatasetLayout:
             folder.mkdir(exist_ok=True)
 
     def unshared(self, episode_id: str) -> Path:
-        """Returns the folder of blobs that are one episode's alone."""
+        """Return the folder of the blobs of one episode only."""
         return self.root / "unshared" / check_episode_id(episode_id)
 
     def sealed_episodes(self) -> dict[str, str]:
-        """Returns the names of the formats of the episodes that have a file, by id."""
+        """Return the format names of the episodes that have a file, by id."""
         try:
             with os.scandir(self.episodes) as entries:
                 names = [split_name(entry.name) for entry in entries if entry.is_file()]
@@ -378,21 +379,21 @@ class DatasetLayout:
         return {name[0]: name[1] for name in names if name and is_episode_id(name[0])}
 
     def open_episodes(self) -> set[str]:
-        """Returns the ids of the episodes that have a journal."""
+        """Return the ids of the episodes that have a journal."""
         return _ids_in(self.journals, ".jsonl")
 
     def create(self, header: DatasetHeader | None = None) -> DatasetHeader:
-        """Makes the folder a dataset, or checks that it is one.
+        """Make the folder a dataset, or check that it is one.
 
         Returns:
-            The header that it has.
+            The dataset's header.
 
         Raises:
             CollectorError: The folder cannot be written.
             StorageDeniedError: A folder in it is a symbolic link.
-            InvalidInputError: It is a dataset, of another format or destination than `header` says.
-            NotADatasetError: It holds other things already.
-            UnsupportedSchemaError: It was made by a newer webtraj.
+            InvalidInputError: It is a dataset of another format or destination than `header`.
+            NotADatasetError: It is not empty and not a dataset.
+            UnsupportedSchemaError: It was written by a newer webtraj.
         """
         wanted = header or DatasetHeader()
         try:
@@ -411,27 +412,27 @@ class DatasetLayout:
         found = self.check()
         if found != wanted:
             raise errors.InvalidInputError(
-                f"{str(self.root)!r} is {_described(found)}, and cannot take episodes of "
-                f"{_wanted(wanted)}. Name another folder; {_way_out(self.root, found, wanted)}."
+                f"{str(self.root)!r} is {_described(found)}, so it cannot take episodes of "
+                f"{_wanted(wanted)}. Choose another folder; {_way_out(self.root, found, wanted)}."
             )
         return found
 
     def _check_empty(self) -> None:
-        # A file with a leading dot may be a dataset.json whose writer died in the middle of it.
+        # A file with a leading dot may be a dataset.json whose writer died while writing it.
         used = self.root.exists() and any(path.name[0] != "." for path in self.root.iterdir())
         if used and not self.header.exists():  # Another process may have made it just now.
             raise errors.NotADatasetError(
-                f"The folder {str(self.root)!r} is not empty and holds no dataset.json. "
-                "Name a new or empty folder, or that of a webtraj dataset."
+                f"The folder {str(self.root)!r} is not empty and has no dataset.json. "
+                "Choose a new or empty folder, or a webtraj dataset."
             )
 
     def check(self) -> DatasetHeader:
-        """Checks that the folder is a dataset that this version can read; returns its header.
+        """Check that the folder is a dataset that this version can read; return its header.
 
         Raises:
-            NotADatasetError: It is not one.
+            NotADatasetError: It is not a dataset.
             CorruptDataError: Its dataset.json cannot be read.
-            UnsupportedSchemaError: It was made by a newer webtraj.
+            UnsupportedSchemaError: It was written by a newer webtraj.
         """
         try:
             content = self.header.read_bytes()
@@ -443,7 +444,7 @@ class DatasetLayout:
 
 
 def _why_not(root: Path) -> str:
-    """Returns why a path without a header is no dataset, and what to name instead."""
+    """Return why a path has no header, and what to give instead."""
     if not root.exists():
         return "it does not exist. Name the folder that a collector wrote"
     if not root.is_dir():
@@ -458,22 +459,22 @@ def _why_not(root: Path) -> str:
 
 def _described(header: DatasetHeader) -> str:
     if header.destination:
-        return f"the spool of {header.destination!r}, of format {header.format!r}"
-    return f"a dataset of format {header.format!r}"
+        return f"the spool for {header.destination!r}, in format {header.format!r}"
+    return f"a dataset in format {header.format!r}"
 
 
 def _wanted(header: DatasetHeader) -> str:
-    going = f" on their way to {header.destination!r}" if header.destination else ""
+    going = f" for {header.destination!r}" if header.destination else ""
     return f"format {header.format!r}{going}"
 
 
 def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
     if found.destination:
         command = f"webtraj push {shlex.quote(str(root))}"
-        return f"`{command}` sends what waits there to {found.destination!r}"
+        return f"`{command}` sends its waiting episodes to {found.destination!r}"
     if wanted.destination:
-        return "a spool needs one of its own"
-    return "`webtraj convert` makes one format of another"
+        return "a spool needs its own folder"
+    return "`webtraj convert` converts between formats"
 
 
 def _ids_in(folder: Path, suffix: str) -> set[str]:

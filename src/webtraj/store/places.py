@@ -1,9 +1,9 @@
-"""Where bytes are kept: what a storage is, a folder as one, and opening one by its path or URL.
+"""Storages: their protocol, folders as storages, and opening one by path or URL.
 
-A storage keeps bytes under keys, whole or not at all. A key is a relative path with `/` between its
-parts: `episodes/20261120T130405-9f86.json`. Keys come from webtraj itself, or were checked; a
-storage refuses one that leads out of it. No key is another one's folder: who writes `a` does not
-write `a/b`, which a folder could not keep.
+A storage stores bytes under keys, whole or not at all. A key is a relative path with `/` between
+its parts: `episodes/20261120T130405-9f86.json`. Keys come from webtraj itself or are checked;
+storages refuse keys that lead out of them. No key may be the folder of another: if there is `a`,
+there is no `a/b`, since a folder could not hold both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LONGEST = 800
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """An object that a storage holds."""
+    """An object in a storage."""
 
     key: str
     size: int
@@ -49,53 +49,53 @@ class Entry:
 
 
 class Storage(Protocol):
-    """Keeps bytes under keys. Safe to share between threads; calls block.
+    """Stores bytes under keys. Safe to share between threads; calls block.
 
-    Each call tries again by itself, within its time limit, what may heal. Every method raises
+    Each call retries temporary failures within its time limit. Every method raises
     `StorageDeniedError`, `StorageUnavailableError` or another `StorageError` if it fails.
     """
 
     @property
     def url(self) -> str:
-        """Names the storage for people, and for `open_storage`; holds no credentials."""
+        """The storage's name for people and for `open_storage`, without credentials."""
 
     def read(self, key: str) -> bytes:
-        """Returns all of an object.
+        """Return an object's bytes.
 
         Raises:
             StorageMissingError: There is no such object.
         """
 
     def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
-        """Writes an object. Nobody ever sees half of it.
+        """Write an object. Readers never see half of it.
 
         Args:
-            key: Its name.
+            key: The object's key.
             data: Its bytes.
-            overwrite: Whether to replace an object that is there; None where it would be the same
-                bytes, so that the storage may do what costs less.
+            overwrite: Whether to replace an existing object; None if that would have the same
+                bytes, so that the storage may choose the cheaper way.
 
         Raises:
-            StorageConflictError: It is there already, and was not to be overwritten.
+            StorageConflictError: It already exists, and `overwrite` is false.
         """
 
     def size(self, key: str) -> int | None:
-        """Returns an object's size in bytes; None if there is no such object."""
+        """Return an object's size in bytes; None if there is no such object."""
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Yields the objects whose keys begin with `prefix`, in no particular order.
+        """Yield the objects whose keys begin with `prefix`, in no particular order.
 
-        `prefix` is empty or ends in `/`. Objects that are written or deleted meanwhile may or may
-        not be among them. What others put there is, also under names that are no keys, which
-        `read` refuses; only what has a part that begins with a dot is not.
+        `prefix` is empty or ends in `/`. Objects written or deleted meanwhile may or may not be
+        included. Foreign objects are, even under names that are not valid keys and that `read`
+        refuses, except for names with a part that begins with a dot.
         """
 
     def delete(self, key: str) -> None:
-        """Deletes an object. It is no error if there is none."""
+        """Delete an object. Deleting a missing object is no error."""
 
 
 def is_key(key: str) -> bool:
-    """Returns whether a text is a key.
+    """Return whether a text is a valid key.
 
     >>> is_key("episodes/20261120T130405-9f86.json"), is_key("../secret"), is_key("/etc/passwd")
     (True, False, False)
@@ -104,7 +104,7 @@ def is_key(key: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Returns whether a part of a name begins with a dot.
+    """Return whether any part of a name begins with a dot.
 
     >>> is_hidden("blobs/.tmp/x"), is_hidden("blobs/x.png")
     (True, False)
@@ -113,46 +113,46 @@ def is_hidden(name: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """Returns a key if it is one.
+    """Return a key if it is valid.
 
     Raises:
-        InvalidInputError: It could lead out of its storage, or not every storage could keep it.
+        InvalidInputError: It could lead out of its storage, or some storages could not store it.
     """
     if not is_key(key):
         raise errors.InvalidInputError(
-            f"{key!r:.300} is no key of an object; expected parts of A-Z a-z 0-9 . _ = -, none of "
-            f"them beginning with a dot or dash, / between them, and {_LONGEST} characters at most."
+            f"Invalid object key {key!r:.300}: expected parts of A-Z a-z 0-9 . _ = -, none of them "
+            f"beginning with a dot or dash, with / between them, and at most {_LONGEST} characters."
         )
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Returns a prefix of keys if it is one: empty, or a key and `/`.
+    """Return a prefix of keys if it is valid: empty, or a key and `/`.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: It is not valid.
     """
     if prefix and not (prefix.endswith("/") and is_key(prefix[:-1])):
         raise errors.InvalidInputError(
-            f"{prefix!r:.300} is no prefix of keys; expected nothing, or parts of a key with / "
+            f"Invalid key prefix {prefix!r:.300}: expected an empty text, or parts of a key with / "
             "after each."
         )
     return prefix
 
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""How the system says that there is no file of a name, or a folder."""
+"""The system's errors for a path without a file, or with a folder."""
 
 
 class FolderStorage:
-    """Keeps objects as files of a folder, which is made when the first one is written."""
+    """Stores objects as files in a folder, which is made with the first one."""
 
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
-        """Initializes the storage.
+        """Initialize the storage.
 
         Args:
             root: The folder.
-            sync: Whether a write waits until it is on the disk.
+            sync: Whether writes wait until they are on the disk.
         """
         self.root = Path(root)
         self._sync = sync
@@ -163,11 +163,11 @@ class FolderStorage:
         return str(self.root)
 
     def path(self, key: str) -> Path:
-        """Returns where an object lies."""
+        """Return the path of an object's file."""
         return self.root / check_key(key)
 
     def read(self, key: str) -> bytes:
-        """Returns all of an object.
+        """Return an object's bytes.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -180,10 +180,10 @@ class FolderStorage:
             raise _translated(error, f"{str(path)!r} could not be read") from error
 
     def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
-        """Writes an object.
+        """Write an object.
 
         Raises:
-            StorageConflictError: It is there already, and was not to be overwritten.
+            StorageConflictError: It already exists, and `overwrite` is false.
             StorageDeniedError: A folder on the way to it is a symbolic link.
             StorageError: It cannot be written.
         """
@@ -199,17 +199,17 @@ class FolderStorage:
                 files.sync_folder(path.parent)
         except _ABSENT as error:
             raise errors.StorageError(
-                f"{str(path)!r} could not be written: a part of it is a folder, or is none "
-                f"({error.strerror})."
+                f"{str(path)!r} could not be written: it is a folder, or a part of its path is a "
+                f"file ({error.strerror})."
             ) from error
         except OSError as error:
             raise _translated(error, f"{str(path)!r} could not be written") from error
 
     def size(self, key: str) -> int | None:
-        """Returns an object's size in bytes; None if there is no such object.
+        """Return an object's size in bytes; None if there is no such object.
 
         Raises:
-            StorageError: It cannot be looked at.
+            StorageError: Its size cannot be read.
         """
         path = self.path(key)
         try:
@@ -217,11 +217,11 @@ class FolderStorage:
         except _ABSENT:
             return None
         except OSError as error:
-            raise _translated(error, f"{str(path)!r} could not be looked at") from error
+            raise _translated(error, f"The size of {str(path)!r} could not be read") from error
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Yields the objects whose keys begin with `prefix`, in the order of their names.
+        """Yield the objects whose keys begin with `prefix`, sorted by name.
 
         Raises:
             StorageError: A folder cannot be listed.
@@ -233,7 +233,7 @@ class FolderStorage:
             raise _translated(error, f"{str(folder)!r} could not be listed") from error
 
     def delete(self, key: str) -> None:
-        """Deletes an object. It is no error if there is none.
+        """Delete an object. Deleting a missing object is no error.
 
         Raises:
             StorageDeniedError: A folder on the way to it is a symbolic link.
@@ -246,7 +246,7 @@ class FolderStorage:
         except _ABSENT:
             return
         except OSError as error:
-            if path.is_dir():  # Which error that is depends on the system.
+            if path.is_dir():  # The error's class depends on the system.
                 return
             raise _translated(error, f"{str(path)!r} could not be deleted") from error
 
@@ -287,7 +287,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 def is_url(place: str | os.PathLike[str]) -> bool:
-    """Returns whether a place is a URL, not a path.
+    """Return whether a place is a URL, not a path.
 
     >>> is_url("s3://bucket/prefix"), is_url("runs/demo")
     (True, False)
@@ -298,16 +298,16 @@ def is_url(place: str | os.PathLike[str]) -> bool:
 def open_storage(
     place: str | os.PathLike[str], options: Mapping[str, Any] | None = None
 ) -> Storage:
-    """Returns the storage that a path or URL names.
+    """Return the storage at a path or URL.
 
     Args:
         place: A folder's path, or a URL: `s3://bucket/prefix`, `gs://`, `az://`, `file://`,
             `memory://`.
-        options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        options: For a bucket: the arguments of `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        InvalidInputError: The URL is of no kind that is known, or an option is.
-        MissingDependencyError: It names a bucket, and `webtraj[s3]` is not installed.
+        InvalidInputError: The kind of URL, or an option, is unknown.
+        MissingDependencyError: It is a bucket, and `webtraj[s3]` is not installed.
     """
     from webtraj.store import stores
 
@@ -316,10 +316,10 @@ def open_storage(
     if parsed is None or parsed.kind == "file":
         if options:
             raise errors.InvalidInputError(
-                f"A folder takes no storage options; got {', '.join(sorted(options))} "
-                f"for {url!r:.200}."
+                f"Storage options {', '.join(sorted(options))} do not apply to the folder "
+                f"{url!r:.200}. Leave them out."
             )
-        # A folder of our own waits for the disk, which obstore's does not.
+        # Our own folder storage waits for the disk; obstore's does not.
         return FolderStorage(place if parsed is None else parsed.path)
     from webtraj.store.bucket import BucketStorage
 
@@ -327,7 +327,7 @@ def open_storage(
     unknown = sorted(set(options or ()) - (set(known) - {"url"}))
     if unknown:
         raise errors.InvalidInputError(
-            f"{parsed.url!r} takes no option {', '.join(unknown)}; expected some of "
+            f"Unknown storage option {', '.join(unknown)} for {parsed.url!r}: expected some of "
             f"{', '.join(name for name in known if name != 'url')}."
         )
     return BucketStorage(url, **(options or {}))
@@ -336,16 +336,16 @@ def open_storage(
 def open_file(
     name: str, options: Mapping[str, Any] | None = None, *, what: str, expected: str
 ) -> BinaryIO:
-    """Opens a file to be read, by its path or its URL in a bucket.
+    """Open a file for reading, by its path or its URL in a bucket.
 
     Args:
-        name: Where it is.
-        options: For a bucket, as `open_storage` takes them.
-        what: What it is, for the error: `task file`.
-        expected: What to name instead, for the error: `a .jsonl file`.
+        name: The path or URL.
+        options: For a bucket, as taken by `open_storage`.
+        what: The kind of file, for the error: `task file`.
+        expected: What to give instead, for the error: `a .jsonl file`.
 
     Raises:
-        InvalidInputError: There is no such file.
+        InvalidInputError: The file does not exist.
         StorageError: The bucket cannot be read.
     """
     try:

@@ -1,17 +1,17 @@
-"""The records of `webtraj.trajectory` as plain JSON data, and back.
+"""Encoding of the records of `webtraj.trajectory` as plain JSON data, and decoding.
 
-A record becomes an object with its fields by name. Fields that hold their default are left out, so
-that a reader fills in what an older writer did not know. Enums are written by name, in lower case;
-a name that is not known decodes to the enum's UNKNOWN. Fields that may hold any value follow
+A record becomes an object of its fields by name. Fields with their default value are omitted, so
+fields that an older writer did not know get their defaults. Enums are written by name, in lower
+case; unknown names are decoded as the enum's UNKNOWN. Fields that may hold any value follow
 `webtraj.store.values`.
 
-Whatever type a field declares is written as that type, since programs fill them with what they
-have: a numpy integer as a seed, a `Path` as a task, a pydantic model as metadata. What a field
-cannot hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the
-value itself under `MISFITS`.
+Fields are written as their declared type, since programs fill them with what they have: a numpy
+integer as a seed, a `Path` as a task, a pydantic model as metadata. A value that a field cannot
+hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the value
+itself under `MISFITS`.
 
-What is read is checked once, here, against the annotations of the records' classes: all that uses a
-record may rely on its types and bounds.
+Data is checked once when read, here, against the annotations of the records' classes: all users of
+a record may rely on its types and bounds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 MISFITS: Final = "misfits"
-"""Key in a record's metadata of the values that its fields, or the records in it, cannot hold: by
+"""The metadata key for values that the record's fields, or the records in it, cannot hold: by
 field, `seed` or `model_calls[0].latency`."""
 
 _Record = TypeVar("_Record")
@@ -63,7 +63,7 @@ _FromJson = Callable[[Any, Reading], Any]
 
 
 def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dict[str, Any]:
-    """Return one of the records of `webtraj.trajectory` as JSON data."""
+    """Encode one of the records of `webtraj.trajectory` as JSON data."""
     data: dict[str, Any] = {}
     for name, default, to_json in _writers_of(type(record)):
         value = getattr(record, name)
@@ -85,12 +85,12 @@ def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dic
 def dumps_fields(
     fields: Mapping[str, Any], blobs: BlobSink | None = None
 ) -> tuple[bytes, list[str]]:
-    """Return an object of records and values as JSON bytes, and what is kept as its repr only.
+    """Return an object of records and values as JSON bytes, and the values kept as their repr.
 
     Args:
-        fields: Records of `webtraj.trajectory` become objects of their fields; all other values
-            follow `webtraj.store.values`.
-        blobs: Takes long bytes and text; without it all stands in the result.
+        fields: Records of `webtraj.trajectory` become objects of their fields; other values follow
+            `webtraj.store.values`.
+        blobs: Takes long bytes and text; without it everything stays in the result.
     """
     return encoding.dumps_by(lambda encoder: _encode_fields(fields, encoder), blobs)
 
@@ -101,16 +101,16 @@ def decode_record(
     blobs: BlobSource | None = None,
     budget: Budget | None = None,
 ) -> _Record:
-    """Return the record of class `cls` that `data`, parsed JSON, stands for.
+    """Decode a record of class `cls` from `data`, parsed JSON.
 
-    Every field is checked against its annotation, bounds included. A field that this version does
-    not know is left aside, and null counts as a missing field where a field cannot be None.
+    Every field is checked against its annotation, bounds included. Unknown fields are ignored, and
+    null counts as a missing field where the field cannot be None.
 
     Args:
         cls: One of the records of `webtraj.trajectory`.
         data: The parsed JSON.
-        blobs: Gives the blobs that it refers to.
-        budget: The memory that it may take, and the name of its file for errors.
+        blobs: The source of the blobs that it refers to.
+        budget: The memory budget, with the file's name for errors.
 
     Raises:
         CorruptDataError: A field is missing, of another type, or does not follow the format.
@@ -126,7 +126,7 @@ def decode_record(
 
 
 class WrongFieldError(ValueError):
-    """A field of a stored record is not what it should be; the message says which, and why."""
+    """A field of a stored record is wrong; the message says which and why."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path or 'it'} {why}")
@@ -135,7 +135,7 @@ class WrongFieldError(ValueError):
 
 
 def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
-    """Return the fields of a dataclass that parsed JSON has, checked against their annotations.
+    """Read a dataclass's fields from parsed JSON, checked against their annotations.
 
     Raises:
         WrongFieldError: A field is of another type.
@@ -156,7 +156,7 @@ def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
         inner = error.path
         path = f"{name}{inner}" if inner.startswith("[") else f"{name}.{inner}" if inner else name
         raise WrongFieldError(path, error.why) from error
-    except errors.WebtrajError:  # Of a blob, or of the budget: it says what is wrong.
+    except errors.WebtrajError:  # From a blob or the budget, with its own message.
         raise
     except decoding.MALFORMED as error:
         raise WrongFieldError(name, f"cannot be read: {type(error).__name__}: {error}") from error
@@ -164,10 +164,10 @@ def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
 
 
 def read_object(cls: type[_Record], data: Any) -> _Record:
-    """Return the dataclass that an object of one of webtraj's own files stands for.
+    """Read a dataclass from an object in one of webtraj's own files.
 
-    Every field is checked against its annotation, bounds included; one that the class does not have
-    is left aside. Where an annotation says `object`, the JSON is kept as it is.
+    Every field is checked against its annotation, bounds included; unknown fields are ignored.
+    Where an annotation is `object`, the JSON is kept unchanged.
 
     Raises:
         WrongFieldError: A field is of another type, or missing.
@@ -183,18 +183,18 @@ def read_line(
     remedy: str,
     error: type[errors.WebtrajError] = errors.CorruptDataError,
 ) -> _Record:
-    """Return what `read_object` makes of JSON; its error names the file too.
+    """Read JSON as `read_object` does, with errors that also name the file.
 
     Args:
         cls: The class.
-        content: A file or a line of it.
+        content: A file or one line of it.
         where: The name of the file, or of the line in it, for errors.
-        remedy: A sentence that says what to do about a damaged file.
+        remedy: A sentence on what to do about a damaged file.
         error: The class of the error.
 
     Raises:
-        WebtrajError: Of the class `error`: the content is not such JSON; the message names the
-            file and the field.
+        WebtrajError: Of the class `error`: the JSON is malformed; the message names the file and
+            the field.
     """
     try:
         return read_object(cls, orjson.loads(content))
@@ -205,13 +205,13 @@ def read_line(
 def read_lines(
     cls: type[Any], lines: Iterable[bytes], name: str, remedy: str
 ) -> list[dict[str, Any]]:
-    """Return the lines of a file of JSON objects; `cls` names the fields that must be right.
+    """Return the lines of a file of JSON objects, checked against the fields of `cls`.
 
     Args:
         cls: The class.
         lines: The file's lines.
         name: The file's name, for errors.
-        remedy: A sentence that says what to do about a damaged line.
+        remedy: A sentence on what to do about a damaged line.
 
     Raises:
         CorruptDataError: A line is damaged.
@@ -234,7 +234,7 @@ def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
 
 
 def _tell_model_error(end: dict[str, Any]) -> None:
-    """Correct an end from before there was MODEL_ERROR: a failed server was an AGENT_ERROR then."""
+    """Correct the end of an old episode: before MODEL_ERROR, a failed server was an AGENT_ERROR."""
     error = end.get("error")
     if (
         end.get("outcome") is trajectory_lib.Outcome.AGENT_ERROR
@@ -244,15 +244,15 @@ def _tell_model_error(end: dict[str, Any]) -> None:
         end["outcome"] = trajectory_lib.Outcome.MODEL_ERROR
 
 
-# How a field is read: by its annotation, compiled once for each class.
+# Readers of fields, compiled from their annotations once for each class.
 
 _MISSING: Any = object()
-"""Stands for null in a field that cannot be None: its default counts."""
+"""Stands for null in a field that cannot be None: the field gets its default."""
 
 
 @functools.cache
 def field_readers(cls: type) -> dict[str, _FromJson]:
-    """Return what reads and checks each field of a dataclass, by its name."""
+    """Return the reader of each field of a dataclass, by name. Readers also check."""
     hints = typing.get_type_hints(cls, include_extras=True)
     readers = {}
     for field in dataclasses.fields(cls):
@@ -265,7 +265,7 @@ def field_readers(cls: type) -> dict[str, _FromJson]:
 
 
 def _reader(hint: Any) -> _FromJson:
-    """Return what reads values of an annotation."""
+    """Return the reader for an annotation."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return decoding.decode_value
@@ -279,7 +279,7 @@ def _reader(hint: Any) -> _FromJson:
     if origin is tuple:
         item = arguments[0]
         if isinstance(item, type) and dataclasses.is_dataclass(item):
-            return _takes_null(_records(item))  # A list of records is there or missing.
+            return _takes_null(_records(item))  # A list of records is present or missing.
         return _items(_reader(item), _PLAIN.get(_bare(item), ()))
     if origin is collections.abc.Mapping and arguments[1] is object:
         return _json_object
@@ -303,12 +303,12 @@ def _wrong(value: Any, expected: str) -> WrongFieldError:
 def _shown(value: Any) -> str:
     try:
         return f"{value!r:.60}"
-    except Exception:  # Of a number with too many digits, for example.
+    except Exception:  # A number with too many digits, for example.
         return f"a {type(value).__name__}"
 
 
 def _scalar_of(data: Any, reading: Reading) -> Any:
-    """Return a value; a numpy scalar as Python's."""
+    """Return a value, with numpy scalars converted to Python's."""
     value = decoding.decode_value(data, reading)
     return value.item() if isinstance(value, np.generic) else value
 
@@ -317,9 +317,9 @@ def _str(data: Any, reading: Reading) -> Any:
     if type(data) is str:
         return data
     if type(data) is dict and data.get(values.TAG) == "text":
-        return decoding.decode_value(data, reading)  # Text, or what reads it later.
+        return decoding.decode_value(data, reading)  # Text, or an object that loads it lazily.
     value = _scalar_of(data, reading)
-    # An environment may name its task by a number or an object of its own; it is kept as text.
+    # An environment may name its task by a number or an object; it is kept as text.
     if type(value) in (str, int, float, bool):
         return str(value)
     if isinstance(value, values.OpaqueRecord) and type(value.fields.get("repr")) is str:
@@ -359,11 +359,11 @@ def _bool(data: Any, reading: Reading) -> bool:
 
 
 _INT_BITS = 1000
-"""More than any seed has, and few enough for a float and for printing."""
+"""More than any seed has, and few enough to convert to float and to print."""
 
 _SCALARS: dict[Any, _FromJson] = {str: _str, int: _int, float: _float, bool: _bool}
 _PLAIN: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float,)}
-"""The types of JSON values that need no reading; integers are in 64 bits by themselves."""
+"""The types of JSON values that need no reading; JSON integers have at most 64 bits."""
 
 
 def _bounded(read: _FromJson, bounds: trajectory_lib.Within) -> _FromJson:
@@ -371,7 +371,7 @@ def _bounded(read: _FromJson, bounds: trajectory_lib.Within) -> _FromJson:
 
     def bounded(data: Any, reading: Reading) -> Any:
         value = read(data, reading)
-        if not least <= value < below:  # NaN is in no bounds.
+        if not least <= value < below:  # NaN is never within bounds.
             raise _wrong(value, f"at least {least:g} and less than {below:g}")
         return value
 
@@ -383,7 +383,7 @@ def _or_none(read: _FromJson) -> _FromJson:
 
 
 def _takes_null(read: _FromJson) -> _FromJson:
-    """Have a reader see null too."""
+    """Make a reader receive null too."""
     _TAKE_NULL.add(read)
     return read
 
@@ -397,7 +397,10 @@ _TAKE_NULL: set[_FromJson] = {decoding.decode_value}
 
 def _records(cls: type) -> _FromJson:
     def read(data: Any, reading: Reading) -> tuple[Any, ...]:
-        if type(data) not in (list, tuple):  # JSON has lists alone; values in memory, either.
+        if type(data) not in (
+            list,
+            tuple,
+        ):  # JSON has only lists; values in memory may have either.
             raise _wrong(data, "a list")
         made: list[Any] = []
         try:
@@ -418,11 +421,11 @@ def _items(read: _FromJson, plain: tuple[type, ...]) -> _FromJson:
 
     def items(data: Any, reading: Reading) -> tuple[Any, ...]:
         if type(data) is list and wanted.issuperset(map(type, data)):
-            return tuple(data)  # Token ids, of which there are thousands.
+            return tuple(data)  # Fast path for thousands of token ids.
         values = data if type(data) is list else decoding.decode_value(data, reading)
         if not isinstance(values, (list, tuple)):
             raise _wrong(values, "a list")
-        if values is not data:  # Decoded already.
+        if values is not data:  # Already decoded.
             return tuple(values)
         return tuple(read(item, reading) for item in values)
 
@@ -441,7 +444,7 @@ def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
         if isinstance(value, dict) and all(type(key) is str for key in value):
             return {key: read(item, reading) for key, item in value.items()}
         if isinstance(data, dict) and plain and data[values.TAG] in _OBJECTS:
-            return {"value": value}  # An object that was recorded where a mapping belongs.
+            return {"value": value}  # An object recorded in place of a mapping.
         raise _wrong(value, "an object with names")
 
     return mapping
@@ -464,11 +467,11 @@ def _encode_fields(fields: Mapping[str, Any], encoder: encoding.Encoder) -> dict
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is dict:
         return {}
-    return field.default  # MISSING, which no value is, where there is none.
+    return field.default  # MISSING, unequal to any value, if there is none.
 
 
 def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
-    """Return what writes a field of an annotation."""
+    """Return the writer of a field with an annotation."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -528,7 +531,7 @@ def _write_mapping_of(
         for key, item in plain.items():
             try:
                 items[_as_text(key)] = convert(item)
-            except Exception:  # The others are worth more.
+            except Exception:  # Keep the others.
                 encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
                 encoder.misfits[f"{path}.{_as_text(key)}"] = item
     return encoder.encode(items, path)
@@ -560,7 +563,7 @@ def _write_number(
         return encoder.encode(number, path)
     except OSError:
         raise  # The blob sink's.
-    except Exception:  # Whatever it was given, the rest of the record is worth more.
+    except Exception:  # Keep the rest of the record, whatever this value is.
         kept = foreign.repr_only(value)
         expected = str(field.type).partition(" |")[0]
         encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
@@ -578,7 +581,7 @@ def _as_text(value: Any) -> str:
             return value.decode("utf-8", "replace")
         text = str(value)
         return text if type(text) is str else str.__str__(text)
-    except Exception:  # Any code may run when a stranger's object is asked for its text.
+    except Exception:  # Converting a foreign object to text may run any code.
         return foreign.bounded_repr(value)
 
 
@@ -603,7 +606,7 @@ def _as_number(value: Any) -> float:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return the items of what should be a tuple; an iterator is one item, and stays whole."""
+    """Return the items of a value for a tuple; an iterator is one item, and is not consumed."""
     if type(value) in (list, tuple):
         return list(value)
     if value is None:
@@ -615,7 +618,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _as_record(item: Any, cls: type) -> Any:
-    """Return what should be a record as one: a reply as the call that got it, for example."""
+    """Convert an item to a record if possible: a reply to its call, for example."""
     if issubclass(type(item), cls):
         return item
     return cls(**{_HOLDS_ANYTHING[cls]: item})
@@ -666,5 +669,5 @@ _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
 
 
 def _writers_of(cls: type) -> tuple[tuple[str, Any, _ToJson], ...]:
-    """Return the writers of a record's class, or of the one that it is derived from."""
+    """Return the writers of a record's class, or of the class that it is derived from."""
     return _WRITERS.get(cls) or next(_WRITERS[base] for base in cls.__mro__ if base in _WRITERS)

@@ -1,4 +1,4 @@
-"""Requests to an object store: failed ones told apart and tried again, long ones gone on with."""
+"""Requests to an object store: classifying failures, retrying, and resuming long transfers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from webtraj import credentials, errors
 
 __all__ = ["Download", "Failure", "Listing", "NO_BUCKET", "RetryPolicy", "Secrets", "understand"]
 
-# Failed calls to an object store: which error each is, and when to try again.
+# Failed calls to an object store: their error class, and when to retry.
 #
-# obstore tells some failures by type: not found, exists already, denied. All others are one
-# `GenericError` whose text alone says which HTTP status or which fault of the connection it was.
-# That text is read here and nowhere else; whatever is not understood counts as not worth a retry.
+# obstore has types for some failures: not found, already exists, denied. All others are one
+# `GenericError` with the HTTP status or the connection error only in its text. That text is parsed
+# here and nowhere else; unknown failures are not retried.
 
 _logger = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Tries again after `StorageUnavailableError`, with full jitter, until a deadline.
+    """Retries after `StorageUnavailableError`, with full jitter, until a deadline.
 
-    The delay before the n-th retry is drawn evenly from 0 to `first_delay` · 2ⁿ⁻¹ seconds, at most
-    `longest_delay`: many writers that were turned away together do not come back together.
+    The delay before the n-th retry is uniform from 0 to `first_delay` · 2ⁿ⁻¹ seconds, at most
+    `longest_delay`, so that many writers that were turned away do not return together.
     """
 
     deadline: float = 120.0
-    """Seconds from the first attempt after which none is begun any more; 0 for one attempt only."""
+    """Seconds from the first attempt after which no retry begins; 0 for a single attempt."""
     first_delay: float = 0.2
     """Longest delay, in seconds, before the first retry."""
     longest_delay: float = 20.0
@@ -47,17 +47,17 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if self.deadline < 0 or self.first_delay <= 0 or self.longest_delay < self.first_delay:
             raise errors.InvalidInputError(
-                "A retry policy takes deadline >= 0 and 0 < first_delay <= longest_delay; "
+                "Invalid retry policy: expected deadline >= 0, 0 < first_delay <= longest_delay; "
                 f"got deadline={self.deadline!r}, first_delay={self.first_delay!r}, "
                 f"longest_delay={self.longest_delay!r}."
             )
 
     @classmethod
     def of(cls, retry: RetryPolicy | Mapping[str, Any] | None) -> RetryPolicy:
-        """Returns a policy that was given as such, by its fields, or not at all.
+        """Return a policy given as such, by its fields, or not at all.
 
         Raises:
-            InvalidInputError: It has other fields.
+            InvalidInputError: A field is unknown or wrong.
         """
         if isinstance(retry, RetryPolicy):
             return retry
@@ -65,16 +65,16 @@ class RetryPolicy:
             return cls(**(retry or {}))
         except TypeError:
             raise errors.InvalidInputError(
-                "A retry policy takes deadline, first_delay and longest_delay, in seconds; "
-                f"got {retry!r:.200}."
+                "Invalid retry policy: expected deadline, first_delay and longest_delay, in "
+                f"seconds; got {retry!r:.200}."
             ) from None
 
     def run(self, attempt: Callable[[], _T]) -> _T:
-        """Returns what `attempt` returns, once it does.
+        """Call `attempt` until it succeeds, and return its result.
 
         Raises:
-            StorageUnavailableError: It raised that until the deadline; the last one, with a note.
-            Exception: Whatever else it raises, at once.
+            StorageUnavailableError: It still failed at the deadline; the last error, with a note.
+            Exception: Any other error of `attempt`, at once.
         """
         start = self.clock()
         attempts = 0
@@ -85,12 +85,12 @@ class RetryPolicy:
             except errors.StorageUnavailableError as error:
                 elapsed = self.clock() - start
                 if elapsed >= self.deadline:
-                    if not hasattr(error, "__notes__"):  # By an inner loop of the same call.
+                    if not hasattr(error, "__notes__"):  # From an inner loop of the same call.
                         error.add_note(f"Given up after {attempts} attempts in {elapsed:.1f} s.")
                     raise
                 longest = min(self.longest_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
                 delay = min(self.random() * longest, self.deadline - elapsed)
-                _logger.info("Trying again in %.1f s: %s", delay, error)
+                _logger.info("Retrying in %.1f s: %s", delay, error)
             self.sleep(delay)
 
 
@@ -104,25 +104,25 @@ _QUERY = re.compile(r"\?\S+")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _KEYS = ("key", "sas_token", "signature")
-"""How names end of a store's options that are secret beside those of `webtraj.credentials`."""
+"""Endings of option names that hold secrets, beside those of `webtraj.credentials`."""
 _DEBUG = "\n\nDebug source:\n"
 
 NO_BUCKET = frozenset({"ContainerNotFound", "NoSuchBucket"})
-"""The stores' words for a bucket that is not there."""
+"""The stores' codes for a missing bucket."""
 
 _PASSING_CODES = frozenset(
     {
-        "BadDigest",  # The bytes changed on the way.
+        "BadDigest",  # The bytes were corrupted in transit.
         "ConditionalRequestConflict",
         "IncompleteBody",
         "InternalError",
-        "NoSuchUpload",  # Parts were put together already, and the answer to that was lost.
+        "NoSuchUpload",  # The upload was completed, and the answer was lost.
         "OperationAborted",
         "RequestTimeout",
         "ServiceUnavailable",
         "SlowDown",
         "Throttling",
-        "XAmzContentSHA256Mismatch",  # The bytes changed on the way.
+        "XAmzContentSHA256Mismatch",  # The bytes were corrupted in transit.
     }
 )
 _DENIED_CODES = frozenset(
@@ -137,9 +137,9 @@ _DENIED_CODES = frozenset(
     }
 )
 _REASONS = {
-    "Connect": "there is no connection",
+    "Connect": "no connection",
     "Request": "the request could not be sent",
-    "Timeout": "there was no answer in time",
+    "Timeout": "no answer in time",
     "Interrupted": "the connection was cut",
     "Unknown": "the connection failed",
     "Decode": "the answer was cut off",
@@ -148,25 +148,25 @@ _REASONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed call, understood."""
+    """A classified failure of a call."""
 
     kind: type[errors.StorageError]
-    """Which error it is; `StorageUnavailableError` may heal."""
+    """The error's class; `StorageUnavailableError` is worth a retry."""
     reason: str
-    """Why, in words, without credentials."""
+    """The reason, in words, without credentials."""
     code: str = ""
-    """The store's own word for it: `NoSuchBucket`, `SlowDown`, ..."""
+    """The store's own code: `NoSuchBucket`, `SlowDown`, ..."""
 
     def error(self, what: str) -> errors.StorageError:
-        """Returns the error; `what` says what could not be done to which object."""
+        """Return the error; `what` says which operation failed, on which object."""
         return self.kind(f"{what}: {self.reason}.")
 
 
 class Secrets:
-    """The texts that must be in no other: credentials that were given, or in the environment."""
+    """Credentials, from options and the environment, that no message may contain."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Initializes the secrets with those of a store's configuration."""
+        """Initialize the secrets from a store's configuration."""
         self._given = [
             value
             for name, value in config.items()
@@ -175,7 +175,7 @@ class Secrets:
         ]
 
     def hide(self, text: str) -> str:
-        """Returns a text without secrets."""
+        """Return a text without secrets."""
         of_environment = map(os.environ.get, ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
         for secret in filter(None, (*self._given, *of_environment)):
             text = text.replace(secret, "***")
@@ -186,7 +186,7 @@ class Secrets:
 
 
 def understand(error: BaseException, secrets: Secrets) -> Failure:
-    """Returns what an exception of obstore means.
+    """Classify an exception of obstore.
 
     Args:
         error: The exception.
@@ -201,7 +201,7 @@ def understand(error: BaseException, secrets: Secrets) -> Failure:
     said = f"{code}: {match[1]}" if code and match else code
     kind, reason = _kind_and_reason(error, status, code, display or debug, debug)
     if said:
-        reason += f" (it says {said.rstrip('.')!r})"
+        reason += f" (it answered {said.rstrip('.')!r})"
     return Failure(kind, secrets.hide(reason), code)
 
 
@@ -217,12 +217,12 @@ def _kind_and_reason(
         )
     if isinstance(error, exceptions.UnauthenticatedError) and not status:
         said = display.rpartition("credential provider: ")[2]
-        return errors.StorageDeniedError, f"no credentials could be had ({_line(said)})"
+        return errors.StorageDeniedError, f"could not get credentials ({_line(said)})"
     if code in _PASSING_CODES:
-        return errors.StorageUnavailableError, f"it did not work this time (status {status})"
+        return errors.StorageUnavailableError, f"a temporary failure (status {status})"
     if code in NO_BUCKET:
         return errors.StorageMissingError, (
-            "there is no such bucket; create it, or check its name and the endpoint"
+            "there is no such bucket. Create it, or check its name and the endpoint"
         )
     if isinstance(error, FileNotFoundError) or status == 404:
         return errors.StorageMissingError, "there is no such object"
@@ -232,21 +232,19 @@ def _kind_and_reason(
         or code in _DENIED_CODES
     ):
         return errors.StorageDeniedError, (
-            "the store denies it; check the credentials, what they allow, and the clock"
+            "the store denied access. Check the credentials, their permissions, and the clock"
         )
     if isinstance(
         error,
         (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError),
     ) or status in (409, 412):
-        return errors.StorageConflictError, "it is there already"
+        return errors.StorageConflictError, "it already exists"
     if status in (408, 429) or (status >= 500 and status != 501):
-        return errors.StorageUnavailableError, f"the store answers with status {status}"
+        return errors.StorageUnavailableError, f"the store answered with status {status}"
     if 300 <= status < 400 or "BareRedirect" in debug:
-        return errors.StorageError, (
-            "the store sends us elsewhere; give the region that the bucket is in"
-        )
+        return errors.StorageError, ("the store redirected the request. Give the bucket's region")
     if status:
-        return errors.StorageError, f"the store answers with status {status}"
+        return errors.StorageError, f"the store answered with status {status}"
     match = _TRANSPORT.search(debug)
     if match and "kind: Builder," not in debug:
         system = _SYSTEM.findall(debug)
@@ -259,23 +257,22 @@ def _line(text: str) -> str:
     return _QUERY.sub("?...", " ".join(text.split()))[:300].rstrip(".")
 
 
-# Reads and listings that consist of several requests, and go on where they were cut.
+# Reads and listings of several requests, which resume where they were cut.
 
 _MIB = 1 << 20
 
 
 class Download:
-    """An object on its way, which goes on after a cut where it was."""
+    """The download of one object, which resumes where it was cut."""
 
     _WORTHWHILE = _MIB
-    """An attempt that got so much further, in bytes, does not count as failed."""
+    """An attempt that got this many bytes further does not count as failed."""
 
     def __init__(self, what: str, get: Callable[[Any], Any]) -> None:
-        """Initializes the download.
+        """Initialize the download.
 
-        Args:
-            what: What could not be done if it fails, and to which object.
-            get: Begins a download, given obstore's options; raises storage errors.
+        what: The failure to report, such as "x could not be read".
+        get: Starts a download, given obstore's options; raises storage errors.
         """
         self._what = what
         self._get = get
@@ -287,13 +284,13 @@ class Download:
 
     @property
     def data(self) -> bytes:
-        """What has come so far."""
+        """The bytes received so far."""
         if len(self._chunks) != 1:
             self._chunks = [b"".join(self._chunks)]
         return self._chunks[0]
 
     def advance(self) -> bool:
-        """Reads on; returns whether that was all."""
+        """Read on; return whether the download is complete."""
         start = self._position
         try:
             self._take(self._go_on() if start else self._begin())
@@ -306,7 +303,7 @@ class Download:
         if self._position != self._size:
             self._forget()
             raise errors.StorageUnavailableError(
-                f"{self._what}: it came in another size than announced."
+                f"{self._what}: its size differs from the announced one."
             )
         return True
 
@@ -322,10 +319,12 @@ class Download:
         except errors.StorageUnavailableError:
             raise
         except errors.StorageError as error:
-            # It was replaced meanwhile, or this store sends nothing but whole objects.
+            # It was replaced meanwhile, or this store only sends whole objects.
             self._goes_on = isinstance(error, errors.StorageConflictError)
             self._forget()
-            raise errors.StorageUnavailableError(f"{self._what}: it has to be read anew.") from None
+            raise errors.StorageUnavailableError(
+                f"{self._what}: it must be read from the start."
+            ) from None
 
     def _take(self, result: Any) -> None:
         for chunk in result.stream(min_chunk_size=_MIB):
@@ -338,20 +337,20 @@ class Download:
 
 
 class Listing:
-    """A listing that goes on after a failure where it was: stores list in the order of the keys."""
+    """A listing that resumes after a failure: stores list in the order of the keys."""
 
     def __init__(self, start: Callable[[str | None], Any]) -> None:
-        """Initializes the listing.
+        """Initialize the listing.
 
         Args:
-            start: Begins a listing after the key that it is given, if any.
+            start: Starts a listing after the given key, if any.
         """
         self._start = start
         self._pages: Iterator[Sequence[Any]] | None = None
         self._last: str | None = None
 
     def next_page(self) -> Sequence[Any] | None:
-        """Returns the next objects; None at the end."""
+        """Return the next objects; None at the end."""
         if self._pages is None:
             self._pages = iter(self._start(self._last))
         try:

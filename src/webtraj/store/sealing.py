@@ -1,10 +1,10 @@
-"""Sealing: from an episode's journal to its final file.
+"""Sealing: writing an episode's final file from its journal.
 
-The final file is a function of the journal alone. A collector seals the episodes that end, and
-recovery those whose writer died, by the same code. The order of effects makes every step safe to
-repeat: blobs, then the episode's file, then the index line, and last the journal goes. Whatever
-dies in between, the journal is still there, and sealing it again does the rest. Where the file
-holds its blobs itself, they go once the journal has gone.
+The final file depends on the journal alone. Collectors seal episodes that end, and recovery seals
+those whose writer died, with the same code. The order of effects makes every step safe to repeat:
+blobs, the episode's file, the index line, and last the removal of the journal. Whatever dies in
+between, the journal is still there, and sealing again does the rest. If the file contains its
+blobs, they are removed after the journal.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ __all__ = ["Index", "blob_store", "seal", "unshared_blobs"]
 
 
 class Index(Protocol):
-    """Takes the index lines of sealed episodes."""
+    """Stores the index lines of sealed episodes."""
 
     def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
-        """Adds one line.
+        """Add one line.
 
         Raises:
             OSError: It could not be written.
         """
 
     def close(self) -> None:
-        """Lets go of all files. Idempotent."""
+        """Release all files. Idempotent."""
 
 
 def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) -> BlobStore:
-    """Returns where an open episode's blobs are kept."""
+    """Return the store of an open episode's blobs."""
     if header.shares_blobs:
         return BlobStore(layout.blobs, within=layout.root)
     return unshared_blobs(layout, episode_id)
 
 
 def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
-    """Returns the store of the blobs that belong to one episode alone: one folder, no subfolders.
+    """Return the store of the blobs of one episode only: one folder, no subfolders.
 
-    An episode that an older webtraj began has subfolders, as `blobs/` has, and keeps them.
+    An episode begun by an older webtraj has subfolders, as `blobs/` has, and keeps them.
     """
     folder = layout.unshared(episode_id)
     try:
         with os.scandir(folder) as entries:
             flat = not any(entry.is_dir() for entry in entries)
-    except OSError:  # It is not there yet, or cannot be read: then reading a blob says so.
+    except OSError:  # Not made yet, or unreadable: reading a blob will report that.
         flat = True
     return BlobStore(folder, within=layout.root, flat=flat)
 
@@ -67,22 +67,22 @@ def seal(
     blobs: Collection[Blob] = (),
     sync: bool = True,
 ) -> EpisodeSummary:
-    """Makes the final file of an episode whose journal is complete, or whose writer is gone.
+    """Write the final file of an episode whose journal is complete or whose writer is gone.
 
     Args:
         layout: The dataset.
-        episode_id: Names the journal. If that has no end, the episode is sealed as CRASHED.
-        header: Says what the dataset is.
+        episode_id: The episode. If its journal has no end, it is sealed as CRASHED.
+        header: The dataset's header.
         index: Takes the summary.
         blobs: Blobs of the episode that may not be on the disk yet.
-        sync: Whether to wait until all of it is on the disk.
+        sync: Whether to wait until everything is on the disk.
 
     Returns:
-        The summary that went into the index.
+        The summary that was added to the index.
 
     Raises:
         CorruptDataError: The journal, or a blob that the summary needs, cannot be read.
-        OSError: Something cannot be written; the journal is left as it is.
+        OSError: A file cannot be written; the journal is kept.
     """
     path = layout.journal(episode_id)
     episode = _episode(read_journal(path))
@@ -99,12 +99,12 @@ def seal(
     index.append(summary, sync=sync)
     path.unlink(missing_ok=True)  # Another recovery may have been faster.
     if episode_format.self_contained:
-        shutil.rmtree(store.root, ignore_errors=True)  # What is left, recovery removes.
+        shutil.rmtree(store.root, ignore_errors=True)  # Recovery removes the rest.
     return summary
 
 
 def _episode(journal: Journal) -> dict[str, Any]:
-    """Returns the content of the final file."""
+    """Return the content of the final file."""
     return {
         "schema_version": SCHEMA_VERSION,
         "info": journal.info,
@@ -116,7 +116,7 @@ def _episode(journal: Journal) -> dict[str, Any]:
 
 
 def _crashed(journal: Journal) -> dict[str, Any]:
-    """Returns the end of an episode whose writer died, naming the action that was in flight."""
+    """Return the end of an episode whose writer died, including the action in flight."""
     end: dict[str, Any] = {"reason": "crashed", "phase": "recovery"}
     if journal.intent is not None:
         end["action_in_flight"] = True

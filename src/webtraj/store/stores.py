@@ -1,4 +1,4 @@
-"""From a URL and options to obstore's stores. The only place that knows how they are configured."""
+"""Configuration of obstore's stores from a URL and options, in one place."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CLOUDS = {
 _memory_stores: dict[str, Any] = {}
 _lock = threading.Lock()
 _process = 0
-"""The process that obstore's threads live in; 0 as long as there are none."""
+"""The process of obstore's threads; 0 while there are none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """A URL, taken apart. It holds no credentials."""
+    """A parsed storage URL, without credentials."""
 
     url: str
     """Without a trailing slash."""
@@ -49,19 +49,19 @@ class Place:
 
 
 def parse_url(url: str) -> Place:
-    """Returns a storage URL's parts.
+    """Return a storage URL's parts.
 
     >>> parse_url("s3://bucket/runs/demo/").path
     'runs/demo'
 
     Raises:
-        InvalidInputError: It is no such URL, or has credentials in it.
+        InvalidInputError: It is not a storage URL, or it contains credentials.
     """
     match = _URL.fullmatch(url)
     scheme = match[1].lower() if match else ""
     kind = _CLOUDS.get(scheme, scheme)
     if match is None or kind not in {*_CLOUDS.values(), "file", "memory"}:
-        # What follows ?, # or precedes @ may be secret, so none of it is shown.
+        # The parts after ? or # and before @ may be secret, so they are not shown.
         shown = re.sub(r"(?<=://).*@", "***@", re.split("[?#]", url)[0])
         raise errors.InvalidInputError(
             f"No storage for {shown!r:.200}; expected a path, or a URL without a query that starts "
@@ -71,22 +71,22 @@ def parse_url(url: str) -> Place:
     user, at, _ = bucket.rpartition("@")
     if at and (":" in user or scheme not in ("abfs", "abfss")):
         raise errors.InvalidInputError(
-            f"{scheme}://***@... has credentials in it; give them as options, in the environment "
+            f"{scheme}://***@... contains credentials. Give them as options, in the environment "
             "or in a credentials file."
         )
     if kind == "file":
         if bucket not in ("", "localhost") or not path:
-            raise errors.InvalidInputError(f"{url!r:.200} names no folder; expected file:///path.")
+            raise errors.InvalidInputError(f"{url!r:.200} has no folder: expected file:///path.")
         return Place(f"file:///{path}", kind, "", "/" + urllib.parse.unquote(path))
     if not bucket and (path or kind != "memory"):
-        raise errors.InvalidInputError(f"{url!r:.200} names no bucket; expected {scheme}://name.")
+        raise errors.InvalidInputError(f"{url!r:.200} has no bucket: expected {scheme}://name.")
     if path:
         check_key(path)
     return Place(f"{scheme}://{bucket}{'/' if path else ''}{path}", kind, bucket, path)
 
 
 class StoreMaker:
-    """Makes obstore's stores for one place. It holds credentials, and never shows them."""
+    """Makes obstore's stores for one place. It holds credentials and never shows them."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class StoreMaker:
         client_options: Mapping[str, Any],
         credential_provider: Callable[[], Any] | None,
     ) -> None:
-        """Initializes the maker.
+        """Initialize the maker.
 
         Args:
-            place: Where the stores are.
-            config: How the store is configured, in obstore's words.
-            client_options: How its HTTP client is, in obstore's words.
-            credential_provider: Gives credentials, if they are not to come from obstore's chain.
+            place: The parsed URL of the stores.
+            config: The store's configuration, in obstore's terms.
+            client_options: The HTTP client's options, in obstore's terms.
+            credential_provider: Returns credentials, if they do not come from obstore's chain.
 
         Raises:
             MissingDependencyError: obstore is not installed.
@@ -118,14 +118,14 @@ class StoreMaker:
         self._stores: dict[tuple[float, RetryPolicy | None], Any] = {}
 
     def store(self, *, timeout: float, retry: RetryPolicy | None = None) -> Any:
-        """Returns a store; the same one for the same arguments.
+        """Return a store; the same one for the same arguments.
 
         Args:
-            timeout: Seconds that one request may take.
-            retry: How obstore itself repeats a request; None for not at all.
+            timeout: Seconds for one request.
+            retry: How obstore itself retries a request; None for not at all.
 
         Raises:
-            InvalidInputError: obstore does not take the configuration.
+            InvalidInputError: obstore refuses the configuration.
         """
         store = self._stores.get((timeout, retry))
         if store is None:
@@ -152,10 +152,10 @@ class StoreMaker:
             return store_lib.from_url(self._place.url, **options)
         except (exceptions.BaseError, OSError, ValueError, TypeError) as error:
             reason = type(error).__name__
-        # What obstore says may quote the configuration, credentials included.
+        # obstore's message may quote the configuration, credentials included.
         raise errors.InvalidInputError(
-            f"{self._place.url!r} could not be opened ({reason}); check the options that were "
-            f"given: {', '.join(sorted({*self._config, *self._client_options}))}."
+            f"Could not open {self._place.url!r} ({reason}). Check the options given: "
+            f"{', '.join(sorted({*self._config, *self._client_options}))}."
         )
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ def _retry_config(retry: RetryPolicy | None) -> dict[str, Any]:
     if retry is None or not retry.deadline:
         return {"max_retries": 0}
     return {
-        "max_retries": 1_000_000,  # Time alone is the limit.
+        "max_retries": 1_000_000,  # Only time limits retries.
         "retry_timeout": datetime.timedelta(seconds=retry.deadline),
         "backoff": {
             "init_backoff": datetime.timedelta(seconds=retry.first_delay / 2),
@@ -177,15 +177,15 @@ def _retry_config(retry: RetryPolicy | None) -> dict[str, Any]:
 
 
 def check_process() -> None:
-    """Makes sure that obstore can work in this process.
+    """Check that obstore can work in this process.
 
     Raises:
-        StorageError: It was in use when this process was forked, and would hang now.
+        StorageError: It was in use before this process was forked, and would hang.
     """
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
         raise errors.StorageError(
-            "Buckets cannot be used in a process that was forked from one which used them; start "
-            "it by the method 'spawn' or 'forkserver', or open no bucket before it is forked."
+            "Buckets cannot be used in a process forked from one that used them. Start the process "
+            "with 'spawn' or 'forkserver', or open no bucket before the fork."
         )

@@ -1,13 +1,13 @@
-"""Values of any environment as plain JSON data, without loss.
+"""The encoding of any environment's values as plain JSON data, without loss.
 
-What JSON has, stays as it is. Everything else becomes an object with the key `$` that names its
-kind::
+Values that JSON supports stay as they are. Everything else becomes an object whose key `$` names
+its kind::
 
     {"$": "float", "v": "nan"}                         NaN and infinities
     {"$": "int", "v": "0x10000000000000000"}           integers beyond 64 bits
     {"$": "str", "v": "<base64 of surrogatepass utf-8>"}   text with lone surrogates
     {"$": "bytes", "v": "<base64>"}                    short bytes
-    {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   long bytes, kept beside the record
+    {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   long bytes, stored separately
     {"$": "text", "sha256": "...", "ext": "txt", "size": 1234}   long text, likewise
     {"$": "tuple" | "set" | "frozenset", "v": [...]}
     {"$": "dict", "v": [[key, value], ...]}            a mapping with keys JSON lacks, or a `$` key
@@ -24,20 +24,19 @@ kind::
     {"$": "enum", "type": name, "member": name, "v": value}
     {"$": "record", "type": name, "fields": {...}}     a dataclass, see "Record types"
     {"$": "namedtuple", "type": name, "fields": {...}}
-    {"$": "nested", "v": "<JSON text>"}                what lies too deep for a JSON parser
+    {"$": "nested", "v": "<JSON text>"}                nested too deeply for a JSON parser
     {"$": "unwritable", "type": name, "repr": "...", "reason": "..."}
-                                                       a value of which only the repr is kept
+                                                       a value whose repr alone is kept
 
-A subclass of a builtin or of an array, a bytearray or a memoryview comes back as its base; a
-dataclass, enum or named tuple whose class is not registered as `OpaqueRecord`, as its value, or as
-another named tuple. Should such a stand-in not do as a key of a dict or an item of a set, all of
-that comes back as an `OpaqueRecord` with `items`.
+A subclass of a builtin or of an array, a bytearray or a memoryview is decoded as its base. If the
+class of a dataclass, enum or named tuple is not registered, a dataclass is decoded as an
+`OpaqueRecord`, an enum as its value, and a named tuple as another named tuple. If such a stand-in
+cannot be a dict key or a set item, the whole container becomes an `OpaqueRecord` with `items`.
 
-A value of another class is kept as what `webtraj.store.foreign` makes of it: a pydantic
-model as the dict of its `model_dump`, an attrs object as a record, a tensor as an array, an image
-as PNG bytes, a path as a pure one. What nothing is known of comes back as a `ReprOnly`, and so does
-what contains itself, raises when it is looked at, or has more than 8 million items or about 2 GB.
-Writing never fails for a value's sake.
+Values of other classes are converted by `webtraj.store.foreign`: a pydantic model to the dict of
+its `model_dump`, an attrs object to a record, a tensor to an array, an image to PNG bytes, a path
+to a pure one. Unknown values become a `ReprOnly`, as do values that contain themselves, raise when
+inspected, or have more than 8 million items or about 2 GB. No value makes writing fail.
 """
 
 from __future__ import annotations
@@ -65,31 +64,31 @@ __all__ = [
 
 
 TAG = "$"
-"""The key that names the kind of a value that JSON lacks."""
+"""The key that names the kind of a value that JSON does not support."""
 
-# Record types: the dataclasses that come back from disk as themselves. A stored record names its
-# type by a short, stable name, never by a module path, so that code can move and a hostile file can
-# import nothing. A name that no registered class has decodes to `OpaqueRecord`.
+# Record types: the dataclasses that are restored from disk. A stored record names its type by a
+# short, stable name, never by a module path, so that code can move and a hostile file can import
+# nothing. An unregistered name is decoded to an `OpaqueRecord`.
 
 _T = TypeVar("_T")
 
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
 
-# Modules of webtraj's own that register the names of a namespace (the part before the slash),
-# imported when a file first mentions one.
+# webtraj's modules that register the names of a namespace (the part before the slash), imported
+# when a file first mentions one.
 _HOMES = {"action": "webtraj.environments.actions"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpaqueRecord:
-    """A record whose class is not known here: its type's name and its fields."""
+    """A record of an unknown class: its type's name and its fields."""
 
     type_name: str
     fields: Mapping[str, Any]
 
     def __hash__(self) -> int:
-        # It may have to stand for a key of a dict, where many of one hash would take for ever.
+        # It may be a dict key, and many keys with one hash would take extremely long.
         try:
             return hash((self.type_name, frozenset(self.fields.items())))
         except TypeError:  # Fields may be unhashable.
@@ -97,7 +96,7 @@ class OpaqueRecord:
 
 
 def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Registers a dataclass or Enum under `name`, `namespace/name`, for storing and loading.
+    """Register a dataclass or Enum under `name`, `namespace/name`, for storing and loading.
 
     >>> @record_type("doctest/point")
     ... @dataclasses.dataclass(frozen=True)
@@ -121,12 +120,12 @@ def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
 
 
 def name_of(cls: type) -> str:
-    """Returns the name that a dataclass is stored under; its qualified name if unregistered."""
+    """Return a dataclass's stored name; its qualified name if unregistered."""
     return _NAMES.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
 
 
 def class_of(name: str) -> type | None:
-    """Returns the class registered under `name`, or None."""
+    """Return the class registered under `name`, or None."""
     home = _HOMES.get(name.partition("/")[0])
     if home is not None and name not in _CLASSES:
         importlib.import_module(home)
@@ -135,15 +134,15 @@ def class_of(name: str) -> type | None:
 
 # Dtypes: a simple one is its `dtype.str`, byte order included: `"<f4"`, `"|b1"`, `"<M8[ns]"`. A
 # structured one is `{"names", "formats", "offsets", "itemsize"}`, and `"titles"` if it has any; a
-# field that is an array itself is `{"base", "shape"}`. Both may hold each other.
+# subarray is `{"base", "shape"}`. They may be nested.
 
 _DType = np.dtype[Any]
-# The grammar of dtype.str. Numpy itself would read far more than it ever writes.
+# The grammar of dtype.str. Numpy itself would parse far more than it ever writes.
 _SIMPLE = re.compile(r"[<>|][biufcSUVMm][0-9]{1,10}(\[[0-9]{0,9}[a-zA-Z]{1,2}\])?")
 
 
 def dtype_to_data(dtype: _DType) -> Any:
-    """Returns a dtype as plain data; None if numpy could not make the same of that again."""
+    """Return a dtype as plain data; None if numpy could not restore it from that."""
     try:
         description = _describe(dtype)
         return description if dtype_from_data(description) == dtype else None
@@ -152,14 +151,14 @@ def dtype_to_data(dtype: _DType) -> Any:
 
 
 def dtype_from_data(description: Any) -> _DType:
-    """Returns the dtype that `dtype_to_data` described.
+    """Return the dtype described by `dtype_to_data`.
 
     Raises:
-        TypeError, ValueError, KeyError: It did not describe one so.
+        TypeError, ValueError, KeyError: The description is malformed.
     """
     if isinstance(description, str):
         if not _SIMPLE.fullmatch(description):
-            raise ValueError(f"{description!r:.100} is no simple dtype")
+            raise ValueError(f"{description!r:.100} is not a simple dtype")
         return np.dtype(description)
     if "base" in description:
         shape = tuple(int(size) for size in description["shape"])
@@ -193,15 +192,15 @@ def _describe(dtype: _DType) -> Any:
     return {**description, "titles": titles} if any(titles) else description
 
 
-# Room for deep recursion: Python counts stack frames by thread.
+# Room for deep recursion: Python limits stack frames per thread.
 
 _P = ParamSpec("_P")
 
 
 def call_on_fresh_stack(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Returns `function(*args, **kwargs)`, called where no stack frames are in use yet.
+    """Return `function(*args, **kwargs)`, called on an empty stack.
 
-    For values so deeply nested that following them would exceed Python's recursion limit. It costs
+    For values nested so deeply that following them would exceed Python's recursion limit. It costs
     a thread.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "webtraj-stack") as executor:

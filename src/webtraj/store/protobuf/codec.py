@@ -50,7 +50,7 @@ _SKIPPABLE = b"\x50\x2a\x4d\x18"
 
 
 def compress_zst(data: bytes) -> bytes:
-    """Returns data as Zstandard frames which `decompress` will take."""
+    """Return data as Zstandard frames which `decompress` will take."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     frame = compressor.compress(data)
     missing = -(-len(data) // MAX_RATIO) - len(frame) if len(data) > FLOOR else 0
@@ -64,7 +64,7 @@ def compress_zst(data: bytes) -> bytes:
 def decompress(
     content: bytes, compression: str, where: str, *, max_size: int | None = None
 ) -> bytes:
-    """Returns what compressed content stands for.
+    """Return what compressed content stands for.
 
     Args:
         content: All of a file.
@@ -183,13 +183,13 @@ class _InlineBlobs:
     """The blobs of one file, found by their content. A `BlobSource`."""
 
     def __init__(self, contents: Iterable[bytes], where: str) -> None:
-        """Initializes the source. `where` names the file in errors."""
+        """Initialize the source. `where` names the file in errors."""
         self._contents = {hashlib.sha256(content).hexdigest(): content for content in contents}
         self._texts: dict[str, str] = {}
         self._where = where
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes.
+        """Return a blob's bytes.
 
         Raises:
             CorruptDataError: The file does not hold them.
@@ -204,7 +204,7 @@ class _InlineBlobs:
         return content
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text.
+        """Return a blob's bytes, or its text.
 
         Raises:
             CorruptDataError: The file does not hold it, or it is no text.
@@ -234,14 +234,14 @@ _ANSWERS = ("action/answer", "action/send_message")
 
 
 def _screenshot_blob(step: Mapping[str, Any]) -> Blob | None:
-    """Returns the blob of a step's screenshot, if it has one that is an image."""
+    """Return the blob of a step's screenshot, if it has one that is an image."""
     item = _entry(step, "screenshot")
     blob = blob_of(item) if type(item) is dict else None
     return blob if blob is not None and item[TAG] == "blob" and _is_image(blob.ext) else None
 
 
 def _fill_episode(message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
-    """Says what the episode was worth."""
+    """Say what the episode was worth."""
     end = data.get("end")
     outcome = end.get("outcome") if type(end) is dict else None
     steps = data["steps"]
@@ -334,7 +334,7 @@ def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -
 
 
 def _decoded(data: Any) -> list[Any] | None:
-    """Returns a short list, tuple or array as a list."""
+    """Return a short list, tuple or array as a list."""
     if not isinstance(data, (dict, list)):
         return None
     try:
@@ -359,7 +359,7 @@ def _action_string(data: Any) -> str:
 
 
 def _entry(step: Mapping[str, Any], key: str) -> Any:
-    """Returns an entry of a step's observation."""
+    """Return an entry of a step's observation."""
     observation = step.get("observation")
     return observation.get(key) if type(observation) is dict else None
 
@@ -383,7 +383,7 @@ class ProtobufFormat:
     self_contained: bool = True
 
     def encode(self, episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
-        """Returns the file's content.
+        """Return the file's content.
 
         Raises:
             CorruptDataError: A blob is missing or damaged, or the data does not follow the format.
@@ -398,7 +398,7 @@ class ProtobufFormat:
         return compress_zst(content) if self.name == "pb.zst" else content
 
     def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Returns what a file holds.
+        """Return what a file holds.
 
         Raises:
             CorruptDataError: It is no episode, or too large.
@@ -413,7 +413,7 @@ class ProtobufFormat:
 
 
 def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
-    """Returns the episode that a message holds.
+    """Return the episode that a message holds.
 
     Raises:
         CorruptDataError: It does not follow the schema, or was not written by webtraj.

@@ -58,7 +58,7 @@ _WELL_KNOWN = (duration_pb2, timestamp_pb2)
 
 
 def _message_class(descriptor_set: bytes, name: str) -> type[Any]:
-    """Returns the class of the message called `name`, in whatever package it is.
+    """Return the class of the message called `name`, in whatever package it is.
 
     Args:
         descriptor_set: A serialized FileDescriptorSet, as `protoc --include_imports
@@ -95,7 +95,7 @@ def _message_class(descriptor_set: bytes, name: str) -> type[Any]:
 
 
 def _plain(message: Any) -> dict[str, Any]:
-    """Returns the fields that are set in a message, by name, as plain data.
+    """Return the fields that are set in a message, by name, as plain data.
 
     Enums are given by name, a number that has none as it is. Fields that are not in the schema are
     left out: see `_has_unknown_fields`.
@@ -104,7 +104,7 @@ def _plain(message: Any) -> dict[str, Any]:
 
 
 def _has_unknown_fields(message: Any) -> bool:
-    """Returns whether anything in a message is not in its schema."""
+    """Return whether anything in a message is not in its schema."""
     if len(UnknownFieldSet(message)):
         return True
     return any(
@@ -139,7 +139,7 @@ def _single(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """Returns the field of a map's values; None if the field is no map."""
+    """Return the field of a map's values; None if the field is no map."""
     message = field.message_type
     if message is None or not message.GetOptions().map_entry:
         return None
@@ -167,7 +167,7 @@ def read_orby(
     descriptor_set: bytes | None = None,
     max_size: int | None = None,
 ) -> EpisodeTrajectory:
-    """Returns the episode that a file of Orby's collector holds.
+    """Return the episode that a file of Orby's collector holds.
 
     The episode's id is made of the content, so that the same file gives the same id again.
 
@@ -241,7 +241,7 @@ def _episode(found: dict[str, Any], digest: str) -> EpisodeTrajectory:
 def _states(
     actions: list[dict[str, Any]],
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yields each action with the state that it led to; an empty action for the reset."""
+    """Yield each action with the state that it led to; an empty action for the reset."""
     befores = [action.pop("before_state", None) for action in actions]
     afters = [action.pop("after_state", None) for action in actions]
     starts = bool(actions) and _string(actions[0]) == START_OF_TRAJECTORY
@@ -288,7 +288,7 @@ def _step(index: int, action: dict[str, Any], state: dict[str, Any], *, final: b
 
 
 def _observation(state: dict[str, Any], gym: dict[str, Any]) -> dict[str, Any]:
-    """Returns an observation with BrowserGym's keys."""
+    """Return an observation with BrowserGym's keys."""
     observation: dict[str, Any] = {"url": state.pop("url", "")}
     viewport = state.pop("viewport", {})
     screenshot = viewport.pop("screenshot", {})

@@ -49,7 +49,7 @@ class _Kind(Protocol):
         """Sets the field; returns whether it took the data."""
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Returns the field's JSON data; _ABSENT if it is not set."""
+        """Return the field's JSON data; _ABSENT if it is not set."""
 
 
 class _Scalar:
@@ -115,7 +115,7 @@ class _Named:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Returns the name of what the field holds."""
+        """Return the name of what the field holds."""
         if not holder.HasField(name):
             return _ABSENT
         number = getattr(holder, name)
@@ -178,13 +178,13 @@ class _Messages:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Returns the messages."""
+        """Return the messages."""
         messages = getattr(holder, name)
         return [_message(reader, message) for message in messages] or _ABSENT
 
 
 def _put_texts(message: pb.LLMMessage, data: Any) -> bool:
-    """Writes a message in Orby's form; returns whether all of it is in there."""
+    """Write a message in Orby's form; returns whether all of it is in there."""
     if type(data) is not dict or type(data.get("role")) is not str:
         return False
     message.role = data["role"]
@@ -240,7 +240,7 @@ class _Place:
         return state if self.of_state else state.browser_gym_observation
 
     def take(self, action: pb.ActionData, data: Any) -> bool:
-        """Puts a value there; returns whether it could."""
+        """Put a value there; returns whether it could."""
         if self.holder(action).HasField(self.field):
             return False
         if not self.json:
@@ -257,7 +257,7 @@ class _Place:
         return True
 
     def give(self, action: pb.ActionData, reader: ValueReader) -> Any:
-        """Returns the value there."""
+        """Return the value there."""
         holder = self.holder(action)
         if not holder.HasField(self.field):
             reader.corrupt(f"a value stands in the field {self.field}, which is not set")
@@ -313,7 +313,7 @@ class _ObservationKind:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Returns the observation."""
+        """Return the observation."""
         if not holder.webtraj.HasField(name):
             return _ABSENT
         message = getattr(holder.webtraj, name)
@@ -351,7 +351,7 @@ class _ActionKind:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Returns the action."""
+        """Return the action."""
         if not holder.webtraj.HasField(name):
             return _ABSENT
         message = getattr(holder.webtraj, name)
@@ -379,7 +379,7 @@ class _Record:
     """How the data of one record lies in its messages."""
 
     def __init__(self, home: tuple[str, ...], *fields: _Field) -> None:
-        """Initializes the record.
+        """Initialize the record.
 
         Args:
             home: The way from the root to the message that has the extra fields.
@@ -389,7 +389,7 @@ class _Record:
         self.fields = {field.key: field for field in fields}
 
     def put(self, writer: ValueWriter, root: Any, data: Mapping[str, Any]) -> None:
-        """Writes the data of a record."""
+        """Write the data of a record."""
         home = _follow(root, self.home)
         home.SetInParent()
         for key, item in data.items():
@@ -405,7 +405,7 @@ class _Record:
             home.extra.order.extend(keys)
 
     def get(self, reader: ValueReader, root: Any) -> dict[str, Any]:
-        """Returns the data of a record."""
+        """Return the data of a record."""
         data = {}
         for key, field in self.fields.items():
             holder = _follow(root, field.holder)
@@ -538,7 +538,7 @@ def _declare(
 
 
 def _kind(hint: Any) -> _Kind:
-    """Returns the kind of field that holds the values of an annotation."""
+    """Return the kind of field that holds the values of an annotation."""
     origin = typing.get_origin(hint)
     if origin is Mapping:
         return _ANY
@@ -584,7 +584,7 @@ _EPISODE = _Record(
 
 
 def put_episode(writer: ValueWriter, message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
-    """Writes an episode's data, all but its blobs.
+    """Write an episode's data, all but its blobs.
 
     Raises:
         TypeError, ValueError: It is no episode's data.
@@ -595,7 +595,7 @@ def put_episode(writer: ValueWriter, message: pb.TrajectoryData, data: Mapping[s
 
 
 def get_episode(reader: ValueReader, message: pb.TrajectoryData) -> dict[str, Any]:
-    """Returns an episode's data.
+    """Return an episode's data.
 
     Raises:
         CorruptDataError: It does not follow the schema.

@@ -49,7 +49,7 @@ class ValueWriter:
 
 
 def inline_bytes(data: dict[str, Any]) -> bytes | None:
-    """Returns the bytes that stand in JSON data; None if they do not, exactly as webtraj writes."""
+    """Return the bytes that stand in JSON data; None if they do not, exactly as webtraj writes."""
     if tuple(data) != (TAG, "v") or data[TAG] != "bytes" or type(data["v"]) is not str:
         return None
     try:
@@ -60,7 +60,7 @@ def inline_bytes(data: dict[str, Any]) -> bytes | None:
 
 
 def blob_of(data: dict[str, Any]) -> Blob | None:
-    """Returns the blob that JSON data refers to; None if it does not, exactly as webtraj writes."""
+    """Return the blob that JSON data refers to; None if it does not, exactly as webtraj writes."""
     if tuple(data) != (TAG, "sha256", "ext", "size") or data[TAG] not in ("blob", "text"):
         return None
     blob = Blob(data["sha256"], data["ext"], data["size"])
@@ -85,7 +85,7 @@ class ValueReader:
         self.blobs: set[Blob] = set()
 
     def get(self, message: pb.Value) -> Any:
-        """Returns the JSON data that a message stands for.
+        """Return the JSON data that a message stands for.
 
         Raises:
             CorruptDataError: It does not follow the schema.
@@ -96,11 +96,11 @@ class ValueReader:
         return _READERS[kind](self, message)
 
     def corrupt(self, why: str) -> Never:
-        """Raises the error for a file that does not follow the schema."""
+        """Raise the error for a file that does not follow the schema."""
         raise unreadable(self.where, ValueError(why))
 
     def newer(self, what: str, number: int) -> Never:
-        """Raises the error for an enum's number that this version does not know."""
+        """Raise the error for an enum's number that this version does not know."""
         raise errors.UnsupportedSchemaError(
             f"{self.where!r} has the {what} {number}, which this webtraj does not know: it was "
             "written by a newer one, or changed or damaged after it was written. Install a newer "
@@ -108,7 +108,7 @@ class ValueReader:
         )
 
     def get_json(self, content: bytes) -> Any:
-        """Returns what JSON text stands for."""
+        """Return what JSON text stands for."""
         try:
             data = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -118,7 +118,7 @@ class ValueReader:
         return data
 
     def get_reference(self, message: pb.BlobRef, tag: str) -> dict[str, Any]:
-        """Returns a reference to a blob."""
+        """Return a reference to a blob."""
         if len(message.sha256) != 32:
             self.corrupt("the name of a blob has not 32 bytes")
         blob = Blob(message.sha256.hex(), message.ext, message.size)
@@ -126,12 +126,12 @@ class ValueReader:
         return {TAG: tag, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
 
     def get_map(self, message: pb.MapValue | pb.ExtraFields) -> dict[str, Any]:
-        """Returns an object."""
+        """Return an object."""
         values = map(self.get, message.values)
         return self.pairs(list(message.keys), list(values))
 
     def pairs(self, keys: list[str], values: list[Any]) -> dict[str, Any]:
-        """Returns an object of its keys and values."""
+        """Return an object of its keys and values."""
         data = dict(zip(keys, values, strict=False))
         if not len(keys) == len(values) == len(data):
             self.corrupt("the keys of an object are not one for each value")
@@ -143,7 +143,7 @@ def _get_double(reader: ValueReader, message: pb.Value) -> Any:
 
 
 def double(value: float) -> Any:
-    """Returns a float as JSON data."""
+    """Return a float as JSON data."""
     return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
 
 
