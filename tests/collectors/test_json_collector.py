@@ -165,7 +165,7 @@ def test_a_file_in_the_way_is_a_collector_error(tmp_path):
 
 
 def test_an_unknown_fsync_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="'often' is not known"):
+    with pytest.raises(errors.InvalidInputError, match="Unknown fsync='often'"):
         JsonTrajectoryCollector(tmp_path, fsync="often")
 
 

@@ -114,9 +114,9 @@ def test_blobs_are_read_when_they_are_asked_for(five):
     assert lazy.path.suffix == ".jpg"
     lazy.path.unlink()
     assert open_dataset(five.path, blobs="lazy")["e0"].num_steps == 1
-    with pytest.raises(errors.CorruptDataError, match="cannot be read"):
+    with pytest.raises(errors.CorruptDataError, match="Cannot read the blob"):
         lazy.load()
-    with pytest.raises(errors.CorruptDataError, match="cannot be read"):
+    with pytest.raises(errors.CorruptDataError, match="Cannot read the blob"):
         open_dataset(five.path)["e0"]
 
 

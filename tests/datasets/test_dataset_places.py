@@ -60,7 +60,7 @@ def test_a_bucket_has_no_path():
 
 
 def test_options_are_for_buckets(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="takes no storage options"):
+    with pytest.raises(errors.InvalidInputError, match="do not apply to the folder"):
         open_dataset(tmp_path, storage_options={"region": "x"})
 
 

@@ -88,8 +88,8 @@ DAMAGE = {
     "an episode copied": (
         lambda d: shutil.copy(episode(d), episode(d, "e9")), "e9", "holds the episode 'e1'",
     ),
-    "a byte of a blob": (lambda d: flip(a_blob(d)), "e", "does not hold what its name says"),
-    "a blob cut short": (lambda d: os.truncate(a_blob(d), 9), "e", "does not hold"),
+    "a byte of a blob": (lambda d: flip(a_blob(d)), "e", "does not match its name"),
+    "a blob cut short": (lambda d: os.truncate(a_blob(d), 9), "e", "does not match"),
     "a blob removed": (lambda d: a_blob(d).unlink(), "e", "cannot be read"),
     "a blob's size changed": (
         lambda d: episode(d).write_bytes(
@@ -98,7 +98,7 @@ DAMAGE = {
         "e1", "as 5125 bytes, not 5124",
     ),
     "two blobs swapped": (
-        lambda d: swap(*sorted((d / "blobs").rglob("*.jpg"))[:2]), "e", "does not hold",
+        lambda d: swap(*sorted((d / "blobs").rglob("*.jpg"))[:2]), "e", "does not match",
     ),
     "an index line spoilt": (lambda d: flip(an_index(d), 0), "index/", "1 lines cannot be read"),
     "an index line changed": (

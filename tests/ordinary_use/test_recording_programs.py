@@ -287,7 +287,7 @@ def test_a_fork_cannot_use_the_parent_s_collector(tmp_path):
         process.start()
         process.join(120)
         assert process.exitcode == 0
-        assert "make a new one" in answers.get()
+        assert "Make a new one" in answers.get()
         await env.step("go")
         await env.close()
         await collector.aclose()

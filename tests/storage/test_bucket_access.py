@@ -42,7 +42,7 @@ def no_credentials_around(monkeypatch, tmp_path):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_missing_bucket_is_told(s3_server, call):
     storage = open_storage("s3://no-such-bucket/prefix", s3_server.options(**QUICK))
-    with pytest.raises(errors.StorageMissingError, match="no such bucket; create it"):
+    with pytest.raises(errors.StorageMissingError, match="no such bucket. Create it"):
         call(storage)
 
 
@@ -50,7 +50,7 @@ def test_a_missing_bucket_is_told(s3_server, call):
 @pytest.mark.parametrize("wrong", ["access_key_id", "secret_access_key"])
 def test_wrong_credentials_are_told_at_once(bucket_url, proxied_options, fault_proxy, call, wrong):
     storage = open_storage(bucket_url, {**proxied_options, wrong: "AKIAWRONGWRONGWRONG"})
-    with pytest.raises(errors.StorageDeniedError, match="check the credentials"):
+    with pytest.raises(errors.StorageDeniedError, match="Check the credentials"):
         call(storage)
     assert len(fault_proxy.seen) == 1
 
@@ -115,7 +115,7 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url):
 
 
 def test_options_that_do_not_open_are_told_without_their_values():
-    with pytest.raises(errors.InvalidInputError, match=r"check the options.*server_side") as caught:
+    with pytest.raises(errors.InvalidInputError, match=r"Check the options.*server_side") as caught:
         BucketStorage("s3://bucket", sse="rot13", access_key_id="a", secret_access_key="hush")
     assert "hush" not in "".join(traceback.format_exception(caught.value)).replace(
         'secret_access_key="hush"', ""
@@ -209,7 +209,7 @@ def test_a_profile_that_needs_boto3_says_so_without_it(tmp_path, monkeypatch):
 
 def test_a_profile_that_is_nowhere_is_told(monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "lab")
-    with pytest.raises(errors.InvalidInputError, match="no AWS profile 'lab'"):
+    with pytest.raises(errors.InvalidInputError, match="No AWS profile 'lab'"):
         BucketStorage("s3://bucket")
 
 
@@ -224,7 +224,7 @@ def test_a_profile_without_secret_is_told(bucket_url, bucket_options, tmp_path):
 def test_a_file_that_holds_no_profiles_is_not_quoted(tmp_path):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("aws_secret_access_key = hush\n")
-    with pytest.raises(errors.InvalidInputError, match="cannot be read as a file of") as caught:
+    with pytest.raises(errors.InvalidInputError, match="as a file of AWS profiles") as caught:
         BucketStorage("s3://bucket")
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 

@@ -359,7 +359,7 @@ def test_bytes_that_do_not_fit_are_told_where_other_etags_do(
     assert storage.read("a") == SMALL
     for place in range(500):  # Each answer is changed in another way.
         fault_proxy.inject(Fault(flip_response_at=place), method="GET", times=1)
-    with pytest.raises(errors.StorageUnavailableError, match="do not fit its ETag"):
+    with pytest.raises(errors.StorageUnavailableError, match="do not match its ETag"):
         storage.read("a")
     fault_proxy.clear()
     assert storage.read("a") == SMALL

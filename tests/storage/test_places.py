@@ -51,27 +51,37 @@ def test_a_path_is_a_folder(tmp_path):
 
 def test_a_folder_takes_no_options(tmp_path):
     for place in (tmp_path, f"file://{tmp_path}"):
-        with pytest.raises(errors.InvalidInputError, match="takes no storage options; got region"):
+        with pytest.raises(
+            errors.InvalidInputError, match="Storage options region do not apply to the folder"
+        ):
             open_storage(place, {"region": "x"})
 
 
 def test_a_folder_is_no_bucket(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="open it with open_storage"):
+    with pytest.raises(errors.InvalidInputError, match="Open it with open_storage"):
         BucketStorage(f"file://{tmp_path}")
 
 
 @pytest.mark.parametrize(
     ("url", "options", "words"),
     [
-        ("s3://bucket", {"regin": "x"}, "takes no option regin; expected some of endpoint,"),
-        ("s3://bucket", {"url": "x"}, "takes no option url"),
-        ("gs://bucket", {"region": "x"}, "takes none of region"),
-        ("memory://", {"profile": "x"}, "takes none of profile"),
-        ("s3://bucket", {"endpoint": "http://host"}, "not encrypted; expected https://, or allow"),
-        ("s3://bucket", {"endpoint": "https://a:b@host"}, "The endpoint has credentials in it"),
+        (
+            "s3://bucket",
+            {"regin": "x"},
+            "option regin for 's3://bucket': expected some of endpoint,",
+        ),
+        ("s3://bucket", {"url": "x"}, "Unknown storage option url"),
+        ("gs://bucket", {"region": "x"}, "does not accept region"),
+        ("memory://", {"profile": "x"}, "does not accept profile"),
+        ("s3://bucket", {"endpoint": "http://host"}, "not encrypted. Use https://, or set allow"),
+        ("s3://bucket", {"endpoint": "https://a:b@host"}, "The endpoint contains credentials"),
         ("s3://bucket", {"part_size": 1}, "part_size of at least 5 MiB"),
         ("s3://bucket", {"timeout": 0}, "timeout"),
-        ("s3://bucket", {"retry": {"tries": 3}}, "takes deadline, first_delay and longest_delay"),
+        (
+            "s3://bucket",
+            {"retry": {"tries": 3}},
+            "expected deadline, first_delay and longest_delay",
+        ),
         ("s3://bucket", {"retry": {"deadline": -1}}, "deadline >= 0"),
         ("s3://bucket", {"store_options": {"colour": "red"}}, "colour"),
         ("s3://bucket", {"client_options": {"colour": "red"}}, "colour"),
@@ -136,4 +146,4 @@ def test_a_forked_process_is_told_not_to_wait_for_ever():
         "    os._exit(0)\n"
         "os.wait()"
     )
-    assert "cannot be used in a process that was forked" in done.stdout
+    assert "cannot be used in a process forked" in done.stdout

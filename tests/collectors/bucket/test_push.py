@@ -300,7 +300,7 @@ def test_recover_alone_leaves_a_sound_spool(abandon, faulty):
 def test_a_dataset_is_no_spool(tmp_path, records):
     with JsonTrajectoryCollector(tmp_path / "data") as collector:
         records.record(collector)
-    with pytest.raises(errors.InvalidInputError, match="is a dataset, and no spool"):
+    with pytest.raises(errors.InvalidInputError, match="is a dataset, not a spool"):
         push(tmp_path / "data")
     with pytest.raises(errors.NotADatasetError):
         push(tmp_path)

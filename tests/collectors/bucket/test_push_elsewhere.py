@@ -51,7 +51,7 @@ def strand(collect, records, shot):
             server.close()
         for number in (1, 2, 3):
             record(records, collector.begin_episode(records.info(f"e{number}")), shot, number)
-        with pytest.raises(errors.CollectorError, match="with `--to PLACE` if it never will be"):
+        with pytest.raises(errors.CollectorError, match="add `--to PLACE` to send them elsewhere"):
             collector.close()
         assert Spool(collector.spool, format_name).waiting() == ["e1", "e2", "e3"]
         return collector.spool
@@ -205,7 +205,7 @@ def other_things(folder):
         (
             lambda waiting: DatasetWriter(waiting.parent / "pb", format="pb").url,
             errors.InvalidInputError,
-            "is a dataset of format 'pb'",
+            "is a dataset in format 'pb'",
         ),
         (
             lambda waiting: other_things(waiting.parent / "docs"),

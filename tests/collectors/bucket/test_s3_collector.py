@@ -242,7 +242,7 @@ def test_a_bucket_of_another_format_is_refused(collect, tmp_path, records):
         records.record(collector)
     header = tmp_path / "bucket" / "dataset.json"
     header.write_text(header.read_text().replace('"json"', '"pb"'))
-    with pytest.raises(errors.InvalidInputError, match=r"format 'pb'.*Name another prefix"):
+    with pytest.raises(errors.InvalidInputError, match=r"format 'pb'.*Choose another prefix"):
         collect()
     assert not (tmp_path / "spool").exists()
 
@@ -256,14 +256,14 @@ def test_a_bucket_of_a_newer_webtraj_is_refused(collect, tmp_path):
 
 def test_a_spool_for_another_place_is_refused(collect, tmp_path):
     collect()
-    with pytest.raises(errors.InvalidInputError, match="on their way to") as refused:
+    with pytest.raises(errors.InvalidInputError, match="format 'json' for") as refused:
         collect(tmp_path / "elsewhere")
     assert "convert" not in str(refused.value)
 
 
 def test_a_dataset_is_refused_as_a_spool(collect, tmp_path):
     JsonTrajectoryCollector(tmp_path / "spool").close()
-    with pytest.raises(errors.InvalidInputError, match="a spool needs one of its own") as refused:
+    with pytest.raises(errors.InvalidInputError, match="a spool needs its own folder") as refused:
         collect()
     assert "convert" not in str(refused.value)
 
@@ -271,11 +271,11 @@ def test_a_dataset_is_refused_as_a_spool(collect, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"format": "xml"}, "'xml' is not known; expected 'json', 'pb' or 'pb.zst'"),
-        ({"format": "pb.xz"}, "'pb.xz' is not known"),
+        ({"format": "xml"}, "Unknown format='xml': expected 'json', 'pb' or 'pb.zst'"),
+        ({"format": "pb.xz"}, "Unknown format='pb.xz'"),
         ({"max_uploads": 0}, "expected at least 1"),
-        ({"fsync": "often"}, "'often' is not known"),
-        ({"storage_options": {"endpoint": "x"}}, "takes no storage options"),
+        ({"fsync": "often"}, "Unknown fsync='often'"),
+        ({"storage_options": {"endpoint": "x"}}, "do not apply to the folder"),
     ],
     ids=["format", "format for reading", "uploads", "fsync", "options"],
 )
@@ -295,7 +295,7 @@ async def test_a_format_that_is_found_to_differ_later_is_reported_and_overwrites
     header.parent.mkdir()
     header.write_text('{"schema_version": 1, "format": "pb"}')
     faulty.fault = lambda *_: None
-    with pytest.raises(errors.CollectorError, match=r"keeps format 'pb'"):
+    with pytest.raises(errors.CollectorError, match=r"has format 'pb'"):
         await collector.flush()
     assert files_of(faulty.root) == ["dataset.json"]
     assert (tmp_path / "spool" / "episodes" / f"{episode_id}.json").exists()
@@ -326,8 +326,8 @@ async def test_a_bucket_that_is_away_stops_nothing_and_loses_nothing(
     await collector.flush()
     assert sorted(read_bucket(faulty.root).indexed) == sorted(ids)
     said = [record.message for record in caplog.records]
-    assert sum("takes no episodes" in message for message in said) == 1
-    assert sum("takes episodes again" in message for message in said) == 1
+    assert sum("does not accept episodes" in message for message in said) == 1
+    assert sum("accepts episodes again" in message for message in said) == 1
     assert collector.status().healthy
 
 
@@ -509,7 +509,7 @@ async def test_an_episode_that_was_damaged_in_the_spool_is_reported_and_left(
     assert set(read_bucket(faulty.root).episodes) == ids
     assert path.exists()
     assert blob.exists()
-    assert sum("cannot be sent" in record.message for record in caplog.records) == 2
+    assert sum("Could not send" in record.message for record in caplog.records) == 2
     with pytest.raises(errors.CollectorError, match="2 episodes"):
         await collector.aclose()
 
@@ -522,7 +522,9 @@ async def test_an_episode_in_the_bucket_is_never_overwritten(collect, records, t
     collector = collect()
     records.record(collector, episode_id="same", num_steps=3)
     other = records.record(collector)
-    with pytest.raises(errors.CollectorError, match=r"holds another episode as 'episodes/same"):
+    with pytest.raises(
+        errors.CollectorError, match=r"already has another episode as 'episodes/same"
+    ):
         await collector.flush()
     assert path.read_bytes() == before
     assert set(read_bucket(tmp_path / "bucket").episodes) == {"same", other}

@@ -117,7 +117,9 @@ async def test_wrong_credentials_are_reported_and_never_shown(
     wrong = {**bucket_options, "secret_access_key": "WRONGSECRET"}
     collector = collect(bucket_url, storage_options=wrong)
     ids = record(records, collector, shot, 3)
-    with pytest.raises(errors.CollectorError, match=r"3 episodes .*denies.*credentials") as caught:
+    with pytest.raises(
+        errors.CollectorError, match=r"3 episodes .*denied access.*credentials"
+    ) as caught:
         await collector.aclose()
     assert "WRONGSECRET" not in caplog.text + repr(caught.value) + repr(collector.status())
     assert wrong["access_key_id"] not in caplog.text + repr(caught.value)
