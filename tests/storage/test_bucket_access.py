@@ -42,7 +42,7 @@ def no_credentials_around(monkeypatch, tmp_path):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_missing_bucket_is_told(s3_server, call):
     storage = open_storage("s3://no-such-bucket/prefix", s3_server.options(**QUICK))
-    with pytest.raises(errors.StorageMissingError, match="no such bucket. Create it"):
+    with pytest.raises(errors.StorageMissingError, match=r"no such bucket\. Create it"):
         call(storage)
 
 
