@@ -1,6 +1,6 @@
 """MiniWoB++: 125 small web tasks with real rewards, offline, from the `miniwob` package.
 
-`MiniwobEnvironment` plays them; `tasks` names them; `oracles` solves them by script.
+`MiniwobEnvironment` runs them; `tasks` lists them; `oracles` has scripted solutions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["MiniwobEnvironment"]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazily, so that the names of the tasks can be had without the browser environment.
+    # Lazy, so that task names are available without loading the browser environment.
     if name == "MiniwobEnvironment":
         from webtraj.environments.miniwob.environment import MiniwobEnvironment
 

@@ -1,4 +1,4 @@
-"""The MiniWoB++ environment: pages, tasks, and how an episode is scored."""
+"""The MiniWoB++ environment: pages, tasks and scoring."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ __all__ = [
     "success_rule",
 ]
 
-# What a MiniWoB++ episode is worth.
+# Scoring of a MiniWoB++ episode.
 #
-# A page gives a raw reward, mostly 1 or -1 and now and then a fraction, and scales it down by the
-# time taken. Time limits are lifted here, so wall time decides nothing; what the page would have
-# given under its own limit is kept beside the raw reward.
+# A page gives a raw reward, mostly 1 or -1 and sometimes a fraction, and scales it down by the time
+# taken. Time limits are lifted here, so wall time has no effect; the reward under the page's own
+# limit is kept beside the raw reward.
 
 RewardKind = Literal["raw", "scaled", "binary"]
-"""What `TimeStep.reward` is: the page's raw reward; that scaled by wall time, as the page itself
-would; or 1.0 for success and 0.0 for all else."""
+"""The kind of `TimeStep.reward`: the page's raw reward; the raw reward scaled by wall time, as the
+page does; or 1.0 for success and 0.0 otherwise."""
 
 SUCCESS_RULES: Final[Mapping[str, Callable[[float], bool]]] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ def success_rule(name: str) -> Callable[[float], bool]:
     """Return the success rule of that name.
 
     Raises:
-        InvalidInputError: There is none.
+        InvalidInputError: The name is unknown.
     """
     if name not in SUCCESS_RULES:
         raise errors_lib.InvalidInputError(
@@ -76,7 +76,7 @@ def success_rule(name: str) -> Callable[[float], bool]:
 def judge(
     state: Mapping[str, Any], *, reward: RewardKind, success: Callable[[float], bool]
 ) -> browser_tasks_lib.Verdict:
-    """Return the verdict on what `page.js` tells of the episode."""
+    """Return the verdict on an episode from `page.js`'s state."""
     raw, scaled, done = float(state["raw"]), float(state["scaled"]), bool(state["done"])
     succeeded = done and success(raw)
     rewards = {"raw": raw, "scaled": scaled, "binary": float(succeeded)}
@@ -91,21 +91,21 @@ def judge(
 
 
 VIEWPORT: Final = (332, 214)
-"""The task's 160 by 210 pixels, and room for menus that open beyond them; BrowserGym's size."""
+"""The task's 160 by 210 pixels plus room for menus; BrowserGym's size."""
 
 _TIME_LIMIT_MS: Final = 1_000_000_000
 """Eleven days. Timers of 2**31 ms and more fire at once."""
 
 _RELOADED: Final = frozenset(
     {
-        # jQuery UI keeps state that a restart in the page does not put back.
+        # jQuery UI keeps state that a restart in the page does not reset.
         "drag-items",
         "drag-items-grid",
         "drag-sort-numbers",
         "form-sequence",
         "use-slider",
         "use-slider-2",
-        # So do date pickers and colour pickers that were left open, and the cube that was turned.
+        # So do open date and colour pickers, and the rotated cube.
         "choose-date",
         "choose-date-easy",
         "choose-date-medium",
@@ -115,14 +115,14 @@ _RELOADED: Final = frozenset(
         "use-spinner",
         "use-colorwheel",
         "use-colorwheel-2",
-        # Timers of one episode run on into the next.
+        # Timers of one episode continue into the next.
         "book-flight",
         "book-flight-nodelay",
         "click-pie",
         "click-pie-nodelay",
         "stock-market",
         "terminal",
-        # So does a menu that was left open.
+        # So does an open menu.
         "click-menu-2",
     }
 )
@@ -154,12 +154,12 @@ class MiniwobTask:
 
     @property
     def hidden(self) -> str:
-        """See `BrowserTask.hidden`. The query is the goal, which is a channel of its own."""
+        """See `BrowserTask.hidden`. The query is the goal, which has its own channel."""
         return "#query"
 
     @property
     def shares_context(self) -> bool:
-        """See `BrowserTask.shares_context`. Episodes begin anew in the page they are in."""
+        """See `BrowserTask.shares_context`. Episodes restart in the same page."""
         return True
 
     @property
@@ -169,12 +169,12 @@ class MiniwobTask:
 
     @property
     def local_sites(self) -> network_lib.LocalSites:
-        """The pages' own origin. See `BrowserTask`."""
+        """The origin that serves the pages. See `BrowserTask`."""
         return tasks_lib.LOCAL_SITES
 
     @property
     def max_steps(self) -> int:
-        """After how many steps an episode is truncated, unless the environment says otherwise."""
+        """The default step limit."""
         return tasks_lib.max_steps(self.page)
 
     @property
@@ -208,25 +208,25 @@ class MiniwobTask:
 
 
 class MiniwobEnvironment(environment_lib.BrowserEnvironment):
-    """Plays MiniWoB++ tasks, each `reset` the next of them.
+    """An environment of MiniWoB++ tasks; each `reset` starts the next one.
 
-    The same task and seed give the same page. Nothing depends on wall time but tasks that are
-    themselves about time (`stock-market`). The browser has no network.
+    The same task and seed give the same page. Wall time affects only tasks about time
+    (`stock-market`). The browser has no network.
 
     Args:
         tasks: A task's name, or several: `click-test` (see `miniwob.tasks.TASKS`).
-        seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
-        observe: Channels to observe, or an `Observe`; None for the default ones.
-        max_steps: After this many steps an episode is truncated; None never does. By default 10,
-            or more for tasks that take more (see `tasks.MAX_STEPS`).
-        reward: What `TimeStep.reward` is (see `scoring.RewardKind`).
-        success: The rule from raw reward to success (see `scoring.SUCCESS_RULES`).
+        seed: Episode k, counted over all resets, uses the seed `seed + k`.
+        pool: The browser pool; None shares one (see `BrowserEnvironment`).
+        observe: Channels to observe, or an `Observe`; None for the default channels.
+        max_steps: The step limit, after which an episode is truncated; None for no limit. By
+            default 10, or more for tasks that need more (see `tasks.MAX_STEPS`).
+        reward: The kind of `TimeStep.reward` (see `RewardKind`).
+        success: The rule from raw reward to success (see `SUCCESS_RULES`).
         settle: When a page counts as settled after an action.
         viewport: Width and height in CSS pixels.
 
     Raises:
-        InvalidInputError: A task of that name does not exist, or an option has no such value.
+        InvalidInputError: A task is unknown, or an option is invalid.
         MissingDependencyError: The `miniwob` package is not installed.
     """
 
@@ -246,7 +246,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         for name in names:
             _require_known(name)
-        tasks_lib.html_folder()  # So that a missing package is told at once.
+        tasks_lib.html_folder()  # Report a missing package at once.
         rule = success_rule(success)
         if reward not in ("raw", "scaled", "binary"):
             raise errors_lib.InvalidInputError(
@@ -261,13 +261,13 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
             max_steps=max_steps,
             settle=settle,
             viewport=viewport,
-            # Goals name the passwords to type, which are made up.
+            # The passwords are synthetic and appear in the goals.
             redact_passwords=False,
         )
 
     @property
     def page_name(self) -> str:
-        """The MiniWoB++ page of the current episode, or of the first to come."""
+        """The MiniWoB++ page of the current episode, or of the first one before it begins."""
         return self._pages[max(self._episode, 0) % len(self._pages)].page
 
     def _versions(self) -> dict[str, str]:

@@ -34,8 +34,8 @@ __all__ = [
 
 # The MiniWoB++ pages, as they come in the `miniwob` package.
 #
-# Browsers see them at an origin that is the same on every machine: the browser's proxy hands
-# connections to it over to `serve`, which answers from the package's files and nothing else.
+# Their origin is the same on every machine: the browser's proxy passes its connections to `serve`,
+# which serves only the package's files.
 
 _HOST: Final = "miniwob.localhost"
 _KEPT: Final = "max-age=31536000, immutable"
@@ -52,7 +52,7 @@ def html_folder() -> Path:
     Raises:
         MissingDependencyError: The `miniwob` package is not installed.
     """
-    # Found, not imported: importing it pulls in Gymnasium and Selenium.
+    # Located without importing it, which would load Gymnasium and Selenium.
     spec = importlib.util.find_spec("miniwob")
     if spec is None or not spec.submodule_search_locations:
         raise errors_lib.missing_dependency(_MISSING, "web")
@@ -96,7 +96,7 @@ def package_version() -> str:
 
 @functools.cache
 def task_script() -> str:
-    """Return what MiniWoB++ adds to the page script."""
+    """Return MiniWoB++'s addition to the page script."""
     folder = resources.files("webtraj.environments.miniwob")
     return (folder / "page.js").read_text(encoding="utf-8")
 
@@ -228,10 +228,10 @@ TASKS: Final = (
     "use-spinner",
     "visual-addition",
 )
-"""The 125 tasks that Farama's `miniwob` package registers, in the order of the alphabet.
+"""The 125 tasks that Farama's `miniwob` package registers, in alphabetical order.
 
-The package has five more pages, which it leaves unregistered because they are played against the
-clock: button-delay, chase-circle, hover-shape, moving-items, simon-says.
+The package has five more pages, unregistered because they are real-time tasks: button-delay,
+chase-circle, hover-shape, moving-items, simon-says.
 """
 
 MAX_STEPS: Final[Mapping[str, int]] = MappingProxyType(
@@ -242,17 +242,17 @@ MAX_STEPS: Final[Mapping[str, int]] = MappingProxyType(
         "social-media-all": 20,
     }
 )
-"""After how many steps an episode of a task is truncated by default, where that is not 10.
+"""The default step limits of tasks, where not 10.
 
-These four ask for more than ten actions, with some seeds or most: in 300 seeds of each, an agent
-that takes no step in vain takes up to 13, 15, 15 and 12.
+These four need more than ten actions with some seeds: over 300 seeds each, an optimal agent takes
+up to 13, 15, 15 and 12.
 """
 
 _MOST_STEPS: Final = 10
 
 
 def max_steps(task: str) -> int:
-    """Return after how many steps an episode of a task is truncated by default."""
+    """Return the default step limit of a task."""
     return MAX_STEPS.get(task, _MOST_STEPS)
 
 
@@ -313,11 +313,11 @@ def _subsets() -> dict[str, tuple[str, ...]]:
 
 
 SUBSETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_subsets())
-"""Sets of tasks, by name, each in the order of the alphabet.
+"""Sets of tasks by name, each in alphabetical order.
 
 * `all`: all of `TASKS`.
-* `train`, `test`: BrowserGym's split (its benchmark metadata, version 0.14.3), in which tasks that
-  are like each other are on the same side.
+* `train`, `test`: BrowserGym's split (its benchmark metadata, version 0.14.3), which keeps similar
+  tasks on the same side.
 * `webgum`: the 56 tasks that WebGUM and others report on, by the same source.
 * `original`: the 77 tasks that the same source counts as the original ones.
 """

@@ -1,14 +1,14 @@
 """Keeping secrets out of records.
 
-What a record may not hold (passwords, keys, a person's data) is replaced on its way to the
-collector by `<secret:name>`; the agent's own timestep is never touched. A `Redactor` knows the
-secrets and finds them in any value, in the spellings that pages and protocols give them
-(`searching`); `RedactionRules` say what else is one, by its shape or by its place in a page; a
-`RedactingCollector` applies all of it to everything that is recorded.
+Secrets (passwords, keys, personal data) are replaced by `<secret:name>` on their way to the
+collector; the agent's own timestep never changes. A `Redactor` finds known secrets in any value, in
+all spellings that pages and protocols use (`searching`); `RedactionRules` describe further secrets,
+by their form or their place in a page; a `RedactingCollector` applies both to everything that is
+recorded.
 
-What cannot be found: a secret shorter than `MIN_LENGTH` characters, one that is cut into pieces or
-changed beyond those spellings (encrypted, translated, drawn in a canvas or a video), and one that
-was recorded before it became known as one. Give what must not leak as a secret beforehand.
+Not found: a secret shorter than `MIN_LENGTH` characters, one that is split or transformed in other
+ways (encrypted, translated, drawn on a canvas or in a video), and one that was recorded before it
+was known to be secret. Declare secrets that must not leak beforehand.
 """
 
 from webtraj.environments.redaction.recording import RedactingCollector, redacting

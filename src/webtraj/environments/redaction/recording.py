@@ -1,7 +1,7 @@
-"""The redacting side of a collector.
+"""A collector that redacts what it records.
 
-It fails closed: what could not be redacted is left out of the record, and an `UnwritableValueError`
-says so, whose message holds nothing of it.
+It fails closed: a value that cannot be redacted is left out of the record, and an
+`UnwritableValueError` reports that, without any of the value in its message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from webtraj.environments.redaction.rules import RedactionRules
 __all__ = ["REDACTIONS", "RedactingCollector", "added", "redacting"]
 
 REDACTIONS: Final = "redactions"
-"""Key in `EpisodeInfo.metadata` of how many redactions of which kind an episode had, if any."""
+"""Key in `EpisodeInfo.metadata` of an episode's redaction counts by name, if any."""
 
 _REDACTS = ("redact_action", "redact", "take_redactions")
 
@@ -40,8 +40,8 @@ _T = TypeVar("_T")
 
 
 def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCollector:
-    """Return `collector`, behind a redaction if the environment has secrets to keep."""
-    # Not by isinstance: that sees no attributes that a wrapper hands on.
+    """Return `collector`, wrapped in redaction if the environment has secrets."""
+    # Not by isinstance, which does not see attributes that a wrapper forwards.
     keeps_secrets = all(hasattr(environment, name) for name in _REDACTS)
     if isinstance(collector, NullTrajectoryCollector) or not keeps_secrets:
         return collector
@@ -49,18 +49,18 @@ def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCol
 
 
 class RedactingCollector(TrajectoryCollector):
-    """Hands on everything to another collector, redacted.
+    """A collector that redacts everything and passes it on to another collector.
 
-    With rules it may be shared by many episodes at once, as any collector, and goes with any
-    environment. `take_redactions` of an environment counts one episode at a time.
+    With rules it works with any environment and may be shared by concurrent episodes. With an
+    environment it serves one episode at a time, since `take_redactions` counts one.
 
     Args:
-        collector: Keeps the episodes.
-        redacts: Says what is left of a value: `RedactionRules`, or usually an environment.
-        secrets: With rules: values by name, which are looked for too.
+        collector: Stores the episodes.
+        redacts: The redaction: `RedactionRules`, or usually an environment.
+        secrets: Only with rules: values by name to search for too.
 
     Raises:
-        InvalidInputError: A secret is no good, or was given beside something other than rules.
+        InvalidInputError: A secret is invalid, or was given without rules.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RedactingCollector(TrajectoryCollector):
         self._redacts_of: Callable[[], Redacts]
         if isinstance(redacts, RedactionRules):
             rules, known = redacts, dict(secrets or {})
-            Redactor(known, rules=rules)  # Complains now, not when the first episode begins.
+            Redactor(known, rules=rules)  # Fails now, not at the first episode.
             self._redacts_of = lambda: _ByRules(Redactor(known, rules=rules))
         elif secrets is not None:
             raise errors.InvalidInputError(
@@ -122,10 +122,10 @@ class _RedactingRecorder:
         self._redacts = redacts
         self._info = info
         self._failures: list[str] = []
-        # Told by the first call that can: an episode must not be lost to its description.
+        # Raised by the first call that may raise: a bad description must not lose the episode.
         self._untold = failure
-        # The last intent as given and as redacted. Whether a text is a password depends on where it
-        # goes, which is known only before it is typed.
+        # The last intent, original and redacted. Whether a text is a password depends on its
+        # target, which is known only before it is typed.
         self._action: tuple[Any, Any] = (None, None)
         self._decision: tuple[Any, Any] = (None, None)
 
@@ -205,7 +205,7 @@ class _RedactingRecorder:
 
 
 class _ByRules:
-    """What rules leave of values, for one episode."""
+    """Redaction by rules, for one episode."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -221,7 +221,7 @@ class _ByRules:
 
 
 def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return how often what was redacted, together with what the episode's description says."""
+    """Return the redaction counts, added to those in the episode's description."""
     known = info.metadata.get(REDACTIONS)
     before = known if isinstance(known, Mapping) else {}
     whole = {str(name): count for name, count in before.items() if isinstance(count, int)}
@@ -231,10 +231,10 @@ def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[s
 def _safely(
     redact: Callable[[_T], _T], value: _T, what: str, bare: Callable[[_T], _T]
 ) -> tuple[_T, errors.UnwritableValueError | None]:
-    """Return a value redacted, or what is surely harmless of it and the error that says so."""
+    """Return a redacted value, or a harmless remainder and the error."""
     try:
         return redact(value), None
-    except Exception as error:  # The error's own text may hold what was to be redacted.
+    except Exception as error:  # The error's text may contain the secret.
         message = _FAILED.format(what=what, error=type(error).__name__)
         return bare(value), errors.UnwritableValueError(message)
 

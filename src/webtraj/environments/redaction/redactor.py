@@ -1,4 +1,4 @@
-"""`Redactor`: knows the secrets, and returns values without them."""
+"""`Redactor`: removes known secrets from values."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from webtraj.store import encoding, foreign, values
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
 MIN_LENGTH: Final = 4
-"""The fewest characters of a secret that is searched for."""
+"""The minimum length of a secret."""
 
 PAINTED: Final = "screenshots_painted"
-"""What redactions of screenshots are counted as,"""
+"""The count name of redacted screenshots,"""
 DROPPED: Final = "screenshots_dropped"
-"""and those that were left out, since they could not be painted."""
+"""and of screenshots left out because they could not be painted over."""
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 
 _IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
-"""How images begin whose bytes are not searched: no text begins so."""
+"""First bytes of images, which are not searched; no text begins so."""
 _IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
 _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
 _LEAST_NUMBER = 1_000_000
-"""Rules look at whole numbers from here on: token ids and counts are smaller."""
+"""The smallest integer that rules check: token ids and counts are smaller."""
 _LONG = 1000
-"""Text from so many characters on is searched once, however often a value holds it."""
+"""The length from which a repeated text is searched only once per value."""
 _CHUNK_DEPTH = 40
-"""Levels of nesting for each stack."""
+"""Nesting levels per stack."""
 _MOST_ITEMS = 8_000_000
-"""The most items that a value may have. A collector keeps no more of one."""
+"""The most items in a value; a collector keeps no more."""
 _FOREIGN_ITEMS = 16
-"""An object of an unknown class counts as so many, since it may make up new ones for ever."""
+"""The item count of an unknown object, which may generate new ones endlessly."""
 _IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
-"""What of an `EpisodeInfo` the rules leave alone: it names files, and has a shape of its own."""
+"""`EpisodeInfo` fields that rules skip: they name files and have a fixed form."""
 
 _BAD_NAME = (
     "{name!r:.100} cannot name a secret: expected up to 64 characters from A-Z a-z 0-9 . _ -, "
@@ -66,7 +66,7 @@ _BAD_VALUE = (
 
 
 def placeholder(name: str) -> str:
-    """Return what stands in a record in place of a secret.
+    """Return the placeholder for a secret in a record.
 
     >>> placeholder("api-key")
     '<secret:api-key>'
@@ -75,11 +75,12 @@ def placeholder(name: str) -> str:
 
 
 class _Visit:
-    """A walk through one value: what is done, and how much it may still take."""
+    """The state of a walk through one value: what is done, and the remaining budget."""
 
     def __init__(self) -> None:
         self.inside: set[int] = set()
-        # Lists that hold each other are searched once. Holds the values, so that ids stay theirs.
+        # Containers that hold each other are searched once. Keeps the values alive, so ids stay
+        # valid.
         self.done: dict[int, tuple[Any, Any]] = {}
         self.left = _MOST_ITEMS
         self.thread = threading.current_thread()
@@ -94,17 +95,17 @@ class _Visit:
 
 
 class Redactor:
-    """Finds secrets in values.
+    """A redactor of known secrets in any value.
 
-    Letter case does not matter, and neither does how the secret is spelt (see `searching`). A value
-    without secrets is returned itself, not a copy.
+    Matching ignores case and covers many spellings of a secret (see `searching`). A value without
+    secrets is returned unchanged, not copied.
 
     Args:
         secrets: Values by name.
-        rules: What else is one, by its shape. (Selectors are an environment's business.)
+        rules: Further secrets, by their form. (Selectors apply in environments only.)
 
     Raises:
-        InvalidInputError: A name or value is no good. The message does not hold the value.
+        InvalidInputError: A name or value is invalid. The message does not contain the value.
     """
 
     def __init__(
@@ -119,14 +120,14 @@ class Redactor:
         self._lines: dict[str, tuple[str, str]] = {}
         self._given: dict[str, str] = {}
         self._name_by_value: dict[str, str] = {}
-        # In lower case; whether any is in a text is asked first, since that is fast.
+        # Lower-case spellings, for a fast first check of a text.
         self._needles: tuple[str, ...] = ()
         self._least_needles: tuple[str, ...] = ()
         self._byte_needles: tuple[bytes, ...] = ()
         self._numbers: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
         self._bytes_pattern: re.Pattern[bytes] | None = None
-        # By group of the patterns.
+        # By group name of the patterns.
         self._names: list[str] = []
         self._images: dict[bytes, Callable[[], bytes]] = {}
         self._counts: collections.Counter[str] = collections.Counter()
@@ -137,22 +138,22 @@ class Redactor:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """What is looked for, in lower case; empty if nothing is."""
+        """The spellings to search for, in lower case; empty if none."""
         return self._needles
 
     def learn(self, name: str, value: str) -> bool:
-        """Add a secret that turned up on the way.
+        """Add a secret found during an episode.
 
         Returns:
-            Whether it is looked for from now on; not if it is too short for that.
+            Whether it is searched for from now on; False if it is too short.
         """
         return self.learn_all({value: name}) == 1
 
     def learn_all(self, name_by_value: Mapping[str, str]) -> int:
-        """Add secrets that turned up on the way.
+        """Add secrets found during an episode.
 
         Returns:
-            How many of them are looked for from now on.
+            The number that are searched for from now on.
         """
         findable = {
             value: name
@@ -165,17 +166,17 @@ class Redactor:
         return len(findable)
 
     def learn_line(self, line: str, redacted: str, name: str) -> None:
-        """From now on redacts a whole line of text, wherever it stands, to another.
+        """Redact a whole line of text to another from now on, wherever it occurs.
 
         Args:
             line: The line, without white space around it.
-            redacted: What is recorded of it.
-            name: What that is counted as.
+            redacted: The line to record instead.
+            name: The name for counting.
         """
         self._lines[line] = (redacted, name)
 
     def forget_learned(self) -> None:
-        """Forget what it learned, and the screenshots; the secrets that were given remain."""
+        """Forget learned secrets and screenshots; keep the given secrets."""
         self._images.clear()
         self._lines.clear()
         if self._name_by_value != self._given:
@@ -183,7 +184,7 @@ class Redactor:
             self._compile()
 
     def cover_image(self, image: bytes, cover: Callable[[], bytes]) -> None:
-        """From now on redacts an image, as bytes or as base64, to what `cover` returns.
+        """Redact an image, as bytes or base64, to the result of `cover` from now on.
 
         Args:
             image: The encoded image.
@@ -193,25 +194,25 @@ class Redactor:
         self._images[_digest(image)] = cover
 
     def count(self, name: str) -> None:
-        """Count a redaction that was made by other means than `redact`."""
+        """Count a redaction made outside `redact`."""
         self._counts[name] += 1
 
     def placeholder_of(self, name: str) -> str:
-        """Return the placeholder of a name, and counts it as a redaction."""
+        """Return the placeholder of a name, and count it as a redaction."""
         self._counts[name] += 1
         return placeholder(name)
 
     def find(self, text: str) -> Iterator[str]:
-        """Yield what of a text the rules describe.
+        """Yield the parts of a text that rules match.
 
         Raises:
-            TimeoutError: Own regexes take too long for it.
+            TimeoutError: The user's regexes take too long.
         """
         return self._searcher.pieces(text)
 
     @property
     def searches(self) -> bool:
-        """Whether rules describe what to find in texts."""
+        """Whether there are rules for texts."""
         return self._searcher.active
 
     def take_counts(self) -> dict[str, int]:
@@ -222,19 +223,19 @@ class Redactor:
     def redact(self, value: Any) -> Any:
         """Return `value` without secrets.
 
-        Searched are text and bytes in any nest of mappings, sequences, sets, arrays, dataclasses
-        and named tuples, keys included. An object of another kind is replaced by its `repr`,
-        redacted, if that holds a secret. A `ModelCall` in which anything was redacted loses its
-        token ids, log-probabilities and raw response, which spell the secret too.
+        It searches text and bytes in nested mappings (including keys), sequences, sets, arrays,
+        dataclasses and named tuples. Any other object is replaced by its redacted `repr` if that
+        holds a secret. A `ModelCall` with a redaction loses its token ids, log-probabilities and
+        raw response, which also spell the secret.
 
-        No value makes this fail. What cannot be searched, since it is too deep, too large or
-        raises, is replaced by a `ReprOnly` that holds nothing of it but its class and the reason.
+        Never fails. A value that is too deep, too large or raises is replaced by a `ReprOnly` with
+        only its class and the reason.
         """
         if not (self._needles or self._images or self._lines or self._searcher.active):
             return value
         try:
             return self._redact(value, _Visit())
-        except RecursionError:  # The caller is far up its stack.
+        except RecursionError:  # The caller's stack is almost full.
             return values.call_on_fresh_stack(self._redact, value, _Visit())
 
     def redact_text(self, text: str) -> str:
@@ -266,7 +267,7 @@ class Redactor:
         return "".join((*parts, text[at:])) if parts else text
 
     def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield where secrets stand that are written with escapes no list of spellings has."""
+        """Yield the places of secrets written with unusual escapes."""
         if self._pattern is None or not self._needles or (read := plain(text)) is None:
             return
         for start, end, name in self._secrets_in(read.text):
@@ -295,7 +296,7 @@ class Redactor:
         lines = text.split("\n")
         for index, line in enumerate(lines):
             bare = line.strip()
-            # Lines of what has changed begin with a sign.
+            # Lines of a diff begin with a sign.
             found = self._lines.get(bare) or self._lines.get(bare.lstrip("+-").lstrip())
             if found is not None:
                 end = len(line.rstrip())
@@ -314,7 +315,7 @@ class Redactor:
             for spelling in spellings(value):
                 name_by_spelling.setdefault(spelling, name)
         self._needles = tuple({spelling.lower() for spelling in name_by_spelling})
-        # A spelling that holds another one of the same secret is found by that.
+        # A spelling that contains another one of the same secret is redundant.
         least = {needle for value in self._name_by_value for needle in _least(spellings(value))}
         self._least_needles = tuple(least)
         self._byte_needles = tuple(map(_encoded, least))
@@ -322,7 +323,7 @@ class Redactor:
         # The longest first: one secret may begin with another.
         ordered = sorted(name_by_spelling, key=len, reverse=True)
         self._names = [name_by_spelling[spelling] for spelling in ordered]
-        # Placeholders stay as they are, even if a secret reads like a part of one.
+        # Placeholders are kept, even if a secret looks like a part of one.
         self._known_names = self._rule_names.union(self._names)
         known = "|".join(re.escape(name) for name in sorted(self._known_names))
         source = "|".join([f"<secret:(?:{known})>", *(f"({re.escape(s)})" for s in ordered)])
@@ -381,7 +382,7 @@ class Redactor:
             if threading.current_thread() is visit.thread:
                 raise
             redacted = visit.leave_out(value, "RecursionError while it was redacted")
-        except Exception as error:  # Any code may run when a stranger's object is looked at.
+        except Exception as error:  # Inspecting a foreign object may run any code.
             redacted = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
         finally:
             visit.inside.discard(id(value))
@@ -389,7 +390,7 @@ class Redactor:
         return redacted
 
     def _redact_str(self, value: str) -> Any:
-        text = str.__str__(value)  # A subclass may say anything of itself.
+        text = str.__str__(value)  # A subclass may override `__str__`.
         redacted = self.redact_text(text)
         return value if redacted == text else redacted
 
@@ -425,7 +426,7 @@ class Redactor:
         if isinstance(value, np.generic | type):
             return value
         visit.left -= _FOREIGN_ITEMS
-        plain = foreign.to_plain(value)  # What is recorded of it may say more than its repr.
+        plain = foreign.to_plain(value)  # Its recorded form may hold more than its repr.
         if isinstance(plain, (foreign.ReprOnly, *foreign.SCALARS)):
             text = plain.repr if isinstance(plain, foreign.ReprOnly) else str(plain)
             redacted = self.redact_text(text)
@@ -490,7 +491,7 @@ class Redactor:
             return value
         if isinstance(value, trajectory_lib.ModelCall):
             changes |= _TELLTALE
-        # Made without its constructor, whose checks a placeholder may not pass: a URL, a key.
+        # Bypass the constructor, whose checks (a URL, a key) a placeholder may fail.
         redacted = copy.copy(value)
         for name, new in changes.items():
             object.__setattr__(redacted, name, new)
@@ -505,7 +506,7 @@ _TELLTALE: Final[Mapping[str, Any]] = {
     "completion_token_ids": (),
     "logprobs": (),
 }
-"""What of a model call spells its text once more."""
+"""Fields of a model call that repeat its text."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -516,10 +517,9 @@ def _keys_redactor(keys: frozenset[str]) -> Redactor:
 
 
 def without_keys(value: _T) -> _T:
-    """Return a value without the API keys that this process uses, for a record.
+    """Return a value for a record, without the API keys that this process uses.
 
-    Use it on what a model or its server said: an agent acts on that to the letter, so nothing is
-    replaced before it comes to a record.
+    Use it on the output of a model or its server only when recording: the agent needs the original.
     """
     keys = credentials.keys_in_use()
     return value if not keys or value is None else cast("_T", _keys_redactor(keys).redact(value))

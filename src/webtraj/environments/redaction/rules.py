@@ -1,4 +1,4 @@
-"""What is secret by its shape: rules, the ready-made patterns, and regexes of the user's own."""
+"""Redaction rules: secrets by their form, from built-in patterns and the user's regexes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = [
 
 # A user's regexes.
 #
-# Python's own `re` may take exponential time and cannot be stopped. The `regex` package reads the
-# same syntax, and stops when its time is over.
+# Python's own `re` may take exponential time and cannot be stopped. The `regex` package has the
+# same syntax and a timeout.
 
 _BAD = "Invalid regex {source!r:.200}: {error}. Use Python's syntax."
 
@@ -48,16 +48,16 @@ def compile_regex(source: str) -> Any:
 
 
 def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
-    """Return the start and end of everything that a regex finds in a text.
+    """Return the start and end of every match of a regex in a text.
 
     Args:
         source: The regex.
         text: The text.
-        until: When to give up, by `time.monotonic`.
+        until: The deadline, by `time.monotonic`.
 
     Raises:
         InvalidInputError: `source` is not a regex.
-        TimeoutError: It takes longer.
+        TimeoutError: The deadline passed.
     """
     seconds = max(until - time.monotonic(), 1e-3)
     try:
@@ -69,27 +69,26 @@ def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
         ) from None
 
 
-# Ready-made patterns: personal data and credentials that can be told by their shape.
+# Built-in patterns: personal data and credentials with a recognizable form.
 #
-# Each is a function from a text to the places that it finds there, and takes time in proportion to
-# the text: repeats are bounded or possessive, and what a regex cannot say (checksums) is checked of
-# the few candidates. They see text as records hold it, so that JSON's and URLs' escapes may stand
-# right before what they look for (`\n4111...`, `%204111...`).
+# Each is a function from a text to the matches in it, in linear time: repeats are bounded or
+# possessive, and checksums are checked for the few candidates only. They see text as recorded, so
+# that escapes of JSON and URLs may come right before a match (`\n4111...`, `%204111...`).
 #
-# Off unless asked for by name (`RedactionRules`), since each also finds what only looks alike:
+# Each is off unless requested by name (`RedactionRules`), because each has false positives:
 #
 #     email     an e-mail address, `@` also as `%40`
 #     card      a payment card's number: 13 to 19 digits, in groups or not, whose checksum holds
 #     iban      an international bank account number whose checksum holds
-#     phone     a number as it is dialled abroad (`+49 ...`), in North America, or with a leading 0
-#     api_key   what logs in (`webtraj.credentials.find_secrets`): keys of well-known services,
+#     phone     a number in international (`+49 ...`) or North American form, or with a leading 0
+#     api_key   credentials (`webtraj.credentials.find_secrets`): keys of well-known services,
 #               private keys in PEM, values of headers, fields and parameters (`access_token`)
 #     jwt       a JSON web token
-#     ipv4      an address; also a version number of four parts
-#     ipv6      an address of three groups at least
+#     ipv4      an address; also matches a version number of four parts
+#     ipv6      an address of at least three groups
 
 Span = tuple[int, int]
-"""Where a text holds something: its start and end."""
+"""The start and end of a match in a text."""
 
 Finder = Callable[[str], Iterator[Span]]
 
@@ -99,7 +98,7 @@ _GAP = r"(?:[ \u00a0\u2007\u2009\u202f+-]|%20|&nbsp;|\\u00a0|\\xa0)"
 
 
 def _regex(source: str, hint: str = "", flags: int = 0) -> Finder:
-    """Return what finds a regex in texts that hold `hint`."""
+    """Return a finder of a regex in texts that contain `hint`."""
     compiled = re.compile(source, flags)
 
     def find(text: str) -> Iterator[Span]:
@@ -128,7 +127,7 @@ _CARD_LENGTHS = range(13, 20)
 
 
 def _find_card(text: str) -> Iterator[Span]:
-    """Yield cards: whole groups of digits in a row, 13 to 19 in all, with Luhn's checksum."""
+    """Yield cards: consecutive groups of digits, 13 to 19 in all, with a valid Luhn checksum."""
     for run in _DIGITS.finditer(text):
         if run.end() - run.start() < _CARD_LENGTHS[0]:
             continue
@@ -172,7 +171,7 @@ _IBAN_LENGTHS: Final[Mapping[str, int]] = {
     }.items()
     for country in countries.split()
 }  # fmt: skip
-# In a lookahead, so that what only begins like one does not hide one inside.
+# In a lookahead, so that a false start does not hide a match inside it.
 _IBAN = re.compile(_START + rf"(?=([A-Za-z]{{2}}\d\d(?:{_GAP}?[A-Za-z0-9]){{11,29}}))")
 _IBAN_CHARACTER = re.compile(rf"{_GAP}?([A-Za-z0-9])")
 
@@ -242,11 +241,11 @@ PATTERNS: Final[Mapping[str, Finder]] = MappingProxyType(
         "ipv6": _find_ipv6,
     }
 )
-"""The ready-made patterns by name."""
+"""The built-in patterns by name."""
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What may name a secret or a rule."""
+"""Valid names of secrets and rules."""
 
 ELEMENTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -265,7 +264,7 @@ ELEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         " .ph-no-capture, .fs-mask, .fs-exclude, .rr-mask, .rr-block, .sentry-mask, .sentry-block",
     }
 )
-"""Ready-made CSS selectors by name; `marked` is what sites mark so for session-replay tools."""
+"""Built-in CSS selectors by name; `marked` is what sites mark as private for session replay."""
 
 _UNKNOWN = "Unknown {kind}: {unknown}. The built-in ones are {known}. Give your own as {own}."
 _BAD_NAME = (
@@ -276,9 +275,9 @@ _BAD_NAME = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RedactionRules:
-    r"""What is replaced by `<secret:name>` before it is recorded, and counted by that name.
+    r"""Rules for what is recorded as `<secret:name>`, and counted by that name.
 
-    Nothing is, unless it is asked for:
+    By default there are no rules:
 
     >>> from webtraj.environments.redaction import Redactor
     >>> rules = RedactionRules(patterns=("email",), regexes={"badge": r"\bB-\d{6}\b"})
@@ -286,19 +285,20 @@ class RedactionRules:
     {'text': '<secret:email> has badge <secret:badge>'}
 
     Raises:
-        InvalidInputError: There is no such ready-made rule, or a name or a regex is no good.
+        InvalidInputError: A built-in rule is unknown, or a name or regex is invalid.
     """
 
     patterns: Iterable[str] = ()
-    """Names of ready-made patterns (see `PATTERNS`)."""
+    """Names of built-in patterns (see `PATTERNS`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Own regexes by name, in Python's syntax. The `regex` package runs them."""
+    """The user's regexes by name, in Python's syntax. The `regex` package runs them."""
     elements: Iterable[str] = ()
-    """Names of ready-made selectors (see `ELEMENTS`), for environments with a browser."""
+    """Names of built-in selectors (see `ELEMENTS`), for browser environments."""
     selectors: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Own CSS selectors by name. Redacted is all that is in an element."""
+    """The user's CSS selectors by name. The whole content of an element is redacted."""
     seconds: float = 1.0
-    """How long the own regexes may take for one text. One that takes longer is not recorded."""
+    """The time limit of the user's regexes per text, in seconds. A text that exceeds it is not
+    recorded."""
 
     def __post_init__(self) -> None:
         for field, known, own in (
@@ -332,14 +332,14 @@ class RedactionRules:
 
     @classmethod
     def of(cls, value: RedactionRules | Mapping[str, Any] | Iterable[str] | None) -> RedactionRules:
-        """Return the rules that `value` asks for.
+        """Convert `value` to rules.
 
         Args:
-            value: Rules; a mapping of their fields, as a configuration file has it; names of
-                ready-made patterns; or None for no rules.
+            value: Rules; a mapping of their fields, as in a configuration file; names of built-in
+                patterns; or None for no rules.
 
         Raises:
-            InvalidInputError: They are no such rules.
+            InvalidInputError: `value` is not valid.
         """
         if value is None:
             return cls()
@@ -356,10 +356,10 @@ class RedactionRules:
         return cls(**value)
 
     def merged(self, other: RedactionRules) -> RedactionRules:
-        """Return rules that redact what these or others do.
+        """Combine these rules with others.
 
         Raises:
-            InvalidInputError: Both have a rule of one name that is not the same.
+            InvalidInputError: Both have different rules of the same name.
         """
         for field in ("regexes", "selectors"):
             mine, theirs = getattr(self, field), getattr(other, field)
@@ -379,12 +379,12 @@ class RedactionRules:
 
     @property
     def names(self) -> frozenset[str]:
-        """What its redactions are called."""
+        """The names of its redactions."""
         return frozenset((*self.patterns, *self.regexes, *self.elements, *self.selectors))
 
     @property
     def selectors_by_name(self) -> dict[str, str]:
-        """All CSS selectors, ready-made and own."""
+        """All CSS selectors, built-in and the user's."""
         return {**{name: ELEMENTS[name] for name in self.elements}, **self.selectors}
 
 

@@ -1,4 +1,4 @@
-"""Finds secrets in a text: by rules, and by every way to spell a known value."""
+"""Finding secrets in a text: by rules, and by all spellings of a known value."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = [
     "with_items",
 ]
 
-# The ways in which one string is written in pages, URLs, JSON and model replies.
+# Spellings of a string in pages, URLs, JSON and model replies.
 
 _MIN_BASE64 = 8
-"""The shortest piece of base64 that is looked for; shorter ones stand in many an innocent text."""
+"""The shortest piece of base64 to search for; shorter ones occur in unrelated text."""
 
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
 )
-"""Characters that take no place on the screen, as a regex's set has them."""
+"""Invisible characters, as a regex character set."""
 
 _SAFE_IN_URLS = (
     "",  # urllib's quote of everything
@@ -52,11 +52,11 @@ _SAFE_IN_URLS = (
 
 
 def spellings(secret: str) -> frozenset[str]:
-    """Return the spellings of a secret, itself among them; those that differ in case count once.
+    """Return the spellings of a secret, including itself, without regard to case.
 
-    They are: Unicode's composed and decomposed forms; white space as it is and squeezed; as JSON
-    and Python literals write it, also JSON within JSON; as HTML and URLs escape it; base64 and hex,
-    alone and inside of something longer.
+    They are: Unicode's composed and decomposed forms; original and collapsed white space; JSON and
+    Python literals, also JSON within JSON; HTML and URL escapes; base64 and hex, alone and inside a
+    longer value.
 
     >>> sorted(spellings("a&b c"))
     ['6126622063', 'a%26b%20c', 'a%26b+c', 'a&amp;b c', 'a&b c', 'a&b%20c', 'a&b+c']
@@ -117,8 +117,8 @@ def _binary(data: bytes) -> Iterator[str]:
         whole = encode(data).decode().rstrip("=")
         if len(whole) >= _MIN_BASE64:
             yield whole
-        # Inside of something longer it starts at one of three offsets, and what its first and last
-        # characters are depends on its neighbours.
+        # Inside a longer value it starts at one of three offsets, and its first and last characters
+        # depend on its neighbours.
         for offset in range(3):
             padded = encode(b"\0" * offset + data + b"\0" * (-(offset + len(data)) % 3)).decode()
             first = -(-offset * 8 // 6)
@@ -127,9 +127,9 @@ def _binary(data: bytes) -> Iterator[str]:
                 yield padded[first:last]
 
 
-# Undoing escapes: what no list of spellings has, since any character may be written so.
+# Undoing escapes, which no list of spellings can cover: any character may be escaped.
 
-# The first character comes first, by itself: so regexes pass quickly over all others.
+# The first character stands alone, so that the regex skips other text quickly.
 _ESCAPE = re.compile(
     "[\\\\&%\r\n" + INVISIBLE + "](?:"
     r"(?<=\\)\\*u([0-9A-Fa-f]{4})|(?<=\\)\\*x([0-9A-Fa-f]{2})"
@@ -144,7 +144,7 @@ _ESCAPE = re.compile(
 _WRAPPED = re.compile(
     r"\n(?:(?<=[A-Za-z0-9+/_-]{30}\n)|(?<=[A-Za-z0-9+/_-]{30}\r\n))[ \t]*[A-Za-z0-9+/_-]"
 )
-# An escape that begins with a backslash, the same of such a line's end included.
+# An escape that begins with a backslash, including that of such a line end.
 _BACKSLASHED = re.compile(
     r"\\(?:[ux]|n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
     r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n)))"
@@ -155,18 +155,18 @@ _LAYERS = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plain:
-    """A text with its escapes undone, and where in the original its characters stand."""
+    """A text with its escapes undone, and a map to positions in the original."""
 
     text: str
     _starts: tuple[int, ...]
-    """Where what was read in one go begins in the text, and, with the same index,"""
+    """Start of each piece in the text and, at the same index,"""
     _origins: tuple[tuple[int, int], ...]
-    """where it stands in what it was read from. What is as long there was not escaped."""
+    """its start in the source. A piece of the same length there was not escaped."""
     _before: Plain | None = None
-    """What it was read from, if that is not the original."""
+    """The source, if it is not the original."""
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Return where in the original a piece of the text stands."""
+        """Return the place of a piece of the text in the original."""
         first, last = self._place(start)[0], self._place(end - 1)[1]
         return (first, last) if self._before is None else self._before.origin(first, last)
 
@@ -181,9 +181,9 @@ class Plain:
 
 
 def plain(text: str) -> Plain | None:
-    r"""Return a text without escapes of JSON, HTML and URLs, one in another; None if it has none.
+    r"""Undo nested escapes of JSON, HTML and URLs in a text; return None if it has none.
 
-    What takes no place on the screen goes too, and so do line ends within what may be base64.
+    Invisible characters are removed too, and so are line ends within possible base64.
 
     >>> found = plain("see a\\u0026b there")
     >>> found.text, found.origin(4, 7)
@@ -201,7 +201,7 @@ def plain(text: str) -> Plain | None:
 
 
 def _may_be_escaped(text: str) -> bool:
-    """Whether there may be anything to undo. Every recorded text is asked, so this is fast."""
+    """Return whether a text may have escapes. Fast, since every recorded text is checked."""
     return (
         ("\\" in text and _BACKSLASHED.search(text) is not None)
         or ("&" in text and "&#" in text)
@@ -245,18 +245,18 @@ def _meant(escape: re.Match[str]) -> str:
     return escape[6] or html.unescape(f"&{escape[7]};" if escape[7] else "")
 
 
-# Finding what rules describe in texts, and putting placeholders there.
+# Finding the matches of rules in texts, and inserting placeholders.
 
 _LOGGER = logging.getLogger(__name__)
 
 MAX_TEXT: Final = 16_000_000
-"""The longest text that is searched, in characters; a longer one is not recorded."""
+"""The longest text that is searched, in characters; longer ones are not recorded."""
 
 LEFT_OUT: Final = "<not recorded: it could not be searched>"
-"""What stands for a text that is too long, or for which the own regexes took too long."""
+"""The replacement for a text that is too long, or on which the user's regexes timed out."""
 
 UNSEARCHED: Final = "texts_left_out"
-"""What those are counted as."""
+"""The count name of such texts."""
 
 _PLACEHOLDER = re.compile(r"<secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})>")
 
@@ -264,7 +264,7 @@ Found = tuple[int, int, str]
 
 
 class Searcher:
-    """Finds what rules describe in texts.
+    """A finder of the matches of rules in texts.
 
     Args:
         rules: The rules.
@@ -275,13 +275,13 @@ class Searcher:
         self._regexes = dict(rules.regexes)
         self._seconds = rules.seconds
         self.active = bool(rules.patterns or rules.regexes)
-        """Whether there is anything to look for."""
+        """Whether there is anything to search for."""
 
     def pieces(self, text: str) -> Iterator[str]:
-        """Yield what of a text the rules describe.
+        """Yield the parts of a text that rules match.
 
         Raises:
-            TimeoutError: The own regexes take too long.
+            TimeoutError: The user's regexes take too long.
         """
         for start, end, _ in self._find(text):
             yield text[start:end]
@@ -294,13 +294,13 @@ class Searcher:
         also: Iterable[Found] = (),
         known: Iterable[str],
     ) -> str:
-        """Return a text with placeholders for what the rules describe.
+        """Return a text with placeholders for the matches of rules.
 
         Args:
             text: The text.
-            placeholder_of: Returns, and counts, the placeholder for what is of a name.
-            also: What else to replace: start, end and name.
-            known: Names whose placeholders are left as they are.
+            placeholder_of: Returns and counts the placeholder of a name.
+            also: Further places to replace: start, end and name.
+            known: Names whose placeholders are kept.
         """
         if len(text) > MAX_TEXT:
             placeholder_of(UNSEARCHED)
@@ -335,7 +335,7 @@ def _placeholders(text: str, known: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Iterator[Found]:
-    """Yield what was found, ordered: what overlaps as one, none of it within a placeholder."""
+    """Yield matches in order, overlapping ones merged, none within a placeholder."""
     last: Found | None = None
     for start, end, name in found:
         if any(begin <= start and end <= stop for begin, stop in placeholders):
@@ -355,6 +355,6 @@ def with_items(array: np.ndarray[Any, Any], items: Sequence[Any]) -> np.ndarray[
     if array.dtype.kind in "US":
         return np.array(items).reshape(array.shape)
     made = np.empty(len(items), dtype=object)
-    for index, item in enumerate(items):  # At once, items that are sequences would be taken apart.
+    for index, item in enumerate(items):  # One by one, which keeps sequences whole.
         made[index] = item
     return made.reshape(array.shape)

@@ -1,8 +1,8 @@
 '''Oracles: scripts that solve MiniWoB++ tasks, for labelled data and as regression tests.
 
-An oracle is an asynchronous generator that is given a view of the page and yields the actions that
-solve the episode, one at a time; each is done before it is asked for the next. What it must
-remember between actions are its local variables::
+An oracle is an asynchronous generator that gets a view of the page and yields the actions that
+solve the episode, one at a time; each is performed before the generator continues. Its state
+between actions is in local variables::
 
     @oracle("login-user")
     async def login_user(page: OracleView) -> Actions:
@@ -14,13 +14,13 @@ remember between actions are its local variables::
 
 Rules for oracles:
 
-* It works from what an agent could see: the goal and the page. It does not read the answer out of
-  the page's variables, unless the task hides it from the eye (`page.evaluate` is for that, and for
+* It uses what an agent could see: the goal and the page. It does not read the answer from the
+  page's variables, unless the task hides it visually (`page.evaluate` is for that, and for
   geometry).
-* It yields actions by ref wherever an element can be named, so that its data teach that. Points
+* It yields actions by ref wherever an element has one, so that its data teach that. Points
   (`ClickAt`, `DragAt`) are for canvases, shapes and sliders.
-* It reads its goal by `matched`, as a whole: a goal of another form is an `OracleError`.
-* It ends by returning. A page that is not as expected is an `OracleError`, raised by `page.one`.
+* It parses its whole goal with `matched`: a goal of another form is an `OracleError`.
+* It ends by returning. An unexpected page is an `OracleError`, raised by `page.one`.
 * It solves 20 of 20 seeds, in at most 10 actions where the task can be done in 10.
 '''
 

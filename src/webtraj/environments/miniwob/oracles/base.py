@@ -1,4 +1,4 @@
-"""What oracles are made of: the page as they see it, their registry, and actions that many take."""
+"""Common parts of oracles: their view of the page, their registry, and shared actions."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ __all__ = [
 
 
 class OracleError(errors_lib.WebtrajError, RuntimeError):
-    """The page is not as an oracle expects: a fault of the oracle, or a new version of the page."""
+    """The page is not as an oracle expects: a bug in the oracle, or a new version of the page."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """An element of the page, with what a script needs to choose among them."""
+    """An element of the page, with the properties that a script selects by."""
 
     ref: str
-    """What actions call it."""
+    """Its ref for actions."""
     tag: str
     """Its tag, in lower case."""
     text: str
-    """Its text content, white space squeezed."""
+    """Its text content with collapsed white space."""
     value: str
     """Its `value` property; empty if it has none."""
     checked: bool
@@ -69,10 +69,10 @@ class OracleView(Protocol):
 
     @property
     def goal(self) -> str:
-        """What the episode asks for."""
+        """The episode's goal."""
 
     async def all(self, selector: str) -> list[Element]:
-        """Return the elements that match a CSS selector, in the order of the document."""
+        """Return the elements that match a CSS selector, in document order."""
 
     async def one(self, selector: str, text: str | None = None) -> Element:
         """Return the first element that matches, with exactly this text if `text` is given.
@@ -82,10 +82,10 @@ class OracleView(Protocol):
         """
 
     async def evaluate(self, function: str, argument: Any = None) -> Any:
-        """Return what a JavaScript function, a part of the oracle's source, says in the page.
+        """Call a JavaScript function in the page and return its result.
 
-        The function is called with the argument and with `refOf`, which gives an element's ref:
-        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Both ways only JSON passes; a
+        The function gets the argument and `refOf`, which returns an element's ref:
+        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Argument and result are JSON; a
         promise is awaited.
         """
 
@@ -145,7 +145,7 @@ def quoted(text: str) -> list[str]:
 
 
 def matched(pattern: str, goal: str) -> tuple[str, ...]:
-    r"""Return the groups of a pattern that describes the whole goal.
+    r"""Return the groups of a pattern that matches the whole goal.
 
     >>> matched(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")
     ('bob', 'Submit')
@@ -160,7 +160,7 @@ def matched(pattern: str, goal: str) -> tuple[str, ...]:
 
 
 Actions: TypeAlias = AsyncGenerator[actions_lib.Action, None]
-"""What an oracle returns: its actions, one at a time."""
+"""The result of an oracle: its actions, one at a time."""
 
 Oracle: TypeAlias = Callable[[OracleView], Actions]
 
@@ -171,7 +171,7 @@ def oracle(*tasks: str) -> Callable[[Oracle], Oracle]:
     """Register a function as the oracle of tasks: `@oracle("click-test")`.
 
     Raises:
-        ValueError: There is no task of that name, or it has an oracle already.
+        ValueError: A task is unknown or already has an oracle.
     """
 
     def register(function: Oracle) -> Oracle:
@@ -192,7 +192,7 @@ def has_oracle(task: str) -> bool:
 
 
 def solved_tasks() -> tuple[str, ...]:
-    """Return the tasks that have an oracle, in the order of the alphabet."""
+    """Return the tasks that have an oracle, in alphabetical order."""
     return tuple(sorted(_ORACLES))
 
 
@@ -210,7 +210,7 @@ def solve(task: str, view: OracleView) -> Solution:
 
 
 class Solution:
-    """One episode's solution, under way."""
+    """A running solution of one episode."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
@@ -227,13 +227,13 @@ class Solution:
         except errors_lib.WebtrajError:
             raise
         except (LookupError, ValueError) as error:
-            # What it read of the page was too little, or of another form.
+            # It found too little on the page, or content of another form.
             raise OracleError(
                 f"The page does not match what its oracle expects: {error!r}."
             ) from error
 
     async def close(self) -> None:
-        """End the oracle where it stands."""
+        """Stop the oracle."""
         await self._actions.aclose()
 
 
@@ -247,7 +247,7 @@ async def click(page: OracleView, selector: str, text: str | None = None) -> act
 
 
 async def submit(page: OracleView) -> actions_lib.Click:
-    """Click the button that hands the answer in.
+    """Click the submit button.
 
     Raises:
         OracleError: There is none.
@@ -258,7 +258,7 @@ async def submit(page: OracleView) -> actions_lib.Click:
 async def painted(page: OracleView) -> None:
     """Wait until the page has been drawn twice.
 
-    Scripts hear of scrolling, and pictures change with the mouse over them, only when it is drawn.
+    Scroll events and hover images happen only when the page is drawn.
     """
     await page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -266,9 +266,9 @@ async def painted(page: OracleView) -> None:
 
 
 async def still(page: OracleView) -> None:
-    """Wait until jQuery moves nothing any more.
+    """Wait until jQuery's animations have ended.
 
-    Its animations start so slowly that for a few frames nothing changes, and a page that is about
-    to move can look settled.
+    They start so slowly that nothing changes for a few frames, and a page that is about to move can
+    look settled.
     """
     await page.evaluate("async () => { await jQuery(':animated').promise(); }")
