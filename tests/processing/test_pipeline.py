@@ -343,11 +343,11 @@ async def test_a_changed_recorded_episode_is_told(raw, out):
 
 
 def test_steps_must_be_steps():
-    with pytest.raises(errors.InvalidInputError, match="is no step"):
+    with pytest.raises(errors.InvalidInputError, match="is not a step"):
         Pipeline([lambda one: one])
     bad = Noted()
     bad.settings = {"client": object()}
-    with pytest.raises(errors.InvalidInputError, match="no plain data"):
+    with pytest.raises(errors.InvalidInputError, match="not plain data"):
         Pipeline([bad])
 
 

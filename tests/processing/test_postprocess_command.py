@@ -204,8 +204,8 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
         ("parallel: 0", "parallel: Input should be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
-        ("steps: [3]", "3 is no step"),
-        ("steps: [{redact: x}]", "A value alone is taken by"),
+        ("steps: [3]", "3 is not a step"),
+        ("steps: [{redact: x}]", "These steps take a bare value"),
         ("- a", "is not a mapping"),
         ("read: ${nowhere}", "without a target"),
         ("read: [", "cannot be read as YAML"),
@@ -241,7 +241,7 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         run("--config", "p.yaml", "--read", raw, "--write", "out")
     assert "another task 7" in run(*arguments, "--import", "own_steps_d")
     assert {one.info.task for one in open_dataset("out")} == {"t1"}
-    with pytest.raises(errors.InvalidInputError, match="There is no module 'not_there'"):
+    with pytest.raises(errors.InvalidInputError, match="No module named 'not_there'"):
         run(*arguments, "--import", "not_there")
 
 
@@ -251,7 +251,7 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--step", "cleen"], "Did you mean 'clean'"),
         (["--step", "clean:steps=3"], "does not take 'steps'; its options: min_steps"),
         (["--step", "clean:min_steps=few"], "min_steps"),
-        (["--step", "redact:x"], "A value alone is taken by"),
+        (["--step", "redact:x"], "These steps take a bare value"),
         (["--step", "describe"], "model"),
         (["--step", "filter"], "needs 'where'"),
         (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
@@ -319,18 +319,18 @@ def test_a_function_is_a_step():
     assert Pipeline([made]).identity.hash != Pipeline([longer_than()]).identity.hash
     with pytest.raises(errors.InvalidInputError, match="does not take 'most'"):
         longer_than(most=3)
-    with pytest.raises(errors.InvalidInputError, match="There is a step 'test-longer-than'"):
+    with pytest.raises(errors.InvalidInputError, match="A step named 'test-longer-than'"):
         registry.step("test-longer-than", version="1")(lambda trajectory: trajectory)
-    with pytest.raises(errors.InvalidInputError, match="There is a step 'clean'"):
+    with pytest.raises(errors.InvalidInputError, match="A step named 'clean'"):
         registry.step("clean", version="1")(lambda trajectory: trajectory)
-    with pytest.raises(errors.InvalidInputError, match="cannot be called"):
+    with pytest.raises(errors.InvalidInputError, match="is not a valid step name"):
         registry.step("pipeline", version="1")
 
     @registry.step("test-asks", version="1")
     def asks(trajectory, *, client):
         return trajectory
 
-    with pytest.raises(errors.InvalidInputError, match="asks a model"):
+    with pytest.raises(errors.InvalidInputError, match="needs a model"):
         registry.make_step("test-asks")
 
 

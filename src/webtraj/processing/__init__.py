@@ -1,4 +1,4 @@
-"""Processing: from recorded datasets to others, step by step, the recorded ones left as they are.
+"""Processing: makes new datasets from recorded ones, step by step, without changing the originals.
 
-`base` says what a step is, `steps/` has those that ship, `pipeline` runs them over a dataset.
+`base` defines steps, `steps/` holds the built-in ones, `pipeline` runs them over a dataset.
 """

@@ -1,17 +1,17 @@
-"""What a processing step is: a small function from one trajectory to none, one or several.
+"""Processing steps: small functions from one trajectory to zero or more.
 
-A step is pure: what it gives depends on the trajectory, its settings and the models that it asks,
-on nothing else. So a pipeline may run it in any order, many at once, and again after a death.
+A step is pure: its result depends only on the trajectory, its settings and the models that it asks.
+So a pipeline may run steps in any order, concurrently, and again after a crash.
 
-Three kinds of results, as a step likes to say it:
+A step returns one of:
 
-* a trajectory, the same or another: it goes on to the next step;
-* `Drop(reason)`: it ends here, and the report counts the reason;
-* `Changed(trajectories, changes)`: one or several go on, and what was changed is on record.
+* a trajectory, changed or not, which goes on to the next step;
+* `Drop(reason)`: the trajectory is dropped, and the report counts the reason;
+* `Changed(trajectories, changes)`: one or more go on, and the changes are recorded.
 
-A step that cannot tell by one trajectory whether to keep it (are there others like it?) is an
-`OrderedStep`: the pipeline asks it for a signature, in any order, and then, in the dataset's order,
-whether a trajectory of that signature is let in after those before it.
+A step that must compare trajectories (is this one a duplicate?) is an `OrderedStep`: the pipeline
+asks it for signatures in any order, and then, in the dataset's order, whether to admit each
+signature.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ __all__ = ["Changed", "Drop", "OrderedStep", "Result", "Step"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drop:
-    """The trajectory ends here."""
+    """A result that drops the trajectory."""
 
     reason: str
-    """Why, in a few words that are the same for all that are dropped for it."""
+    """The reason, in a few words, the same for all trajectories dropped for it."""
     detail: str = ""
-    """What there is to say of this one."""
+    """Details about this trajectory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changed:
-    """What was made of a trajectory."""
+    """A result with one or more trajectories and a record of the changes."""
 
     trajectories: tuple[EpisodeTrajectory, ...]
-    """One or more. If several, each has an id that the step made of the first one's."""
+    """One or more. If several, each has an id that the step derived from the first one's."""
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What was changed, as `Derivation.changes` keeps it."""
+    """The changes, as `Derivation.changes` stores them."""
     model: str = ""
-    """The model that was asked."""
+    """The model that the step asked."""
     prompt_sha256: str = ""
-    """Of the prompt's text, before anything was filled in."""
+    """The SHA-256 of the prompt's template."""
 
 
 Result = EpisodeTrajectory | Drop | Changed
@@ -54,31 +54,31 @@ Result = EpisodeTrajectory | Drop | Changed
 
 @runtime_checkable
 class Step(Protocol):
-    """One step of a pipeline. Shared by tasks that run at the same time."""
+    """One step of a pipeline. Concurrent tasks share one step."""
 
     @property
     def name(self) -> str:
-        """What reports, records and command lines call it: `drop-no-effect`."""
+        """The name in reports, records and command lines: `drop-no-effect`."""
 
     @property
     def version(self) -> str:
-        """Change with what the step does."""
+        """The version; change it when the step's behaviour changes."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told, as plain data. No secrets."""
+        """The settings, as plain data. No secrets."""
 
     def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
-        """Return what becomes of a trajectory.
+        """Process a trajectory.
 
         Raises:
-            Exception: The step failed on it; the pipeline says what then.
+            Exception: The step failed; the pipeline handles it.
         """
 
 
 @runtime_checkable
 class OrderedStep(Protocol):
-    """A step whose answer depends on the trajectories before."""
+    """A step whose result depends on the earlier trajectories."""
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class OrderedStep(Protocol):
         """See `Step.settings`."""
 
     def signature(self, trajectory: EpisodeTrajectory) -> Any:
-        """Return what the answer depends on, small, as JSON data."""
+        """Return small JSON data that determines the result."""
 
     def admit(self, signature: Any) -> Drop | None:
-        """Says, in the dataset's order, whether a trajectory is dropped; keeps in mind if not."""
+        """Return a Drop or remember the signature. Called in the dataset's order."""

@@ -1,4 +1,4 @@
-"""Pipelines from files and command lines: which steps, which model, from where to where.
+"""Pipeline configuration from files and command lines: steps, model, source and destination.
 
 A file is YAML::
 
@@ -11,7 +11,7 @@ A file is YAML::
       - judge
       - dedupe: {threshold: 0.8}
 
-The names `read_s3_dir`, `write_s3_dir` and `model_name` of Orby's script mean the same.
+The names `read_s3_dir`, `write_s3_dir` and `model_name` from Orby's script are aliases.
 """
 
 from __future__ import annotations
@@ -38,60 +38,61 @@ __all__ = [
 ]
 
 StepChoice = tuple[str, Mapping[str, Any]]
-"""A step's name, and its options."""
+"""A step's name and options."""
 
 _ALIASES = {"read_s3_dir": "read", "write_s3_dir": "write", "model_name": "model"}
 
 
 class ProcessingConfig(pydantic.BaseModel):
-    """What a run of a pipeline may be told."""
+    """Settings for a pipeline run."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
     read: str | None = None
     """The recorded dataset."""
     write: str | None = None
-    """Where the processed one goes."""
+    """The destination of the processed dataset."""
     steps: list[Any] | None = None
     """The steps, each as `read_choice` takes it; None for `default_steps`."""
     imports: list[str] = []
-    """Modules that make steps. They are only imported if the command line names them too."""
+    """Modules that define steps. They are only imported if the command line names them too."""
     model: str | None = None
-    """The model's name, as its server knows it."""
+    """The model's name on its server."""
     model_provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
-    """What the server speaks."""
+    """The server's protocol."""
     model_url: str | None = None
-    """Where the server is, `/v1` included; by default the vendor's."""
+    """The server's base URL, including `/v1`; by default the vendor's."""
     api_key_variable: str | None = None
-    """The environment variable that holds the server's API key; by default the vendor's, on its own
-    server alone."""
+    """The environment variable with the server's API key; by default the vendor's variable, for the
+    vendor's server only."""
     where: str | None = None
     """A condition on the recorded episodes."""
     format: Literal["json", "pb", "pb.zst"] | None = None
     """The format of the processed dataset; by default that of the recorded one."""
     parallel: int = pydantic.Field(default=PARALLEL, ge=1)
-    """How many episodes are worked on at a time."""
+    """The number of episodes to process at once."""
     patience: int = pydantic.Field(default=PATIENCE, ge=1)
-    """How many may fail in a row."""
+    """The number of consecutive failures to tolerate."""
     retry_failed: bool = True
-    """Whether what failed in an earlier run is tried again."""
+    """Whether to retry episodes that failed in an earlier run."""
     verbose: bool = False
 
     def choices(self) -> list[StepChoice]:
-        """Return the steps that were chosen, or the default ones.
+        """Return the chosen steps, or the default ones.
 
         Raises:
-            InvalidInputError: One is no name with options.
+            InvalidInputError: An entry is not a step's name with options.
         """
         if self.steps is None:
             return default_steps(with_model=self.model is not None)
         return [read_choice(step) for step in self.steps]
 
     def make_client(self) -> ModelClient | None:
-        """Return a client of the model, which is to be closed; None if there is no model.
+        """Return a client of the model, which the caller closes; None if there is no model.
 
         Raises:
-            InvalidInputError: The key is missing, the URL is none, or there is one and no model.
+            InvalidInputError: The key is missing, the URL is invalid, or there is a URL but no
+                model.
         """
         if self.model is None:
             given = [
@@ -101,7 +102,7 @@ class ProcessingConfig(pydantic.BaseModel):
             ]
             if given:
                 raise errors.InvalidInputError(
-                    f"{given[0]} is given, and no model: give model too, or leave it out."
+                    f"{given[0]} is given without a model; give model too, or leave it out."
                 )
             return None
         from webtraj.agents.options import read_options
@@ -117,7 +118,7 @@ class ProcessingConfig(pydantic.BaseModel):
 
 
 def read_choice(written: Any) -> StepChoice:
-    """Return the step that a file says.
+    """Read a step's entry in a configuration file.
 
     >>> read_choice("clean"), read_choice("judge:environment")
     (('clean', {}), ('judge', {'by': 'environment'}))
@@ -125,11 +126,11 @@ def read_choice(written: Any) -> StepChoice:
     (('judge', {'by': 'environment'}), ('clean', {'min_steps': 1}))
 
     Args:
-        written: What `--step` takes; or a mapping of one name to its options, or to the value of
-            its main option.
+        written: A text as `--step` takes it, or a mapping of one name to its options or to the
+            value of its main option.
 
     Raises:
-        InvalidInputError: It is none of these.
+        InvalidInputError: It is neither.
     """
     if isinstance(written, str):
         return parse_step(written)
@@ -142,13 +143,13 @@ def read_choice(written: Any) -> StepChoice:
         if name in MAIN_OPTIONS:
             return name, {MAIN_OPTIONS[name]: options}
     raise errors.InvalidInputError(
-        f"{written!r:.200} is no step; expected a name, or one name with its options: dedupe: "
-        f"{{threshold: 0.8}}. A value alone is taken by {', '.join(MAIN_OPTIONS)}."
+        f"{written!r:.200} is not a step; expected a name, or one name with its options: dedupe: "
+        f"{{threshold: 0.8}}. These steps take a bare value: {', '.join(MAIN_OPTIONS)}."
     )
 
 
 def default_steps(*, with_model: bool) -> list[StepChoice]:
-    """Return the steps that are run if none are named."""
+    """Return the steps to run if none are named."""
     names = (
         ("clean", "judge", "drop-no-effect", "prune-loops", "describe")
         if with_model
@@ -158,15 +159,15 @@ def default_steps(*, with_model: bool) -> list[StepChoice]:
 
 
 def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfig:
-    """Return the configuration of a file, with other values on top.
+    """Load a configuration file and override it with other values.
 
     Args:
-        path: The file; None for none.
-        values: Take precedence. What is None is not given.
+        path: The file, or None.
+        values: Values that take precedence. None means not given.
 
     Raises:
-        InvalidInputError: The file cannot be read, or a value is unknown or wrong.
-        MissingDependencyError: OmegaConf, which reads files, is not installed.
+        InvalidInputError: The file cannot be read, or a key is unknown or a value wrong.
+        MissingDependencyError: OmegaConf, which files need, is not installed.
     """
     data = {} if path is None else configuration.resolved(configuration.read_file(path), str(path))
     what = "The configuration" if path is None else f"The configuration {str(path)!r}"
@@ -193,10 +194,10 @@ def _problem(problem: Any) -> str:
 
 
 def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:
-    """Make a pipeline of names and options.
+    """Make a pipeline from names and options.
 
     Raises:
-        InvalidInputError: There is no such step or option, or a step needs a model.
+        InvalidInputError: A step or option is unknown, or a step needs a model.
     """
     steps: list[Step | OrderedStep] = [
         make_step(name, options, client=client) for name, options in choices

@@ -1,7 +1,7 @@
-"""One trajectory on its way through the steps.
+"""Running one trajectory through the steps.
 
-What a step gives is looked at here, and put on record: which step changed it, as a `Derivation`
-each, and how many were seen, changed, dropped. A step's exception goes on as `StepFailedError`.
+This module checks each step's result and records it: one `Derivation` per change, and the numbers
+seen, changed and dropped. A step's exception becomes a `StepFailedError`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from webtraj.trajectory import Derivation, EpisodeTrajectory
 
 __all__ = ["Carried", "Flow", "Gate", "StepFailedError", "derived", "software"]
 
-# Turns in the dataset's order, for what is worked on in any order.
+# Restoring the dataset's order among episodes that are processed in any order.
 
 
 class Gate:
-    """Lets numbers pass one after the other, from 0, whenever they come. For one event loop.
+    """A gate that lets numbers pass in order, from 0. For one event loop.
 
-    Each number must pass exactly once, also one that has no business there: the next waits for it.
+    Each number must pass exactly once, even if it has nothing to do: the next one waits for it.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Gate:
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
     async def turn(self, number: int) -> None:
-        """Wait until all numbers before have passed."""
+        """Wait until all lower numbers have passed."""
         if number > self._next:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting[number] = waiter
@@ -50,7 +50,7 @@ class Gate:
                 self._waiting.pop(number, None)
 
     def passed(self, number: int) -> None:
-        """Says that a number has passed, or will never come. Idempotent."""
+        """Mark a number as passed, or as never coming. Idempotent."""
         if number >= self._next:
             self._early.add(number)
         while self._next in self._early:
@@ -66,32 +66,32 @@ InThread = Callable[[Callable[[], _T]], Awaitable[_T]]
 
 
 class StepFailedError(Exception):
-    """A step raised, or gave what is no result."""
+    """A step raised, or returned an invalid result."""
 
     def __init__(self, step: str, reason: Exception, passage: Passage) -> None:
         super().__init__(step)
         self.step = step
         """The step's name."""
         self.reason = reason
-        """What it raised."""
+        """The exception that it raised."""
         self.passage = passage
         """How far the episode got."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Carried:
-    """A trajectory, and what was done to it so far."""
+    """A trajectory and the changes so far."""
 
     trajectory: EpisodeTrajectory
     chain: tuple[Derivation, ...] = ()
 
 
 class Flow:
-    """The steps of a pipeline, for one run. Ordered steps come in fresh ones.
+    """The steps of a pipeline, for one run, with fresh copies of ordered steps.
 
     Args:
         steps: The steps.
-        in_thread: Runs a function in a thread.
+        in_thread: A function that runs another in a thread.
     """
 
     def __init__(self, steps: Sequence[Step | OrderedStep], in_thread: InThread[Any]) -> None:
@@ -104,39 +104,39 @@ class Flow:
 
     @property
     def ordered(self) -> bool:
-        """Whether any step goes by the order of the dataset."""
+        """Whether any step depends on the dataset's order."""
         return bool(self._gates)
 
     def replay(self, passage: Passage) -> None:
-        """Tells the ordered steps of an episode that they decided on in an earlier run."""
+        """Replay an episode that the ordered steps decided on in an earlier run."""
         for place in self._gates:
             self._tell(place, passage)
 
     async def repeat(self, number: int, passage: Passage) -> None:
-        """Does what `replay` does, when the episode's turn has come."""
+        """Wait for the episode's turn, then `replay` it."""
         for place, gate in self._gates.items():
             await gate.turn(number)
             self._tell(place, passage)
             gate.passed(number)
 
     def leave(self, number: int) -> None:
-        """Says that an episode will not come to any step any more. Idempotent."""
+        """Mark that an episode will not reach any further step. Idempotent."""
         for gate in self._gates.values():
             gate.passed(number)
 
     async def carry(
         self, number: int, trajectory: EpisodeTrajectory, earlier: Passage | None = None
     ) -> tuple[tuple[Carried, ...], Passage]:
-        """Take a trajectory through all steps.
+        """Run a trajectory through all steps.
 
         Args:
             number: Its place in the order of this run, from 0.
-            trajectory: The recorded one.
-            earlier: How far it got in an earlier run, in which it failed. Who let it in then does
-                so again: others may have been dropped for its sake.
+            trajectory: The recorded trajectory.
+            earlier: How far it got in an earlier run that failed on it. Ordered steps that admitted
+                it then admit it again, since others may have been dropped as its duplicates.
 
         Returns:
-            What became of it, none or several, and the way it went.
+            The resulting trajectories, possibly none, and the passage through the steps.
 
         Raises:
             StepFailedError: A step failed on it.
@@ -200,7 +200,7 @@ class Flow:
 
     async def _signatures(self, step: OrderedStep, carried: Sequence[Carried]) -> tuple[Any, ...]:
         def signatures() -> tuple[Any, ...]:
-            # As they come back from the ledger, so that a step sees the same in each run.
+            # Converted as the ledger does, so that a step sees the same in each run.
             return tuple(
                 orjson.loads(orjson.dumps(step.signature(one.trajectory))) for one in carried
             )
@@ -217,7 +217,7 @@ class Flow:
     def _made(
         self, step: Step | OrderedStep, one: Carried, result: Result
     ) -> tuple[tuple[Carried, ...], bool]:
-        """Return what a step made of a trajectory, and whether that is something else."""
+        """Return a step's resulting trajectories, and whether they differ from the input."""
         before = one.trajectory
         match result:
             case Drop():
@@ -230,8 +230,8 @@ class Flow:
                 found = result
             case _:
                 raise errors.InvalidInputError(
-                    f"The step {step.name!r} gave {result!r:.200}; expected a trajectory, "
-                    "Drop(reason), or Changed with one trajectory or more."
+                    f"The step {step.name!r} returned {result!r:.200}; expected a trajectory, "
+                    "Drop(reason), or Changed with at least one trajectory."
                 )
         same = len(found.trajectories) == 1 and found.trajectories[0] is before
         if same and not (found.changes or found.model):
@@ -251,12 +251,12 @@ class Flow:
 
 
 def software() -> str:
-    """Return what a derivation calls this software."""
+    """Return this software's name and version, as derivations record it."""
     return f"webtraj {webtraj.__version__}"
 
 
 class _Call:
-    """A step's call in a thread, which may give a coroutine that nobody waits for any more."""
+    """A step's call in a thread, which may return a coroutine after the caller has gone."""
 
     def __init__(self, step: Step, trajectory: EpisodeTrajectory) -> None:
         self._step, self._trajectory = step, trajectory
@@ -273,7 +273,7 @@ class _Call:
         return result
 
     def abandon(self) -> None:
-        """Close what the step gave, or will give."""
+        """Close the coroutine that the step returned or will return."""
         with self._lock:
             self._abandoned = True
             _close(self._result)
@@ -289,7 +289,7 @@ async def _awaited(result: Result | Awaitable[Result]) -> Result:
 
 
 def _distinct(carried: Iterable[Carried]) -> tuple[Carried, ...]:
-    """Return trajectories of which each has an id of its own: `<id>.<n>` where several had one."""
+    """Return trajectories with distinct ids: `<id>.<n>` where several share one."""
     carried = tuple(carried)
     counts = collections.Counter(one.trajectory.episode_id for one in carried)
     taken = set(counts)
@@ -323,7 +323,7 @@ def derived(
     head: Derivation,
     passage: Mapping[str, Any],
 ) -> EpisodeTrajectory:
-    """Return an output as it is written: with all that was done to the source on record."""
+    """Return an output as it is written, with the full record of changes to the source."""
     head = dataclasses.replace(head, changes={"passage": passage})
     chain = (*source.info.derivation, head, *carried.chain)
     info = dataclasses.replace(carried.trajectory.info, derivation=chain)

@@ -1,18 +1,18 @@
-"""The ledger of a processed dataset: what became of each recorded episode.
+"""The ledger of a processed dataset: the result for each recorded episode.
 
 ::
 
-    processing/pipeline.json                  which pipeline makes this dataset
-    processing/<hash>/ledger/<writer>.jsonl   a line for each recorded episode that is done
-    processing/<hash>/report.json             what came of all of them together
+    processing/pipeline.json                  the pipeline that makes this dataset
+    processing/<hash>/ledger/<writer>.jsonl   one line per finished episode
+    processing/<hash>/report.json             the totals
 
-Its files, shards, are written once and whole, since nothing can be appended to in a bucket: one for
-each batch of episodes, after their outputs are in the dataset and in its index. So what stands in
-the ledger is done. What is done and does not stand in it yet is found again by its outputs, each of
-which says in its derivation what it was made of and how; see `target`.
+Buckets do not support appending, so the ledger is a set of shards, each written once and whole: one
+per batch of episodes, after their outputs are in the dataset and its index. So every episode in the
+ledger is done. An episode that is done but not yet in the ledger is found by its outputs, whose
+derivations name the source and the pipeline; see `target`.
 
-Lines come in the order of the run, whatever was finished first, and are numbered. An episode's line
-of the highest number counts: one that failed has another after it was tried again.
+Lines are numbered and in the order of the run, not of completion. An episode's line with the
+highest number counts: a failed episode gets another line after a retry.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ __all__ = [
     "make_report",
 ]
 
-# What became of one recorded episode in a pipeline, as the ledger and its outputs keep it.
+# The result for one recorded episode, as the ledger and its outputs store it.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Count:
-    """What a step did to one episode, or to what earlier steps had made of it."""
+    """A step's counts for one episode and the trajectories made from it."""
 
     seen: int = 0
-    """Trajectories that came to it."""
+    """Trajectories that reached the step."""
     changed: int = 0
-    """Those of them that it changed, or said something of."""
+    """Trajectories that it changed or annotated."""
     kept: int = 0
-    """Trajectories that went on from it."""
+    """Trajectories that left the step."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dropped:
-    """One trajectory that a step dropped."""
+    """A trajectory that a step dropped."""
 
     step: int
     """The step's place in the pipeline, from 0."""
@@ -74,10 +74,10 @@ class Dropped:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """What kept an episode from being processed. It is tried again by another run."""
+    """Why an episode could not be processed. The next run retries it."""
 
     step: str
-    """The name of the step; `read` or `write` where it was none."""
+    """The name of the step, or `read` or `write`."""
     type: str
     """The exception's class."""
     message: str
@@ -85,15 +85,15 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """How an episode came through the steps."""
+    """An episode's passage through the steps."""
 
     outputs: tuple[str, ...] = ()
-    """The ids of the episodes that were made of it; none if it was dropped."""
+    """The ids of its outputs; empty if it was dropped."""
     counts: tuple[Count, ...] = ()
-    """Of each step that it came to."""
+    """The counts of each step that it reached."""
     dropped: tuple[Dropped, ...] = ()
     signatures: Mapping[int, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
-    """Of what each `OrderedStep`, by its place, let in, in order: JSON data."""
+    """The signatures that each `OrderedStep` admitted, in order, by the step's place: JSON data."""
 
     def to_data(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -109,10 +109,10 @@ class Passage:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return what `to_data` made data of.
+        """Return a passage from the result of `to_data`.
 
         Raises:
-            ValueError: It is not such data; the message names the field.
+            ValueError: The data are malformed; the message names the field.
         """
         stored = records.read_object(_Stored, dict(data))
         return cls(
@@ -145,21 +145,21 @@ _SHARD_LINES = 20_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What became of one recorded episode."""
+    """The result for one recorded episode."""
 
     number: trajectory_lib.Count
     """Its place in the ledger, from 0."""
     source: str
-    """Its id."""
+    """The episode's id."""
     sha256: str
-    """Of its file."""
+    """The SHA-256 of its file."""
     task: str = ""
     passage: Passage = dataclasses.field(default_factory=Passage)
     failure: Failure | None = None
-    """Why it could not be processed; None if it was."""
+    """Why it could not be processed; None on success."""
 
     def to_line(self) -> bytes:
-        """Return it as a line of JSON."""
+        """Return the entry as a line of JSON."""
         data: dict[str, Any] = {
             "number": self.number,
             "source": self.source,
@@ -173,10 +173,10 @@ class Entry:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Return what `to_line` made a line of.
+        """Return an entry from a line of JSON.
 
         Raises:
-            ValueError: It is not such a line; the message names the field.
+            ValueError: The line is malformed; the message names the field.
         """
         data = orjson.loads(line)
         entry = records.read_object(cls, data)
@@ -185,13 +185,13 @@ class Entry:
 
 
 class Ledger:
-    """The entries of one pipeline in one dataset. One thread adds; one at a time flushes."""
+    """The entries of one pipeline in one dataset. One thread adds; one thread at a time flushes."""
 
     def __init__(self, storage: Storage, pipeline_hash: str) -> None:
         """Read the ledger.
 
         Raises:
-            CorruptDataError: A line of it cannot be read.
+            CorruptDataError: A line cannot be read.
             StorageError: It cannot be read.
         """
         self._storage = storage
@@ -204,16 +204,16 @@ class Ledger:
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """What became of each episode that is done or has failed, by its id."""
+        """The entries of done and failed episodes, by id."""
         return self._entries
 
     @property
     def pending(self) -> int:
-        """Number of entries that are not written yet."""
+        """The number of unwritten entries."""
         return len(self._pending)
 
     def add(self, make: Callable[[int], Entry]) -> Entry:
-        """Add the entry that a function makes, given its number. `flush` writes it."""
+        """Add an entry, which `make` builds from its number. `flush` writes it."""
         entry = make(self._next)
         self._next += 1
         self._pending.append(entry)
@@ -221,18 +221,18 @@ class Ledger:
         return entry
 
     def flush(self, settle: Callable[[], None]) -> None:
-        """Write what is pending, after `settle` has seen to it that its outputs can be found.
+        """Write pending entries, after `settle` has made sure that their outputs can be found.
 
         Raises:
             StorageError: It cannot be written; the next `flush` tries again.
         """
-        if batch := tuple(self._pending):  # What is added meanwhile is another flush's.
+        if batch := tuple(self._pending):  # Entries added meanwhile are for the next flush.
             settle()
             self._write(batch)
             del self._pending[: len(batch)]
 
     def write_report(self, content: bytes) -> None:
-        """Write the report beside the ledger.
+        """Write the report next to the ledger.
 
         Raises:
             StorageError: It cannot be written.
@@ -249,7 +249,7 @@ class Ledger:
                 except ValueError as error:
                     raise errors.CorruptDataError(
                         f"{key!r} in {self._storage.url!r} cannot be read: {error}. It was "
-                        "changed or damaged; process into a new place."
+                        "changed or damaged. Choose a new destination."
                     ) from error
                 self._take(entry)
         self._next = max((entry.number for entry in self._entries.values()), default=-1) + 1
@@ -262,7 +262,7 @@ class Ledger:
             self._entries[entry.source] = entry
 
     def _compact(self, keys: Iterable[str]) -> None:
-        """Make few shards of many. What dies in between leaves lines twice, which count once."""
+        """Merge many shards into few. A crash in between duplicates lines, which count once."""
         entries = sorted(self._entries.values(), key=lambda entry: entry.number)
         for start in range(0, len(entries), _SHARD_LINES):
             self._write(entries[start : start + _SHARD_LINES])
@@ -275,80 +275,80 @@ class Ledger:
 
 
 def _rank(entry: Entry) -> tuple[int, int]:
-    """Says which of two entries of one episode counts: outputs that are there always do."""
+    """Return an entry's precedence within its episode; one with outputs always wins."""
     return (0 if entry.failure else 2 if entry.passage.outputs else 1), entry.number
 
 
-# What came of a pipeline: of all recorded episodes that it has seen, in whichever run.
+# The report of a pipeline, over all recorded episodes and all runs.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What one step did."""
+    """The counts of one step."""
 
     name: str
     version: str
     seen: int = 0
-    """Trajectories that came to it."""
+    """Trajectories that reached the step."""
     changed: int = 0
-    """Those of them that it changed, or said something of."""
+    """Trajectories that it changed or annotated."""
     kept: int = 0
-    """Trajectories that went on from it."""
+    """Trajectories that left the step."""
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Trajectories that it dropped, by reason."""
+    """Dropped trajectories, by reason."""
     failed: int = 0
-    """Recorded episodes that it failed on."""
+    """Recorded episodes that the step failed on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What became of the episodes of one task."""
+    """The results for one task."""
 
     task: str
     episodes: int
-    """Recorded ones that are done or have failed."""
+    """Recorded episodes that are done or have failed."""
     outputs: int
-    """Episodes that were made of them."""
+    """Episodes made from them."""
     dropped: int
-    """Recorded ones of which none was made."""
+    """Recorded episodes without any output."""
     failed: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FailedEpisode:
-    """An episode that could not be processed. Nothing of it was written."""
+    """An episode that could not be processed. It has no output."""
 
     episode_id: str
     step: str
-    """The step that failed; `read` or `write` where it was none."""
+    """The step that failed, or `read` or `write`."""
     error: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingReport:
-    """What came of all recorded episodes, those of earlier runs included."""
+    """The results for all recorded episodes, earlier runs included."""
 
     pipeline: str
     """The pipeline's hash."""
     episodes: int
-    """Recorded ones that are done or have failed."""
+    """Recorded episodes that are done or have failed."""
     outputs: int
-    """Episodes that were made of them."""
+    """Episodes made from them."""
     dropped: int
-    """Recorded ones of which none was made."""
+    """Recorded episodes without any output."""
     failures: tuple[FailedEpisode, ...]
     steps: tuple[StepReport, ...]
     tasks: tuple[TaskReport, ...]
-    """In the order of their names."""
+    """The tasks, sorted by name."""
     stale: tuple[str, ...] = ()
-    """Ids of recorded ones whose file has changed since they were processed: left as they are."""
+    """Ids of episodes whose file changed after processing; they are not processed again."""
     now: int = 0
-    """How many of the recorded ones this run has processed."""
+    """The number of recorded episodes that this run processed."""
     found: int = 0
-    """How many of those had been processed already by a run that was cut off."""
+    """The number of those that an interrupted run had already processed."""
 
     def to_data(self) -> dict[str, Any]:
-        """Return what does not depend on how many runs it took, as JSON data."""
+        """Return the report as JSON data, without what depends on the number of runs."""
         data = dataclasses.asdict(self)
         del data["now"], data["found"], data["stale"]
         return data
@@ -363,15 +363,15 @@ def make_report(
     now: int = 0,
     found: int = 0,
 ) -> ProcessingReport:
-    """Add up what became of each episode.
+    """Add up the entries.
 
     Args:
         pipeline: The pipeline's hash.
         steps: The name and version of each step.
-        entries: One of each episode.
-        stale: See `ProcessingReport`, as for the next two.
-        now: How many this run has processed.
-        found: How many of those were found.
+        entries: One entry per episode.
+        stale: See `ProcessingReport`.
+        now: See `ProcessingReport`.
+        found: See `ProcessingReport`.
     """
     entries = sorted(entries, key=lambda entry: entry.number)
     tasks: dict[str, list[Entry]] = {}
@@ -405,7 +405,7 @@ def _of_step(place: int, name: str, version: str, entries: Sequence[Entry]) -> S
     dropped = collections.Counter(
         one.reason for entry in entries for one in entry.passage.dropped if one.step == place
     )
-    # A step that failed on an episode comes after those that have counted it.
+    # A failed step comes after the steps that counted the episode.
     failed = [
         entry
         for entry in entries

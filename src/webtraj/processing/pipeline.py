@@ -1,9 +1,8 @@
-"""Pipelines: recorded episodes through steps, into a dataset of their own.
+"""Pipelines: run recorded episodes through steps into a new dataset.
 
-`process` streams: at most `parallel` episodes are in memory at a time. What is decided in the order
-of the dataset (by an `OrderedStep`, and what stands in the ledger) does not depend on which episode
-was done first. So a run that was killed at any moment and run again makes the same dataset as one
-that nobody disturbed.
+`process` streams: at most `parallel` episodes are in memory at a time. Decisions in the dataset's
+order (an `OrderedStep`'s, and the ledger's lines) do not depend on which episode finishes first. So
+a run that was killed at any moment and then resumed makes the same dataset as an undisturbed run.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ from webtraj.trajectory import Derivation, EpisodeTrajectory
 
 __all__ = ["Pipeline", "Run", "process"]
 
-# One run of a pipeline: who works on which episode, and when what stands in the ledger.
+# One run of a pipeline: scheduling episodes and committing them to the ledger.
 
 _T = TypeVar("_T")
 _SHARD_LINES = 100
 _FLUSH_INTERVAL = 30.0
-"""Seconds after which the ledger is written, however little there is to write."""
+"""Seconds after which the ledger is written, however few entries are pending."""
 _HEAD_VERSION = "1"
 _LONGEST_MESSAGE = 2000
 _EPISODE_ERRORS = (errors.CorruptDataError, errors.InvalidInputError, errors.UnwritableValueError)
-"""What is wrong with an episode, and not with the place where it lies."""
+"""Errors of an episode, as opposed to errors of its storage."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of an episode, before it has its number in the ledger."""
+    """An episode's result before it has a number in the ledger."""
 
     passage: Passage
     failure: Failure | None = None
@@ -78,12 +77,12 @@ class Run:
         self._retry_failed = retry_failed
         self._patience = patience
         self._observer = observer or (lambda done, total: None)
-        # An ordered step remembers what it has let in: each run has its own.
+        # An ordered step remembers what it admitted, so each run has its own copy.
         steps = [
             copy.deepcopy(step) if isinstance(step, OrderedStep) else step
             for step in pipeline.steps
         ]
-        # A thread each for what waits for storage, and one to write the ledger beside them.
+        # One thread per episode that waits for storage, and one to write the ledger.
         self._threads = ThreadPoolExecutor(parallel + 1, "webtraj-processing")
         self._flow = Flow(steps, self._in_thread)
         self._early: dict[int, tuple[EpisodeSummary, _Outcome]] = {}
@@ -107,7 +106,7 @@ class Run:
         read_options: Mapping[str, Any] | None,
         write_options: Mapping[str, Any] | None,
     ) -> ProcessingReport:
-        """Process what is not done yet; see `process`."""
+        """Process the remaining episodes; see `process`."""
         with self._threads:
             dataset = await self._in_thread(
                 lambda: open_dataset(read, storage_options=read_options, complete=True)
@@ -141,7 +140,7 @@ class Run:
         for entry in sorted(entries.values(), key=lambda entry: entry.number):
             self._flow.replay(entry.passage)
         new = [one for one in chosen.summaries if one.episode_id not in entries]
-        # What failed before comes last, as it would have if the run had not been cut off.
+        # Retries come last, as they would have in an uninterrupted run.
         failed = [one for one in chosen.summaries if self._is_to_retry(one)]
         todo = enumerate([*new, *failed])
         self._stale = tuple(
@@ -165,7 +164,7 @@ class Run:
             await asyncio.gather(*workers, return_exceptions=True)
             try:
                 await self._in_thread(lambda: self._ledger.flush(self._target.flush))
-            except errors.StorageError as error:  # All is found again; the first error says more.
+            except errors.StorageError as error:  # Nothing is lost, and the first error says more.
                 _logger.warning("The ledger could not be written: %s", error)
             raise
         await self._flush()
@@ -228,7 +227,7 @@ class Run:
         )
 
     def _commit(self) -> None:
-        """Put into the ledger what is done, as far as all before it is."""
+        """Commit finished episodes to the ledger, in order, up to the first unfinished one."""
         while (ready := self._early.pop(self._committed, None)) is not None:
             summary, outcome = ready
             entry = self._ledger.add(functools.partial(_entry, summary, outcome))
@@ -239,8 +238,8 @@ class Run:
             if self._failed_in_a_row == self._patience:
                 assert entry.failure is not None
                 raise errors.ProcessingStoppedError(
-                    f"{self._failed_in_a_row} episodes in a row could not be processed, so it was "
-                    f"given up after {self._committed} of {self._total}. The last, "
+                    f"{self._failed_in_a_row} episodes in a row could not be processed, so the run "
+                    f"stopped after {self._committed} of {self._total}. The last one, "
                     f"{summary.episode_id!r}: {entry.failure.step}: {entry.failure.type}: "
                     f"{entry.failure.message}"
                 )
@@ -264,10 +263,10 @@ class Run:
 
 
 def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:
-    """Read an episode, checked against the index.
+    """Read an episode and check it against the index.
 
     Raises:
-        CorruptDataError: It, or a blob of it, is missing or damaged.
+        CorruptDataError: The episode or one of its blobs is missing or damaged.
         StorageError: It cannot be read.
     """
     episode_id = summary.episode_id
@@ -307,18 +306,18 @@ PATIENCE = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Steps, in order.
+    """A sequence of steps.
 
     >>> Pipeline(()).identity.steps
     ()
 
     Raises:
-        InvalidInputError: One is no step, or its settings are no plain data.
+        InvalidInputError: A step is not a step, or its settings are not plain data.
     """
 
     steps: tuple[Step | OrderedStep, ...]
     identity: Identity = dataclasses.field(init=False, repr=False)
-    """What the dataset that it makes belongs to: its steps, their versions and settings."""
+    """The identity of the datasets that it makes: steps, versions and settings."""
 
     def __init__(self, steps: Iterable[Step | OrderedStep]) -> None:
         object.__setattr__(self, "steps", tuple(steps))
@@ -339,38 +338,38 @@ async def process(
     write_options: Mapping[str, Any] | None = None,
     observer: Callable[[int, int], None] | None = None,
 ) -> ProcessingReport:
-    """Make a processed dataset of a recorded one, which is not changed.
+    """Make a processed dataset from a recorded one, which is not changed.
 
-    It may be run again: after a death it goes on; when there are new episodes, it does those; and
-    episodes that a step had failed on are tried again.
+    Calling it again resumes an interrupted run, processes new episodes, and retries episodes that a
+    step failed on.
 
     Args:
         read: The recorded dataset: its folder, or its URL.
-        write: Where the processed one goes: a folder or URL, new, empty, or begun by this pipeline.
-        pipeline: What is to be done.
-        where: Which episodes; all, if not given.
-        parallel: How many are worked on at a time.
-        format: The format of what is written; None: as what was recorded.
-        retry_failed: Whether episodes are tried again that failed in an earlier run.
-        patience: How many may fail in a row, before the run is given up.
-        read_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        write_options: Likewise.
-        observer: Is called with how many are done, and of how many, as it goes on.
+        write: The destination: a folder or URL that is new, empty, or begun by this pipeline.
+        pipeline: The steps to run.
+        where: A filter of episodes; by default all are processed.
+        parallel: The number of episodes to process at once.
+        format: The output's format; None for that of the recorded dataset.
+        retry_failed: Whether to retry episodes that failed in an earlier run.
+        patience: The number of consecutive failures after which the run stops.
+        read_options: Options for a bucket, as `webtraj.store.bucket.BucketStorage` takes them.
+        write_options: The same for the destination.
+        observer: A callback with the number of finished episodes and the total.
 
     Returns:
-        What came of all episodes, earlier runs included. An episode that a step failed on is named
-        there; nothing is written of it.
+        The results for all episodes, earlier runs included. It names episodes that a step failed
+        on; they have no output.
 
     Raises:
-        InvalidInputError: The places lie in each other; or what is to be written is another
-            pipeline's, of another format, or is being written by another run.
-        NotADatasetError: There is nothing recorded, or the place to write holds other things.
-        ProcessingStoppedError: Too many episodes failed, one after the other.
-        StorageError: One of the places could not be read or written; run it again.
+        InvalidInputError: One place contains the other; or the destination belongs to another
+            pipeline, has another format, or another run is writing to it.
+        NotADatasetError: `read` is not a dataset, or the destination holds other files.
+        ProcessingStoppedError: Too many consecutive episodes failed.
+        StorageError: A place could not be read or written; call it again to resume.
     """
     if parallel < 1 or patience < 1:
         raise errors.InvalidInputError(
-            f"parallel={parallel} and patience={patience}; expected numbers of at least 1."
+            f"parallel is {parallel} and patience is {patience}; expected at least 1 for both."
         )
     check_apart(read, write)
     run = Run(
@@ -391,11 +390,13 @@ def _identity(steps: Iterable[Step | OrderedStep]) -> Identity:
     for step in steps:
         if not isinstance(step, OrderedStep) and not (isinstance(step, Step) and callable(step)):
             raise errors.InvalidInputError(
-                f"{step!r:.200} is no step; expected one with name, version and settings that is "
+                f"{step!r:.200} is not a step; expected one with name, version, settings that is "
                 "called with a trajectory (webtraj.processing.base). @step makes one of a function."
             )
         if not step.name or step.name == HEAD_STEP:
-            raise errors.InvalidInputError(f"A step cannot be called {step.name!r}.")
+            raise errors.InvalidInputError(
+                f"{step.name!r} is not a valid step name; choose another."
+            )
         described.append(
             {"name": step.name, "version": step.version, "settings": dict(step.settings)}
         )
@@ -403,7 +404,7 @@ def _identity(steps: Iterable[Step | OrderedStep]) -> Identity:
         content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
         raise errors.InvalidInputError(
-            f"The settings of a step are no plain data: {error}. Steps: "
+            f"The settings of a step are not plain data: {error}. Steps: "
             f"{', '.join(step['name'] for step in described)}."
         ) from error
     return Identity(hashlib.sha256(content).hexdigest()[:16], tuple(orjson.loads(content)))

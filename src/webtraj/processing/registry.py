@@ -1,6 +1,6 @@
-"""Steps by name: those that ship, and a user's own.
+"""Steps by name: built-in ones and a user's own.
 
-A step of one's own is a function, made a kind of step by `step`::
+The decorator `step` turns a function into a kind of step::
 
     @step("short-enough", version="1")
     def short_enough(trajectory, *, most=10):
@@ -8,9 +8,9 @@ A step of one's own is a function, made a kind of step by `step`::
 
     Pipeline([short_enough(most=5)])
 
-Or by its name, as on a command line: a module of a user's is imported when it is asked for
-(`import_steps`), and never because a file of a dataset names it. An installed package offers its
-steps by the entry-point group `webtraj.steps`.
+The command line uses it by name: a user's module is imported on request (`import_steps`), never
+because a dataset's file names it. An installed package adds steps through the entry-point group
+`webtraj.steps`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAIN_OPTIONS: Mapping[str, str] = {
     "dedupe": "threshold",
     "clean": "min_steps",
 }
-"""The option that the value of `NAME:VALUE` is."""
+"""The option that `NAME:VALUE` sets."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _Function = Callable[..., "Result | Awaitable[Result]"]
@@ -64,24 +64,24 @@ _Function = Callable[..., "Result | Awaitable[Result]"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FunctionStep:
-    """A step that a function does."""
+    """A step that calls a function."""
 
     function: _Function = dataclasses.field(repr=False)
     name: str
     version: str
     settings: Mapping[str, Any]
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model that it asks, if it takes one."""
+    """The client of the model, if the function takes one."""
 
     def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
-        """Return what the function makes of a trajectory."""
+        """Call the function on a trajectory."""
         more = {} if self.client is None else {"client": self.client}
         return self.function(trajectory, **self.settings, **more)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepKind:
-    """A kind of step that a function does; calling it with options makes one."""
+    """A kind of step based on a function; calling it with options makes a step."""
 
     function: _Function
     name: str
@@ -91,11 +91,11 @@ class StepKind:
         """Make a step.
 
         Args:
-            client: The model that it asks, if its function takes a `client`.
-            options: Plain data; what is not given is as the function says.
+            client: The client of the model, if the function takes a `client`.
+            options: Plain data; by default the function's own defaults.
 
         Raises:
-            InvalidInputError: It takes no such option, or needs one that is not given.
+            InvalidInputError: An option is unknown, or a required one is missing.
         """
         known = _options_of(self.function)
         settings = {
@@ -119,7 +119,7 @@ _kinds: dict[str, StepKind] = {}
 
 
 def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
-    """Make a function a kind of step, by a name.
+    """Return a decorator that makes a function a kind of step.
 
     >>> @step("example-nothing", version="1")
     ... def nothing(trajectory, *, option=1):
@@ -128,22 +128,24 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
     {'option': 2}
 
     Args:
-        name: What reports, records and command lines call it: `short-enough`.
-        version: To be changed with what it does.
+        name: The name in reports, records and command lines: `short-enough`.
+        version: The version; change it when the function's behaviour changes.
 
     Raises:
-        InvalidInputError: The name is taken, or is none.
+        InvalidInputError: The name is taken or invalid.
     """
     if not _NAME.fullmatch(name) or name == "pipeline":
         raise errors.InvalidInputError(
-            f"A step cannot be called {name!r:.100}; expected words of a-z and 0-9 with - between."
+            f"{name!r:.100} is not a valid step name; expected words of a-z and 0-9 joined by -."
         )
 
     def register(function: _Function) -> StepKind:
         kind = StepKind(function, name, version)
         known = _kinds.get(name)
         if name in STEPS or (known is not None and _origin(known.function) != _origin(function)):
-            raise errors.InvalidInputError(f"There is a step {name!r} already; choose another.")
+            raise errors.InvalidInputError(
+                f"A step named {name!r} already exists; choose another name."
+            )
         _kinds[name] = kind
         return kind
 
@@ -151,7 +153,7 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
 
 
 def step_names() -> tuple[str, ...]:
-    """Return the names of all steps that there are."""
+    """Return the names of all known steps."""
     return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP)} - STEPS.keys()))
 
 
@@ -165,11 +167,11 @@ def make_step(
 
     Args:
         name: One of `step_names()`.
-        options: Its options: plain data.
-        client: The model for those that ask one. It is not closed.
+        options: Its options, as plain data.
+        client: The model, for steps that ask one. It is not closed.
 
     Raises:
-        InvalidInputError: There is no such step, it takes no such option, or needs a model.
+        InvalidInputError: The step or an option is unknown, or the step needs a model.
     """
     given = dict(options or {})
     maker: Any = _kinds.get(name) or (step_class(name) if name in STEPS else None)
@@ -180,7 +182,7 @@ def make_step(
         hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
         raise errors.InvalidInputError(
             f"No step is named {name!r:.100}. {hint}Choose one of: {', '.join(step_names())}; "
-            "one of your own is there once its module is imported (--import)."
+            "to use your own step, import its module (--import)."
         )
     takes_client = "client" in _options_of(maker.function if isinstance(maker, StepKind) else maker)
     if not isinstance(maker, StepKind):
@@ -197,15 +199,15 @@ def make_step(
 
 
 def parse_step(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options that `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` gives.
+    """Parse `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` into a name and options.
 
-    A value is JSON, or else text.
+    A value is parsed as JSON, or else taken as text.
 
     >>> parse_step("judge:environment"), parse_step("dedupe:threshold=0.8")
     (('judge', {'by': 'environment'}), ('dedupe', {'threshold': 0.8}))
 
     Raises:
-        InvalidInputError: It has no such form.
+        InvalidInputError: The text has another form.
     """
     name, separator, rest = text.partition(":")
     name = name.strip()
@@ -216,17 +218,17 @@ def parse_step(text: str) -> tuple[str, dict[str, Any]]:
         return name, {key: _value(value)}
     if name not in MAIN_OPTIONS:
         raise errors.InvalidInputError(
-            f"{text!r:.100} is no step; expected NAME or NAME:KEY=VALUE, such as dedupe:threshold="
-            f"0.8. A value alone is taken by {', '.join(MAIN_OPTIONS)}."
+            f"{text!r:.100} is not a step; expected NAME or NAME:KEY=VALUE, such as "
+            f"dedupe:threshold=0.8. These steps take a bare value: {', '.join(MAIN_OPTIONS)}."
         )
     return name, {MAIN_OPTIONS[name]: _value(rest)}
 
 
 def import_steps(modules: Iterable[str]) -> None:
-    """Import modules of a user's that make steps by `step`; also from the current folder.
+    """Import user modules that define steps with `step`, also from the current folder.
 
     Raises:
-        InvalidInputError: There is no such module.
+        InvalidInputError: A module does not exist.
     """
     for module in modules:
         here = str(Path.cwd())
@@ -235,10 +237,10 @@ def import_steps(modules: Iterable[str]) -> None:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # It is there, and lacks something itself.
+                raise  # The module exists, but one of its own imports is missing.
             raise errors.InvalidInputError(
-                f"There is no module {module!r:.100}; expected a name as Python's import takes it, "
-                "of a module that is installed or lies in the current folder."
+                f"No module named {module!r:.100}; expected the import name of a module that is "
+                "installed or in the current folder."
             ) from error
         finally:
             sys.path.remove(here)
@@ -252,7 +254,7 @@ def _value(text: str) -> Any:
 
 
 def _options_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return what may be given by name to a class, or to a function beside the trajectory."""
+    """Return the options of a class, or of a function besides the trajectory."""
     parameters = list(inspect.signature(maker).parameters.values())
     return {
         parameter.name: parameter
@@ -276,7 +278,7 @@ def _check_options(
 
 
 def _needs_model(name: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(f"The step {name!r} asks a model; give it one (--model).")
+    return errors.InvalidInputError(f"The step {name!r} needs a model; give one (--model).")
 
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:

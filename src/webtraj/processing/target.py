@@ -1,11 +1,11 @@
-"""The dataset that a pipeline writes: whose it is, what is in it already, and what is added.
+"""The dataset that a pipeline writes: its owner, its existing outputs, and new ones.
 
-A processed dataset belongs to one pipeline, which `processing/pipeline.json` names. Another one is
-refused, and so is a place that lies in the recorded dataset, or the other way round.
+A processed dataset belongs to one pipeline, which `processing/pipeline.json` names. Other pipelines
+are refused, and so is a destination inside the recorded dataset, or the reverse.
 
-Two runs at once: in a folder the second is refused (flock). In a bucket, which has no locks, both
-do the work, and what was written first counts: an output that is there already, made of the same
-file by the same pipeline, is taken for one's own.
+Concurrent runs: in a folder the second is refused (flock). In a bucket, which has no locks, both do
+the work and the first write counts: an existing output, made from the same file by the same
+pipeline, is accepted as one's own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from webtraj.trajectory import Derivation, EpisodeTrajectory
 __all__ = ["HEAD_STEP", "Identity", "Target", "check_apart"]
 
 HEAD_STEP = "pipeline"
-"""The step that `Derivation` names at the head of each chain: which steps were to be run."""
+"""The step name at the head of each chain of derivations; it records the pipeline."""
 
 _PIPELINE = f"{PROCESSING}pipeline.json"
 _LOCK = ".lock"
@@ -44,12 +44,12 @@ _WORKERS = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """What a pipeline is: its steps, with their versions and settings."""
+    """A pipeline's identity: its steps, with their versions and settings."""
 
     hash: str
-    """Of all of it: 16 hex digits."""
+    """The hash of the steps: 16 hex digits."""
     steps: tuple[Mapping[str, Any], ...]
-    """Name, version and settings of each."""
+    """Name, version and settings of each step."""
 
     def __str__(self) -> str:
         return ", ".join(map(_described, self.steps)) or "no steps"
@@ -61,10 +61,10 @@ class Identity:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> Identity:
-        """Return what a pipeline.json holds. `where` names it in errors.
+        """Read the content of a pipeline.json. `where` names the file in errors.
 
         Raises:
-            CorruptDataError: It cannot be read.
+            CorruptDataError: The content cannot be read.
         """
         stored = records.read_line(_StoredIdentity, content, repr(where), _REMEDY)
         for number, step in enumerate(stored.steps):
@@ -79,7 +79,7 @@ class Identity:
         return cls(stored.hash, stored.steps)
 
 
-_REMEDY = "It was changed or damaged after it was written; process into a new place."
+_REMEDY = "It was changed or damaged after it was written. Choose a new destination."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,16 +90,16 @@ class _StoredIdentity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Found:
-    """An output that is in the dataset, and in no ledger."""
+    """An output that is in the dataset but not in a ledger."""
 
     episode_id: str
     sha256: str
-    """Of the recorded episode's file."""
+    """The SHA-256 of the recorded episode's file."""
     passage: Passage
 
 
 class Target:
-    """The processed dataset, while a run writes it. Safe to share between threads.
+    """The processed dataset during a run. Safe to share between threads.
 
     Args:
         writer: The dataset.
@@ -114,16 +114,16 @@ class Target:
 
     @property
     def place(self) -> DatasetPlace:
-        """Where it lies."""
+        """The dataset's place."""
         return self._place
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other runs, and other pipelines, from the dataset.
+        """Lock the dataset against other runs and other pipelines.
 
         Raises:
-            InvalidInputError: It is another pipeline's, or holds what no pipeline made; or another
-                run is under way in it.
+            InvalidInputError: It belongs to another pipeline, holds episodes that no pipeline made,
+                or another run is writing to it.
             StorageError: It cannot be read or written.
         """
         with _locked(self._place):
@@ -131,10 +131,10 @@ class Target:
             yield
 
     def find_outputs(self, listed: Iterable[str]) -> None:
-        """Looks for outputs that stand in no ledger: of a run that was killed, or is under way.
+        """Find outputs missing from the ledger: those of a killed or concurrent run.
 
         Args:
-            listed: The ids of the outputs that do.
+            listed: The ids of the outputs in the ledger.
 
         Raises:
             StorageError: The dataset cannot be read.
@@ -149,7 +149,7 @@ class Target:
         self._found = dict(found)
 
     def outputs_of(self, source: str, sha256: str) -> Passage | None:
-        """Return how an episode came through, if all of its outputs were found."""
+        """Return an episode's passage if all of its outputs were found; None otherwise."""
         there = [one for one in self._found.get(source, ()) if one.sha256 == sha256]
         for one in there:
             if set(one.passage.outputs) <= {other.episode_id for other in there}:
@@ -157,11 +157,11 @@ class Target:
         return None
 
     def add(self, trajectory: EpisodeTrajectory) -> None:
-        """Add an output, unless another of the same making is there.
+        """Add an output, unless the same one already exists.
 
         Raises:
-            StorageConflictError: There is an episode of that id, of another making.
-            InvalidInputError: It has no end, or its id cannot name a file.
+            StorageConflictError: A different episode has that id.
+            InvalidInputError: The episode has no end, or its id is not a valid file name.
             StorageError: It cannot be written.
         """
         try:
@@ -187,8 +187,8 @@ class Target:
         except errors.StorageMissingError:
             if self._place.read_index() or self._place.sealed_episodes():
                 raise errors.InvalidInputError(
-                    f"{self._place.url!r} holds episodes that no pipeline made; name a new place "
-                    "for the processed dataset, or one that a run of this pipeline began."
+                    f"{self._place.url!r} holds episodes that no pipeline made; choose a new "
+                    "destination for the processed dataset, or one that this pipeline began."
                 ) from None
             with contextlib.suppress(errors.StorageConflictError):  # Another run was faster.
                 storage.write(_PIPELINE, self._identity.to_bytes(), overwrite=False)
@@ -196,13 +196,13 @@ class Target:
         theirs = Identity.from_bytes(found, where)
         if theirs.hash != self._identity.hash:
             raise errors.InvalidInputError(
-                f"{self._place.url!r} is made by another pipeline ({theirs.hash}: {theirs}) than "
-                f"this one ({self._identity.hash}: {self._identity}). Name another place, "
+                f"{self._place.url!r} belongs to another pipeline ({theirs.hash}: {theirs}) than "
+                f"this one ({self._identity.hash}: {self._identity}). Choose another destination, "
                 "remove this one, or run that pipeline."
             )
 
     def _look_at(self, episode_id: str) -> tuple[str, _Found | None]:
-        """Return of which episode an output was made, and how; completes its index line."""
+        """Return the source of an output and how it was made; complete its index line."""
         name = self._writer.format.name
         try:
             content = self._place.storage.read(episode_key(episode_id, name))
@@ -215,7 +215,7 @@ class Target:
             passage = Passage.from_data(head.changes["passage"])
             self._writer.add_file(stored.data, content, blobs)
         except (errors.StorageMissingError, errors.DatasetError, ValueError, KeyError):
-            return "", None  # Not ours: `verify` says what is wrong with it.
+            return "", None  # Not ours; `verify` reports what is wrong with it.
         return head.source_episode_id, _Found(episode_id, head.source_sha256, passage)
 
     def _head(self, chain: tuple[Derivation, ...]) -> Derivation | None:
@@ -225,7 +225,7 @@ class Target:
 
 
 def check_apart(read: Place, write: Place) -> None:
-    """Check that neither of two places lies in the other.
+    """Check that neither of two places contains the other.
 
     Raises:
         InvalidInputError: One does, or they are the same.
@@ -240,7 +240,7 @@ def check_apart(read: Place, write: Place) -> None:
 
 
 def _whole_name(place: Place) -> str:
-    """Return a name that the same place has however it is written."""
+    """Return a canonical name of a place."""
     if not is_url(place):
         return str(Path(place).resolve()).rstrip("/")
     parsed = parse_url(os.fspath(place))
@@ -264,6 +264,6 @@ def _locked(place: DatasetPlace) -> Iterator[None]:
             stack.enter_context(locked(Path(place.layout.root, PROCESSING, _LOCK), wait=False))
         except BlockingIOError:
             raise errors.InvalidInputError(
-                f"Another run writes to {place.url!r} now; wait for it, or end it."
+                f"Another run is writing to {place.url!r}; wait for it, or stop it."
             ) from None
         yield

@@ -270,10 +270,10 @@ async def test_model_judge_over_http(case, served):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "asks a model, and was given none"),
+        ({}, "needs a model"),
         ({"by": "nobody"}, "No judge is named 'nobody'"),
         ({"by": ["environment", "nobody"]}, "No judge is named 'nobody'"),
-        ({"by": ["environment", "model"]}, "asks a model, and was given none"),
+        ({"by": ["environment", "model"]}, "needs a model"),
         ({"by": []}, r"by is \[\]"),
         ({"by": 7}, "by is 7"),
         ({"judge": Strict(), "on_judge_error": "hide"}, "on_judge_error is 'hide'"),

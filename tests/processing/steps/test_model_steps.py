@@ -76,7 +76,7 @@ async def test_broken_reply_is_an_error_and_never_half_an_answer(case, name, ser
     with FakeModelServer(lambda request: BROKEN[case](good)) as server:
         asks, trajectory, good = steps_of(served(server), attempts=2)[name]
         before = repr(trajectory)
-        with pytest.raises(errors.ModelError, match="no answer that can be used") as raised:
+        with pytest.raises(errors.ModelError, match="no usable answer") as raised:
             await asks(trajectory)
     assert isinstance(raised.value.call, ModelCall)
     assert repr(trajectory) == before
@@ -293,7 +293,7 @@ UNPROVEN = {
 
 @pytest.mark.parametrize("case", UNPROVEN)
 async def test_hindsight_without_proof_is_broken(case, served):
-    raises = pytest.raises(errors.ModelError, match="no answer that can be used")
+    raises = pytest.raises(errors.ModelError, match="no usable answer")
     with FakeModelServer(lambda request: replying(UNPROVEN[case])) as server, raises:
         await Relabel(client=served(server), attempts=1)(LOST)
 

@@ -1,7 +1,7 @@
-"""The processing steps that ship, by name. Each is a module; none is imported before it is used.
+"""The built-in processing steps, by name. Modules are imported on first use.
 
-A step is made of plain options, as a command line or a file gives them. One that asks a model
-(`needs_model`) takes a `client` besides; it never closes it.
+A step takes plain options, as a command line or a file gives them. A step that asks a model
+(`needs_model`) also takes a `client`, which it never closes.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "redact": "webtraj.processing.steps.redact:Redact",
     }
 )
-"""Where the class of each step is: `module:Class`."""
+"""The class of each step: `module:Class`."""
 
 
 def step_class(name: str) -> type[Step] | type[OrderedStep]:
-    """Return the class of a step that ships.
+    """Return the class of a built-in step.
 
     >>> step_class("clean")(min_steps=1).settings
     {'min_steps': 1}
 
     Raises:
-        InvalidInputError: There is no step of that name.
+        InvalidInputError: The name is unknown.
     """
     if name not in STEPS:
         raise errors.InvalidInputError(
-            f"There is no step {name!r:.100}; the steps are {', '.join(STEPS)}."
+            f"No step is named {name!r:.100}; choose one of: {', '.join(STEPS)}."
         )
     module, _, attribute = STEPS[name].partition(":")
     found: Any = getattr(importlib.import_module(module), attribute)

@@ -1,7 +1,7 @@
-"""Asking a model, as steps do it: a prompt's question in, a reply of a form out, or an error.
+"""Asking a model from a step: a prompt's question in, a parsed reply or an error out.
 
-A reply that is broken (`webtraj.structured_output`), or fails its step's own check, is asked for
-again, and then is an error. So what a step writes down is always a whole answer.
+A broken reply (`webtraj.structured_output`), or one that fails the step's own check, is retried and
+finally raises an error. So a step only ever records a complete answer.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = [
     "step_lines",
 ]
 
-# What a model is told of an episode: its task, its steps, its pages, in words.
+# Describing an episode to a model: its task, steps and pages as text.
 
 _LONGEST_LINE = 300
 
 
 def goal_of(trajectory: EpisodeTrajectory) -> str:
-    """Return what the agent was asked to do, from the episode or from what it saw."""
+    """Return the goal, from the episode or from its first observations."""
     if trajectory.info.goal:
         return trajectory.info.goal
     goals = (looking.text_channel(step.observation, "goal") for step in trajectory.steps)
@@ -48,7 +48,7 @@ def goal_of(trajectory: EpisodeTrajectory) -> str:
 
 
 def step_lines(steps: Sequence[StepRecord]) -> list[str]:
-    """Return a line for each action: what was done to what, and what went wrong."""
+    """Return one line per action: the action, its target and any error."""
     lines = []
     before: Any = None
     for step in steps:
@@ -59,7 +59,7 @@ def step_lines(steps: Sequence[StepRecord]) -> list[str]:
 
 
 def page_text(observation: Any, characters: int) -> str:
-    """Return a page in words, as far as it fits: where it is, and its lines."""
+    """Return a page as text, cut to fit: its URL and title, then its lines."""
     url = looking.text_channel(observation, "url")
     title = looking.text_channel(observation, "title")
     head = " ".join(filter(None, [_line(title), f"<{_line(url)}>" if url else ""]))
@@ -69,7 +69,7 @@ def page_text(observation: Any, characters: int) -> str:
 
 
 def changes_text(before: Any, after: Any, characters: int) -> str:
-    """Return what is another on a page than before, in words, as far as it fits."""
+    """Return the changes on a page as text, cut to fit."""
     old, new = (looking.text_channel(one, "axtree") for one in (before, after))
     lines = changes_between(old, new) if old or new else []
     urls = [looking.text_channel(one, "url") for one in (before, after)]
@@ -113,14 +113,14 @@ _AGAIN = (
     "were asked for, and nothing else."
 )
 _NO_MODEL = (
-    "The step {step!r} asks a model, and was given none; give it a client, or name a model: "
+    "The step {step!r} needs a model; give it a client, or name a model: "
     "--model NAME --model-url URL."
 )
-_NO_ANSWER = "The model {model!r} gave no answer that can be used, asked {times} times: {broken}"
+_NO_ANSWER = "The model {model!r} gave no usable answer in {times} attempts: {broken}"
 
 
 class ReplyForm(pydantic.BaseModel):
-    """The members that a reply has: all of them, no others, of exactly their types."""
+    """The members of a reply: all are required, with exact types, and no others are allowed."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -129,15 +129,15 @@ _Form = TypeVar("_Form", bound=ReplyForm)
 
 
 class Asker(Generic[_Form]):
-    """Asks one prompt's question. Shared by tasks that run at the same time.
+    """Asks one prompt's question. Concurrent tasks share one asker.
 
     Args:
         client: The model.
-        prompt: What it is told.
-        form: What its replies must be.
-        attempts: How often a reply that cannot be used is asked for, in all.
-        timeout: Seconds that one call may take.
-        max_tokens: The longest reply.
+        prompt: The prompt.
+        form: The form of valid replies.
+        attempts: The number of attempts to get a usable reply.
+        timeout: The time limit of one call, in seconds.
+        max_tokens: The maximum length of a reply, in tokens.
     """
 
     def __init__(
@@ -168,15 +168,16 @@ class Asker(Generic[_Form]):
         pictures: Sequence[bytes] = (),
         check: Callable[[_Form], str] = lambda reply: "",
     ) -> tuple[_Form, ModelCall]:
-        """Return the model's answer, and the call that brought it.
+        """Return the model's answer and its call.
 
         Args:
-            fields: What is filled in in the question.
-            pictures: What is shown before it, encoded.
-            check: Returns why an answer of the right form cannot be used; empty if it can.
+            fields: The values for the question's placeholders.
+            pictures: The encoded pictures to show before it.
+            check: A function that returns why an answer of the right form is unusable; empty if it
+                is usable.
 
         Raises:
-            ModelError: There was none that can be used; its `call` is the last one.
+            ModelError: No reply was usable; its `call` is the last one.
         """
         shown = [Image(picture) for picture in pictures]
         messages = (
@@ -213,10 +214,10 @@ class Asker(Generic[_Form]):
 
 
 def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
-    """Return what asks for a step, which has a client, attempts, timeout and max_tokens.
+    """Return an asker for a step with the fields client, attempts, timeout and max_tokens.
 
     Raises:
-        InvalidInputError: There is no client, or an option is out of its range.
+        InvalidInputError: There is no client, or an option is out of range.
     """
     if step.client is None:
         raise errors.InvalidInputError(_NO_MODEL.format(step=step.name))
@@ -234,7 +235,7 @@ def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
 
 
 def read_reply(call: ModelCall, form: type[_Form]) -> Reading[_Form]:
-    """Read the reply of a form that a call brought."""
+    """Read a call's reply."""
     reading = structured_output.object_of(call)
     if reading.value is None:
         return Reading(broken=reading.broken)

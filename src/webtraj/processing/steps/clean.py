@@ -1,4 +1,4 @@
-"""`clean` drops episodes that there is nothing to learn from, `dedupe` those that were there."""
+"""`clean` drops episodes that teach nothing; `dedupe` drops duplicates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 __all__ = ["Clean", "Dedupe"]
 
-# `clean`: drops episodes that there is nothing to learn from, for reasons that are counted.
+# `clean`: drops episodes that teach nothing and counts the reasons.
 
 _BROKEN_ENDS = {
     EndReason.UNKNOWN: "open",
@@ -34,17 +34,17 @@ _BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR, Outcome.CANCELLED)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clean:
-    """Drops what is empty, too short, has holes, holds no action at all, or was cut short.
+    """Drops episodes that are empty, too short, incomplete, without valid actions, or cut short.
 
-    The reasons, in the order in which they are looked for:
+    The reasons, in the order of checking:
 
-    * `open`, `errored`, `crashed`, ...: the record did not end by the episode's own end.
+    * `open`, `errored`, `crashed`, ...: the episode did not end by itself.
     * `outcome env_error`, `timeout`, ...: infrastructure failed, or the agent raised.
     * `empty`: no steps, or observations that hold nothing.
     * `too short`: fewer than `min_steps` actions.
-    * `no observation`, `no action`, `no response`: None where there has to be something. A model's
-      reply is none if it has neither text nor a raw body.
-    * `no valid action`: every reply was one that could not be read.
+    * `no observation`, `no action`, `no response`: a required value is None. A model's reply with
+      neither text nor a raw body counts as missing.
+    * `no valid action`: no reply could be parsed.
 
     >>> from webtraj.trajectory import EpisodeInfo
     >>> Clean()(trajectory_lib.EpisodeTrajectory(EpisodeInfo(episode_id="e1"))).reason
@@ -55,20 +55,20 @@ class Clean:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     min_steps: int = 1
-    """Actions that an episode must have. Many tasks take a single click, so 1 keeps them."""
+    """The minimum number of actions. Many tasks take a single click, so 1 keeps them."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "min_steps", self.min_steps, least=0)
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Drop:
-        """Return the episode itself, or why it is dropped."""
+        """Return the episode unchanged, or a Drop."""
         return next(self._faults(trajectory), trajectory)
 
     def _faults(self, trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[Drop]:
@@ -104,23 +104,23 @@ def _hole_in(step: trajectory_lib.StepRecord) -> str:
     if step.action is None:
         return "no action"
     calls = () if step.decision is None else step.decision.model_calls
-    # Calls that failed before are no hole: the last one was answered.
+    # Earlier failed calls do not matter: the last one was answered.
     if calls and not calls[-1].text and calls[-1].response is None:
         return "no response"
     return ""
 
 
-# `dedupe`: drops episodes that are the same as, or nearly the same as, one before.
+# `dedupe`: drops episodes that equal, or nearly equal, an earlier one.
 
 _NUM_HASHES: Final = 64
 _BANDS: Final = 16
 _PRIME: Final = (1 << 31) - 1
 _SHINGLE: Final = 2
-"""How many steps that follow each other are compared as one."""
+"""The number of consecutive steps compared as a unit."""
 
 
 def _coefficients() -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return the hash functions. They are fixed: signatures of all times compare."""
+    """Return the hash functions. They are fixed, so that signatures of all runs compare."""
     data = hashlib.shake_256(b"webtraj dedupe 1").digest(_NUM_HASHES * 16)
     values = np.array(struct.unpack(f"<{_NUM_HASHES * 2}Q", data), dtype=np.uint64)
     return (values % np.uint64(_PRIME - 1) + np.uint64(1)).reshape(2, _NUM_HASHES)
@@ -130,25 +130,24 @@ _MULTIPLY, _ADD = _coefficients()
 
 
 class Dedupe:
-    """Keeps the first of episodes that are alike, in the dataset's order.
+    """Keeps the first of similar episodes, in the dataset's order.
 
-    Only episodes of the same task, goal and outcome are compared. They are the same if they did the
-    same, step for step: the action with the element's role and name in place of its ref, on the
-    same page. They are nearly the same if the pairs of steps that they have in common are at least
-    `threshold` of all that either has (Jaccard's index, estimated by 64 min-hashes, so that it is
-    right within about 0.06).
+    Only episodes of the same task, goal and outcome are compared. Two are the same if all their
+    steps match: the same action on the same page, with the element's role and name in place of its
+    ref. They are nearly the same if the Jaccard index of their pairs of consecutive steps is at
+    least `threshold` (estimated by 64 min-hashes, with an error of about 0.06).
 
-    With `threshold=1` only the same ones go, which is exact. An episode that is better than all
-    like it stays too with `prefer_reward`: what was kept before is not taken back.
+    With `threshold=1`, only exact duplicates are dropped. With `prefer_reward`, an episode with a
+    higher reward than all similar ones is kept too; the ones kept earlier stay.
 
     Args:
-        threshold: From which likeness on an episode is dropped; above 0, at most 1.
-        prefer_reward: Whether one with more reward than those before stays.
-        same_pages: Whether the pages have to be the same, too. Without, two episodes are alike if
-            they did the same anywhere.
+        threshold: The similarity from which an episode is dropped; above 0, at most 1.
+        prefer_reward: Whether to keep an episode with more reward than the earlier ones.
+        same_pages: Whether the pages must be the same too. If not, two episodes are similar if they
+            took the same actions anywhere.
 
     Raises:
-        InvalidInputError: An option is out of its range.
+        InvalidInputError: An option is out of range.
     """
 
     name = "dedupe"
@@ -162,7 +161,7 @@ class Dedupe:
         prefer_reward: bool = False,
         same_pages: bool = True,
     ) -> None:
-        # A likeness of a half is what the bands are sure to find.
+        # The bands reliably find a similarity of one half.
         options.check_number(self.name, "threshold", threshold, least=0.5, most=1, whole=False)
         options.check_flags(self.name, prefer_reward=prefer_reward, same_pages=same_pages)
         self._threshold = float(threshold)
@@ -175,7 +174,7 @@ class Dedupe:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return {
             "threshold": self._threshold,
             "prefer_reward": self._prefer_reward,
@@ -183,7 +182,7 @@ class Dedupe:
         }
 
     def signature(self, trajectory: trajectory_lib.EpisodeTrajectory) -> dict[str, Any]:
-        """Return what tells the episode from others: about a kilobyte, whatever its length."""
+        """Return the episode's signature: about a kilobyte, whatever its length."""
         done = list(_steps_of(trajectory, self._same_pages))
         info = trajectory.info
         group = _hash(info.task, " ".join(info.goal.split()), trajectory.outcome.name)
@@ -196,7 +195,7 @@ class Dedupe:
         }
 
     def admit(self, signature: Any) -> Drop | None:
-        """Return why an episode is dropped; keeps it in mind if it is not."""
+        """Return a Drop, or remember the episode and return None."""
         new = _Kept(
             signature["id"],
             signature["exact"],
@@ -215,7 +214,7 @@ class Dedupe:
         return None
 
     def _most_like(self, group: str, new: _Kept) -> tuple[_Kept | None, float]:
-        """Return the best one kept that is alike: the one with the most reward, then the first."""
+        """Return the best similar episode that was kept: the most reward, then the first."""
         found: dict[str, tuple[_Kept, float]] = {}
         if new.exact in self._exact:
             same = self._exact[new.exact]
@@ -238,7 +237,7 @@ class Dedupe:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """An episode that was let in."""
+    """An episode that was admitted."""
 
     episode_id: str
     exact: str
@@ -247,7 +246,7 @@ class _Kept:
 
 
 def _steps_of(trajectory: trajectory_lib.EpisodeTrajectory, same_pages: bool) -> Iterator[str]:
-    """Yield what each step was, so that the same done on the same page is the same text."""
+    """Yield a text per step, equal for the same action on the same page."""
     before: Any = None
     for step in trajectory.steps:
         page = _page_of(step.observation) if same_pages else ""
@@ -274,7 +273,7 @@ def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
     fields = {
         field.name: getattr(action, field.name)
         for field in dataclasses.fields(action)
-        # A ref counts the elements of an episode; where nothing else is known, it has to do.
+        # Refs depend on the episode; use one only if nothing else is known.
         if not (field.name == "ref" and element.role)
     }
     return repr((action.verb, element.role, element.name, sorted(fields.items())))
@@ -288,7 +287,7 @@ def _minhash(done: list[str]) -> list[int]:
 
 
 def _plain_reward(reward: float) -> float:
-    """Return a reward as JSON can hold it; what is no number counts as 0."""
+    """Return a reward that JSON can hold; NaN counts as 0."""
     return reward if math.isfinite(reward) else 0.0
 
 

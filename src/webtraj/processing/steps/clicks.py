@@ -1,4 +1,4 @@
-"""`relabel-clicks`: each click on something that has a name solves a task of its own."""
+"""`relabel-clicks`: makes a task of each click on a named element."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeTrajectory, Outcome
 
 __all__ = ["RelabelClicks", "derived", "is_derived", "is_plain_click", "is_sayable", "named_once"]
 
-# Episodes made of others for what they did do: with a goal, a rule and real observations.
+# Building relabelled episodes: a new goal and rule with real observations.
 
 _LONGEST_NAME = 80
 
 
 def is_derived(trajectory: EpisodeTrajectory) -> bool:
-    """Return whether an episode was relabelled already."""
+    """Return whether an episode was already relabelled."""
     return RELABELLED in trajectory.info.metadata
 
 
 def is_sayable(text: str) -> bool:
-    """Return whether a text can stand in a goal and in a rule: braces are for words of the goal.
+    """Return whether a text can be used in a goal and a rule, where braces have a meaning.
 
-    What was left out of the record cannot: nobody knows what was there.
+    Redacted text cannot: its content is unknown.
 
     >>> is_sayable("Submit"), is_sayable("{x}"), is_sayable(" "), is_sayable("<secret:name>")
     (True, False, False, False)
@@ -45,7 +45,7 @@ def is_sayable(text: str) -> bool:
 
 
 def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
-    """Return whether a step's action was one click with the left button, and no key held."""
+    """Return whether a step's action was a single left click without modifier keys."""
     action = looking.action_of(step.action)
     return (
         isinstance(action, (actions_lib.Click, actions_lib.ClickAt))
@@ -57,7 +57,7 @@ def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
 def named_once(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
-    """Return role and name of what a step acted on, if they tell it from all else on its page."""
+    """Return the role and name of a step's target, if they are unique on its page."""
     last = looking.channel(step.observation, "last_action")
     if not isinstance(last, Mapping) or last.get("error"):
         return None
@@ -78,18 +78,18 @@ def derived(
     goal: str,
     rule: Mapping[str, Any],
 ) -> EpisodeTrajectory:
-    """Make an episode of some steps of another, in their order.
+    """Make an episode from some steps of another, in order.
 
-    Each action stands after the very page that it was taken on. Decisions, which were for another
-    goal, are not taken along, nor what an observation tells of the old task.
+    Each action follows the page on which it was taken. Decisions, which were for another goal, are
+    left out, and so is everything in observations about the old task.
 
     Args:
         trajectory: The episode.
-        positions: Which of its steps; none is the first.
-        suffix: Ends the new one's id.
-        task: The new one's task.
-        goal: Its goal.
-        rule: What `webtraj.judging.rules` takes: when it is a success.
+        positions: The positions of the steps; the first step is not allowed.
+        suffix: The end of the new id.
+        task: The new task.
+        goal: The new goal.
+        rule: The rule for success, as `webtraj.judging.rules` takes it.
     """
     steps = trajectory.steps
     made = [
@@ -108,7 +108,7 @@ def derived(
         is_last = index == len(positions)
         observation: Any = steps[position].observation
         if not is_last:
-            # What was seen next in the new episode is what the next action was taken on.
+            # The next observation is the page on which the next action was taken.
             seen = steps[positions[index] - 1].observation
             happened = {n: v for n, v in observation.items() if n not in looking.OF_THE_PAGE}
             observation = {**happened, **_page_of(seen)}
@@ -153,7 +153,7 @@ def derived(
 
 
 def _page_of(observation: Any) -> dict[str, Any]:
-    """Return what shows the page, and nothing of what has happened."""
+    """Return the channels that show the page, without those about events."""
     return {
         name: value
         for name, value in observation.items()
@@ -167,19 +167,18 @@ _SEQUENCE = "hindsight/click-sequence"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RelabelClicks:
-    """Makes an episode of one step of each click whose element one can ask for by role and name.
+    """Makes a one-step episode of each click on an element with a unique role and name.
 
-    No model is asked: that something was clicked is on record. Whatever the episode was worth, what
-    it clicked on the way teaches to find things on pages. A click counts if it was done, and if
-    no other element of the page had the same role and name.
+    It needs no model: the clicks are on record. Whatever the episode's outcome, its clicks teach
+    how to find elements on pages. A click counts if it succeeded and no other element on the page
+    had the same role and name.
 
-    With `sequences`, two such clicks in a row make an episode of two steps as well: that they were
-    done in this order.
+    With `sequences`, two such clicks in a row also make a two-step episode.
 
-    The new episode shows the page before, its goal is `wording`, and its outcome is UNKNOWN, as it
-    is of all that was relabelled. It brings a rule that the judge `rules` checks: the last action
-    was on an element of that role and name. The agent's decision, which was for another goal, is
-    not taken along. `metadata["relabelled"]` says which step of which episode it was.
+    The new episode shows the page before the click, its goal is `wording`, and its outcome is
+    UNKNOWN, as for all relabelled episodes. It carries a rule for the judge `rules`: the last
+    action was on an element with that role and name. The agent's decision, which was for another
+    goal, is left out. `metadata["relabelled"]` names the source episode and step.
     """
 
     name: str = dataclasses.field(default="relabel-clicks", init=False)
@@ -188,13 +187,14 @@ class RelabelClicks:
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
     sequences: bool = False
-    """Whether two clicks in a row make an episode, too."""
+    """Whether two clicks in a row also make an episode."""
     sequence_wording: str = 'Click on the {role} "{name}", then on the {role2} "{name2}".'
     """Its goal; `{role2}` and `{name2}` are the second click's."""
     most: int = 20
-    """The most episodes that are made of one by single clicks, and by two; the first count."""
+    """The most episodes made from one, for single clicks and for pairs each; the first ones
+    count."""
     keep_original: bool = True
-    """Whether the episode itself goes on, too."""
+    """Whether to keep the original episode too."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
@@ -209,11 +209,11 @@ class RelabelClicks:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Return the episode and those that were made of its clicks."""
+        """Return the episode and those made from its clicks."""
         made: list[EpisodeTrajectory] = []
         if not is_derived(trajectory) and trajectory.end is not None:
             clicks = dict(_clicks_in(trajectory))
@@ -277,7 +277,7 @@ def _acted_on(element: tuple[str, str]) -> dict[str, Any]:
 
 
 def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the position of each click that counts, and role and name of what was clicked."""
+    """Yield the position of each click that counts, with its target's role and name."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if not step.first and is_plain_click(step):
             element = named_once(before, step)

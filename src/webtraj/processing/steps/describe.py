@@ -1,4 +1,4 @@
-"""`describe`: has a model write down what each step did, and why where the agent did not say."""
+"""`describe`: asks a model to describe each step and to add missing thoughts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 __all__ = ["AFTERWARDS", "DESCRIPTION", "Describe"]
 
 DESCRIPTION = "description"
-"""Key in `Decision.metadata` of what the step did, as the model says."""
+"""Key in `Decision.metadata` of the model's description of the step."""
 AFTERWARDS = "written_afterwards"
-"""Key in `Decision.metadata` of what was not the agent's: which fields, by which model."""
+"""Key in `Decision.metadata` of the fields that a model wrote, and which model."""
 
 _Sentence = Annotated[
     str, pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)
@@ -35,17 +35,17 @@ class _Description(asking.ReplyForm):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """Writes `Decision.metadata["description"]` for each step, and thoughts where there are none.
+    """Writes `Decision.metadata["description"]` for each step, and missing thoughts.
 
-    The model sees the task, the page before, the action, and what changed. A thought of the agent's
-    own is never touched. A written one is the agent's in form only: `metadata` says which model it
-    is from, so that it can be left out of training. Steps that have a description already, and
-    replies that were no action, are left alone.
+    The model sees the task, the page before, the action and the changes. The agent's own thoughts
+    are never touched. `metadata` names the model that wrote an added thought, so that training can
+    leave it out. Steps that already have a description, and replies without a valid action, are
+    skipped.
 
-    An episode is written with all its descriptions or, if one cannot be had, not at all.
+    An episode is written with all its descriptions or, if one fails, not at all.
 
     Raises:
-        InvalidInputError: There is no model, or an option is out of its range.
+        InvalidInputError: There is no model, or an option is out of range.
     """
 
     name: str = dataclasses.field(default="describe", init=False)
@@ -54,19 +54,19 @@ class Describe:
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
     """The model. It is not closed."""
     thoughts: bool = True
-    """Whether thoughts are written where there are none."""
+    """Whether to write missing thoughts."""
     pictures: bool = False
-    """Whether the model sees the pictures before and after, too."""
+    """Whether to show the pictures before and after."""
     page_characters: int = 6000
-    """How much of a page it sees."""
+    """The most characters of a page to show."""
     parallel: int = 4
-    """Steps of one episode that are asked about at once."""
+    """The number of steps per episode to ask about at once."""
     attempts: int = 3
-    """How often a reply that cannot be used is asked for, in all."""
+    """The number of attempts to get a usable reply."""
     timeout: float = 120.0
-    """Seconds that one call may take."""
+    """The time limit of one call, in seconds."""
     max_tokens: int = 1024
-    """The longest reply."""
+    """The maximum length of a reply, in tokens."""
     _prompt: Prompt = dataclasses.field(init=False, repr=False)
     _asker: asking.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -80,7 +80,7 @@ class Describe:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         assert self.client is not None
         return {**options.settings_of(self), "model": self.client.name}
 
@@ -88,7 +88,7 @@ class Describe:
         """Return the episode with its descriptions.
 
         Raises:
-            ModelError: One of them could not be had.
+            ModelError: A description failed.
         """
         assert self.client is not None
         steps = trajectory.steps

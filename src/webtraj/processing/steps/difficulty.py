@@ -1,4 +1,4 @@
-"""`grade-difficulty`: says how hard an episode's task is."""
+"""`grade-difficulty`: grades the difficulty of an episode's task."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class _Grade(asking.ReplyForm):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GradeDifficulty:
-    """Writes `EpisodeInfo.metadata["difficulty"]`: a score, and WebGym's band for it.
+    """Writes `EpisodeInfo.metadata["difficulty"]`: a score and WebGym's level for it.
 
-    The score is what the task says of itself or, as WebGym counts, the number of its facts. Where
-    the task says neither, a model grades its goal, if there is one; else the episode goes on as it
-    is. Episodes that have a grade keep it.
+    The score is the task's own or, as in WebGym, the number of its facts. If the task has neither,
+    the model grades the goal; without a model, the episode stays unchanged. Episodes that already
+    have a grade keep it.
 
     Raises:
-        InvalidInputError: An option is out of its range.
+        InvalidInputError: An option is out of range.
     """
 
     name: str = dataclasses.field(default="grade-difficulty", init=False)
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model that is asked where the task does not say; None asks none. It is not closed."""
+    """The model for tasks without a score; None for no model. It is not closed."""
     attempts: int = 3
-    """How often a reply that cannot be used is asked for, in all."""
+    """The number of attempts to get a usable reply."""
     timeout: float = 120.0
-    """Seconds that one call may take."""
+    """The time limit of one call, in seconds."""
     max_tokens: int = 512
-    """The longest reply."""
+    """The maximum length of a reply, in tokens."""
     _asker: asking.Asker[_Grade] | None = dataclasses.field(
         init=False, repr=False, compare=False, default=None
     )
@@ -63,7 +63,7 @@ class GradeDifficulty:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         model = "" if self.client is None else self.client.name
         return {**options.settings_of(self), "model": model}
 
@@ -72,7 +72,7 @@ class GradeDifficulty:
 
         Raises:
             ModelError: The model gave no grade.
-            InvalidInputError: What is recorded of the task cannot be read.
+            InvalidInputError: The recorded task cannot be read.
         """
         if DIFFICULTY in trajectory.info.metadata:
             return trajectory
@@ -91,7 +91,7 @@ class GradeDifficulty:
 
 
 def _counted(info: EpisodeInfo) -> int:
-    """Return the score that the task has of itself; 0 if it has none."""
+    """Return the task's own score; 0 if it has none."""
     data = info.metadata.get("task")
     if data is None:
         return 0

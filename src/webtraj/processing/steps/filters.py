@@ -1,7 +1,7 @@
-"""`filter`, `filter-outcome`, `filter-site`, `filter-task`: keep the episodes that are asked for.
+"""`filter`, `filter-outcome`, `filter-site`, `filter-task`: keep selected episodes.
 
-They drop in the middle of a pipeline, where what a judge found is known. What is known beforehand
-is cheaper asked of the dataset (`where`): episodes that are not chosen are never read.
+Use them inside a pipeline for what is only known there, such as a judge's verdict. To filter by
+what the index knows, `where` is cheaper: episodes that do not match are never read.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
 class Filter:
     """Keeps the episodes that meet a condition (see `webtraj.datasets.dataset`).
 
-    A condition is over the fields that a dataset's index has; what is known only of a file
-    (`format`, `size`, `sha256`) is at its default here.
+    A condition uses the fields of a dataset's index; fields of the file (`format`, `size`,
+    `sha256`) have their defaults here.
 
     >>> Filter(where="outcome == 'success' and num_steps <= 10").settings
     {'where': "outcome == 'success' and num_steps <= 10"}
@@ -40,7 +40,7 @@ class Filter:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     where: str
-    """What must hold."""
+    """The condition."""
     _met: Callable[[EpisodeSummary], bool] = dataclasses.field(
         init=False, repr=False, compare=False
     )
@@ -54,17 +54,17 @@ class Filter:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Return the episode itself if it meets the condition."""
+        """Return the episode if it meets the condition."""
         return trajectory if self._met(_summary(trajectory)) else Drop("condition not met")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOutcome:
-    """Keeps episodes by what they were worth.
+    """Keeps episodes by outcome.
 
     >>> FilterOutcome(outcomes="success").settings
     {'outcomes': ['success']}
@@ -74,7 +74,7 @@ class FilterOutcome:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     outcomes: tuple[str, ...] = ("success",)
-    """The outcomes that stay, in lower case."""
+    """The outcomes to keep, in lower case."""
 
     def __post_init__(self) -> None:
         outcomes = options.words(self.name, "outcomes", self.outcomes)
@@ -84,11 +84,11 @@ class FilterOutcome:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Return the episode itself if its outcome is one of those."""
+        """Return the episode if its outcome is one of them."""
         outcome = trajectory.outcome.name.lower()
         return trajectory if outcome in self.outcomes else Drop(f"outcome {outcome}")
 
@@ -101,20 +101,20 @@ class FilterSite:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     sites: tuple[str, ...] = ("*",)
-    """Patterns of the sites that stay."""
+    """Patterns of sites to keep."""
     exclude: tuple[str, ...] = ()
-    """Patterns of sites that go, whatever `sites` says."""
+    """Patterns of sites to drop, overriding `sites`."""
 
     def __post_init__(self) -> None:
         _read_patterns(self, "sites", "exclude")
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Return the episode itself if its site is wanted."""
+        """Return the episode if its site is kept."""
         site = trajectory.info.site
         return trajectory if _wanted(site, self.sites, self.exclude) else Drop("site", site)
 
@@ -127,20 +127,20 @@ class FilterTask:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     tasks: tuple[str, ...] = ("*",)
-    """Patterns of the tasks that stay."""
+    """Patterns of tasks to keep."""
     exclude: tuple[str, ...] = ()
-    """Patterns of tasks that go, whatever `tasks` says."""
+    """Patterns of tasks to drop, overriding `tasks`."""
 
     def __post_init__(self) -> None:
         _read_patterns(self, "tasks", "exclude")
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Return the episode itself if its task is wanted."""
+        """Return the episode if its task is kept."""
         task = trajectory.info.task
         return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
 

@@ -1,4 +1,4 @@
-"""`relabel-forms`: a form that was filled in and sent is a task that was done."""
+"""`relabel-forms`: makes a task of each form that was filled in and submitted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["EXCLUSIVE", "Field", "FormState", "RelabelForms", "checked", "dealt", "form_in"]
 
-# What a form on a page is filled in with, as far as axtree and actions tell.
+# The state of a page's form, as far as the axtree and the actions show it.
 
 _CUT = re.compile(r"^ *\.\.\. \d+ more lines$", re.MULTILINE)
 _TOGGLES: Final = {
@@ -33,10 +33,10 @@ _TOGGLES: Final = {
     "menuitemradio": "checked",
     "option": "selected",
 }
-"""Roles of what is on or off, and the state that says so."""
+"""Roles of toggles, and the state of each that means on."""
 _TYPED: Final = ("textbox", "searchbox", "spinbutton", "combobox")
 EXCLUSIVE: Final = ("radio", "menuitemradio", "option")
-"""Roles of which one goes off when another goes on."""
+"""Roles of exclusive toggles: when one goes on, another goes off."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -46,43 +46,43 @@ class Field:
     role: str
     name: str
     after: str = ""
-    """The text right before it, if it has no name and is no toggle."""
+    """The text right before it, if it has no name and is not a toggle."""
     place: int = 0
-    """Which of those of this role, name and text before it, from 0."""
+    """Its index among fields with the same role, name and text before, from 0."""
 
     @property
     def called(self) -> str:
-        """What a person calls it; empty if the page does not say."""
+        """The name that a person would use; empty if the page shows none."""
         return self.name or self.after
 
     @property
     def is_toggle(self) -> bool:
-        """Whether it is on or off, and not typed or chosen."""
+        """Whether it is a toggle, as opposed to a typed or chosen value."""
         return self.role in _TOGGLES
 
     @property
     def state(self) -> str:
-        """The state that says that it is on; empty if it is no toggle."""
+        """The state that means on; empty if it is not a toggle."""
         return _TOGGLES.get(self.role, "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormState:
-    """All fields of a page, and what they hold."""
+    """All fields of a page and their values."""
 
     values: Mapping[Field, str]
-    """`on` or nothing for toggles; else what was typed or chosen. Bullets are what is not known."""
+    """`on` or empty for toggles; otherwise the typed or chosen value. Bullets mean unknown."""
     shape: tuple[tuple[str, str, str], ...]
-    """What every element of the page is called (its role, its name, for a field without one the
-    text before it): two pages of one shape are one form."""
+    """The role and name of every element of the page (for an unnamed field, the text before it):
+    two pages of the same shape are one form."""
 
     @property
     def key(self) -> tuple[tuple[Field, str], ...]:
-        """What is the same for the same fields with the same values."""
+        """A key that is equal for the same fields with the same values."""
         return tuple(sorted(self.values.items()))
 
     def is_only(self, field: Field) -> bool:
-        """Return whether its role and what it is called tell a field from all others."""
+        """Return whether a field's role and name are unique."""
         alike = (one for one in self.values if one.role == field.role)
         return sum(one.called == field.called for one in alike) == 1
 
@@ -90,11 +90,11 @@ class FormState:
 def form_in(axtree: str, typed: Mapping[str, str] | None = None) -> FormState | None:
     """Return the state of a page's fields; None if the page was cut short, or has none.
 
-    The options of a combobox are left aside: what is chosen is its value.
+    The options of a combobox are ignored: its value is what was chosen.
 
     Args:
         axtree: The page.
-        typed: What fields hold that show bullets, by ref, as `webtraj.judging.evaluating` finds it.
+        typed: The values of masked fields, by ref, as `webtraj.judging.evaluating` finds them.
     """
     if _CUT.search(axtree):
         return None
@@ -130,21 +130,21 @@ def _value_of(field: Field, states: tuple[str, ...]) -> str:
     wanted = f"{field.state}=" if field.is_toggle else 'value="'
     if field.is_toggle and field.state in states:
         return "on"
-    # What is neither on nor off stands there as checked=mixed, and is told apart.
+    # A toggle that is neither on nor off shows as checked=mixed, which differs.
     found = next((state for state in states if state.startswith(wanted)), "")
     if field.is_toggle or not found:
         return found
     return str(json.loads(found.removeprefix("value=")))
 
 
-# Goals that are worded in one way or in several: who trains on them should learn no one phrase.
+# Goals with several wordings, so that a policy does not learn a single phrase.
 
 
 def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[str, ...]:
-    """Return an option that is a text with blanks to be filled in, or several of them.
+    """Check an option that is one or more texts with placeholders, and return them.
 
     Raises:
-        InvalidInputError: It is none, or one of them lacks one of the blanks.
+        InvalidInputError: It is not text, or a text lacks a placeholder.
     """
     blanks = tuple(blanks)
     texts = options.words(step, option, value)
@@ -159,7 +159,7 @@ def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[
 
 
 def dealt(texts: Sequence[str], key: str) -> str:
-    """Return one of some texts, the same each time for the same key.
+    """Return one of some texts, always the same one for the same key.
 
     >>> {dealt(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
     True
@@ -183,49 +183,49 @@ _UNNAMED: Mapping[str, str] = {
     "spinbutton": "number",
     "combobox": "",
 }
-"""What a field without a name is called, if there is no other of its role."""
+"""The name of an unnamed field that is the only one of its role."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RelabelForms:
-    """Makes an episode of each form that was filled in and sent by a click on a button.
+    """Makes an episode of each form that was filled in and submitted by clicking a button.
 
-    No model is asked: what the fields held when the button was clicked is in the page's axtree. A
-    click counts if it ended the episode or changed the page, and if goal and rule can tell the
-    button and each field that was changed from all others by role and name. A field without a name
-    is called by the text right before it (`webtraj.environments.browser.observation`), and by its
-    kind if there is none and no other such field. What was there before and stayed is not asked
-    for. What a field holds that shows bullets is what was typed into it, where the actions tell
-    (`webtraj.judging.evaluating`); a text that was redacted is not asked for.
+    It needs no model: the axtree shows the fields' values when the button was clicked. A click
+    counts if it ended the episode or changed the page, and if the button and each changed field
+    have a unique role and name. An unnamed field is named by the text right before it
+    (`webtraj.environments.browser.observation`), or by its kind if there is no such text and no
+    other such field. The goal does not ask for values that were there from the start. The value of
+    a masked field is what was typed into it, if the actions show it (`webtraj.judging.evaluating`);
+    the goal does not ask for redacted text.
 
-    Of the steps before the click those stay that brought a field to what it held in the end, each
-    on the very page that it was done on. What was undone later is left out, and so is everything
-    before it where the page would show it: the new episode then begins where the form was right
-    so far. Where a box had to be unchecked, or a field emptied, there is no episode.
+    Of the steps before the click, those stay that set a field to its final value, each on the page
+    where it happened. Steps that were undone later are left out, and so is everything before them
+    if the page would show it: the new episode then begins where the form was right so far. If a box
+    had to be unchecked or a field emptied, no episode is made.
 
-    Goal, outcome, decisions and `metadata["relabelled"]` are as `relabel-clicks` has them. The
-    task is `hindsight/form`; where a text was typed `hindsight/typed-form`, where several were
-    `hindsight/typed-form-2` and so on. The rule says that the last action was on that button, and
-    that all fields of the form held what they held, those that are off included.
+    Goal, outcome, decisions and `metadata["relabelled"]` are as in `relabel-clicks`. The task is
+    `hindsight/form`; with one typed text `hindsight/typed-form`, with several
+    `hindsight/typed-form-2` and so on. The rule requires that the last action was on that button,
+    and that all fields of the form had these values, including toggles that were off.
     """
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
     version: str = dataclasses.field(default="3", init=False)
     needs_model: ClassVar[bool] = False
     wording: str | tuple[str, ...] = "{what} and click {button}."
-    """The goal; `{what}` is made of the following, with commas between, and begins with a capital
-    if the goal does. This and the following may be several texts each: then it depends on the
-    episode which one is taken."""
+    """The goal; `{what}` is composed of the following, separated by commas, and capitalized if it
+    comes first. This and the following may each be several texts: the episode determines which one
+    is used."""
     select: str | tuple[str, ...] = "select {checked}"
-    """What was checked or selected, by their names."""
+    """The wording for checked or selected toggles."""
     choose: str | tuple[str, ...] = 'choose "{value}" from the {name} list'
-    """What was chosen from a list. A list without a name is just the list."""
+    """The wording for a choice from a list. An unnamed list is just "the list"."""
     enter: str | tuple[str, ...] = 'enter "{value}" into the {name} field'
-    """What was typed."""
+    """The wording for typed text."""
     most: int = 20
-    """The most episodes that are made of one; the first forms count."""
+    """The most episodes made from one; the first forms count."""
     keep_original: bool = True
-    """Whether the episode itself goes on, too."""
+    """Whether to keep the original episode too."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
@@ -241,11 +241,11 @@ class RelabelForms:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Return the episode and those that were made of its forms."""
+        """Return the episode and those made from its forms."""
         made: list[EpisodeTrajectory] = []
         if not clicks.is_derived(trajectory) and trajectory.end is not None:
             made = list(itertools.islice(self._made_of(trajectory), self.most))
@@ -264,7 +264,7 @@ class RelabelForms:
             if final is None or not path:
                 continue
             first = states[begin]
-            assert first is not None  # As `final`, which has its shape.
+            assert first is not None  # `final` has the same shape.
             asked = _changed(first, final) | _changed(states[path[0] - 1], final)
             suffix = f".form{trajectory.steps[sending].index}"
             words = self._words_for(f"{trajectory.episode_id}{suffix}")
@@ -278,13 +278,13 @@ class RelabelForms:
                     goal=goal,
                     rule=_rule(asked, final, button),
                 )
-                # Of what shows bullets, the steps that stay must tell as much as all of them.
+                # For masked fields, the remaining steps must show as much as all steps do.
                 sent = _states_of(made)[-2]
                 if sent is not None and not _changed(sent, final) & asked:
                     yield made
 
     def _words_for(self, episode_id: str) -> dict[str, str]:
-        """Return the wordings that one episode gets, by option."""
+        """Return the wordings for one episode, by option."""
         return {
             option: dealt(getattr(self, option), f"{option}/{episode_id}")
             for option in ("wording", "select", "choose", "enter")
@@ -292,8 +292,8 @@ class RelabelForms:
 
 
 def _goal(words: Mapping[str, str], asked: set[Field], final: FormState, button: str) -> str:
-    """Return the goal; empty if there are no words for it."""
-    # In the order of the page, as somebody would say it.
+    """Return the goal; empty if it cannot be worded."""
+    # In the order of the page, as a person would say it.
     fields = [field for field in final.values if field in asked]
     if not all(_is_sayable(field, final) for field in fields):
         return ""
@@ -324,7 +324,7 @@ def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
 def _sendings(
     trajectory: EpisodeTrajectory, states: list[FormState | None]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the position of each click that sent a form, and the button's name."""
+    """Yield the position of each click that submitted a form, with the button's name."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if states[position - 1] is None or not clicks.is_plain_click(step):
             continue
@@ -338,7 +338,7 @@ def _sendings(
 def _is_same_page(
     trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
 ) -> bool:
-    """Return whether two steps show one form, filled in or not."""
+    """Return whether two steps show the same form, whatever its values."""
     first, second = states[one], states[other]
     urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
     return (
@@ -347,7 +347,7 @@ def _is_same_page(
 
 
 def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sending: int) -> int:
-    """Return the position of the first step from which the form was on the page to the end."""
+    """Return the position from which the form stayed on the page until it was submitted."""
     begin = sending - 1
     while begin and _is_same_page(trajectory, states, begin - 1, begin):
         begin -= 1
@@ -357,10 +357,10 @@ def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sen
 def _way_to(
     trajectory: EpisodeTrajectory, states: list[FormState | None], begin: int, end: int
 ) -> list[int]:
-    """Return the positions of the steps that filled the form in, one after the other.
+    """Return the positions of the steps that filled in the form, in order.
 
-    Each begins with the fields as the one before has left them, and brings fields to what they
-    hold in the end. Of several ways the longest is taken, and of those the earliest.
+    Each starts with the fields as the previous one left them, and sets fields to their final
+    values. Of several sequences, the longest is used, and of those the earliest.
     """
     final = states[end]
     assert final is not None
@@ -384,7 +384,7 @@ def _advances(
     after: FormState,
     final: FormState,
 ) -> bool:
-    """Return whether a step brought fields to their last values, and did nothing else to them."""
+    """Return whether a step set fields to their final values and changed nothing else."""
     step = trajectory.steps[position]
     last = looking.channel(step.observation, "last_action")
     changed = _changed(before, after)
@@ -399,13 +399,13 @@ def _advances(
 
 
 def _changed(before: FormState | None, after: FormState) -> set[Field]:
-    """Return the fields that hold something else."""
+    """Return the fields whose value changed."""
     values = {} if before is None else before.values
     return {field for field, value in after.values.items() if values.get(field) != value}
 
 
 def _task_of(asked: set[Field]) -> str:
-    # By how many texts, so that a cap by task leaves the few with several beside the many with one.
+    # By number of texts, so that a cap per task keeps the rare forms with several.
     typed = sum(map(_is_typed, asked))
     return _TASK if not typed else _TYPED_TASK if typed == 1 else f"{_TYPED_TASK}-{typed}"
 
@@ -415,14 +415,14 @@ def _is_typed(field: Field) -> bool:
 
 
 def _is_wordable(field: Field, value: str) -> bool:
-    """Return whether a goal can ask for a value. What another puts out need not be asked for."""
+    """Return whether a goal can ask for a value. Toggles that another turns off need no words."""
     if field.is_toggle:
         return value == _ON or (field.role in EXCLUSIVE and not value)
     return clicks.is_sayable(value) and '"' not in value and not is_masked(value)
 
 
 def _is_sayable(field: Field, final: FormState) -> bool:
-    """Return whether a goal and a rule can tell a field, and ask for what it holds."""
+    """Return whether a goal and a rule can identify a field and ask for its value."""
     if not final.is_only(field) or not _is_wordable(field, final.values[field]):
         return False
     if field.called:
@@ -431,7 +431,7 @@ def _is_sayable(field: Field, final: FormState) -> bool:
 
 
 def _rule(asked: set[Field], final: FormState, button: str) -> dict[str, Any]:
-    """Return a rule that holds if the button was clicked with the fields as they were."""
+    """Return a rule that holds if the button was clicked with these values in the fields."""
     held: list[dict[str, Any]] = []
     for field, value in final.values.items():
         element: dict[str, Any] = {"role": field.role, "name": {"equals": field.name}}

@@ -1,4 +1,4 @@
-"""`judge`: has a judge say what episodes were worth."""
+"""`judge`: asks a judge for verdicts on episodes."""
 
 from __future__ import annotations
 
@@ -23,40 +23,39 @@ _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeStep:
-    """Adds a judge's judgement to each episode that can be judged, and its outcome.
+    """Adds a judge's judgement to each judgeable episode and sets its outcome.
 
-    Episodes that did not end by themselves go on as they are: there is nothing to judge. An
-    episode that has a verdict of the same judge and version is not judged again.
+    Episodes that did not end by themselves pass unchanged: there is nothing to judge. An episode
+    with a verdict of the same judge and version is not judged again.
 
-    A judge that decided nothing (JUDGE_ERROR) is on record like any other judgement. Not so where
-    its model gave no reply at all, being away or refusing: that says nothing of the episode. So the
-    step fails on it, and the pipeline, which writes nothing of it, judges it in its next run.
-    `on_judge_error` can have it otherwise.
+    A JUDGE_ERROR is recorded like any other judgement. The exception is a model that gave no reply
+    at all, because it was unavailable or refused: that says nothing about the episode. The step
+    then fails, and the pipeline writes no output and judges the episode in its next run.
+    `on_judge_error` changes this.
 
     Raises:
-        InvalidInputError: There is no such judge, it needs a model, or an option is wrong.
+        InvalidInputError: The judge is unknown, it needs a model, or an option is wrong.
     """
 
     name: str = dataclasses.field(default="judge", init=False)
     version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = True
     by: str | tuple[str, ...] = "model"
-    """Which judge, as `webtraj.judging.catalog` names them: `model`, `environment`, `rules`,
-    `rules:FILE`. Several are asked in turn, until one has an opinion (UNKNOWN is none): with
-    `environment` and `rules`, what the environment found counts, and where it found nothing, the
-    task's own rule. Of a judge that is given, what it calls itself."""
+    """The judge's name in `webtraj.judging.catalog`: `model`, `environment`, `rules`, `rules:FILE`.
+    Several are asked in turn until one has an opinion (not UNKNOWN): with `environment` and
+    `rules`, the environment's verdict counts and, if there is none, the task's own rule. For a
+    judge object, its own name."""
     judge: Judge | None = dataclasses.field(default=None, repr=False)
-    """The judge itself, where none is named."""
+    """A judge object, instead of a name."""
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model that a judge called `model` asks. It is not closed."""
+    """The model that the judge `model` asks. It is not closed."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """What the judge that is named is told: see `webtraj.judging.catalog.JUDGES`."""
+    """Options of the named judge; see `webtraj.judging.catalog.JUDGES`."""
     only_unknown: bool = False
-    """Whether episodes are left alone that have an outcome already, other than JUDGE_ERROR."""
+    """Whether to skip episodes that already have an outcome other than JUDGE_ERROR."""
     on_judge_error: str = "fail"
-    """What becomes of an episode that the judge failed on. `keep`: it goes on, with the JUDGE_ERROR
-    for its outcome, whatever that came of. `drop`: it does not. `fail`: where a model gave no
-    reply, the step fails; where one did and nothing was decided, it goes on as with `keep`."""
+    """The handling of a JUDGE_ERROR. `keep`: keep the episode with that outcome. `drop`: drop the
+    episode. `fail`: if a model gave no reply, the step fails; otherwise as `keep`."""
     _judge: Judge = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +68,7 @@ class JudgeStep:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told, with the judge's version."""
+        """The settings, with the judge's version."""
         model = self.client.name if self.client is not None and self._asks else ""
         return {
             **options.settings_of(self),
@@ -126,26 +125,26 @@ class JudgeStep:
             )
         if not isinstance(self.by, str):
             object.__setattr__(self, "by", by)
-        # A client that the judge made of its options would be left open.
+        # Nobody would close a client that the judge made from its options.
         if self._asks and self.client is None:
             raise errors.InvalidInputError(
-                f"{self.name}: the judge 'model' asks a model, and was given none; give it a "
-                "client, or name a model: --model NAME --model-url URL."
+                f"{self.name}: the judge 'model' needs a model; give it a client, or name a "
+                "model: --model NAME --model-url URL."
             )
         return make_judge_of(by, client=self.client if self._asks else None, options=self.options)
 
 
 def _is_unanswered(judgement: Judgement) -> bool:
-    """Return whether it was for lack of a model's reply that a judge decided nothing."""
+    """Return whether a judgement is undecided because a model gave no reply."""
     unanswered = judgement.findings.get("unanswered")
     if unanswered is not None:
         return bool(unanswered)
-    # Of judges that do not say so, the last call has to.
+    # For judges that do not say, look at the last call.
     return bool(judgement.model_calls) and bool(judgement.model_calls[-1].error)
 
 
 def _models_of(judgement: Judgement) -> list[str]:
-    """Return the names of the models that were asked, as clients have them: `provider/model`."""
+    """Return the names of the models that were asked, as `provider/model`."""
     stages = judgement.findings.get("models")
     if isinstance(stages, Mapping):
         return list(dict.fromkeys(str(name) for names in stages.values() for name in names))

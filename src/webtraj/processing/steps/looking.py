@@ -1,7 +1,7 @@
-"""What an observation shows and an action was, as far as steps compare episodes by it.
+"""Reading observations and actions for steps that compare episodes.
 
-Observations are whatever an environment emitted: nothing here expects a channel to be there. Large
-values that are read only when asked for (`LazyBlob`) are compared by their content's hash.
+Observations come from any environment, so no channel is required here. Large values that are read
+lazily (`LazyBlob`) are compared by content hash.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ INTERACTIVE: Final = frozenset(
         "menuitemradio", "treeitem",
     }
 )  # fmt: skip
-"""Roles of elements that are there to be acted on, as set-of-marks pictures mark them."""
+"""Roles of interactive elements, as set-of-marks pictures mark them."""
 
 OF_THE_PAGE: Final = (
     "url", "title", "axtree", "boxes", "text", "screenshot", "set_of_marks", "focused", "scroll",
     "tabs", "active_tab", "http_status",
 )  # fmt: skip
-"""The channels that show a page as it is, and not what has happened."""
+"""The channels that show a page's state, not events."""
 
 _EVENTS = ("dialogs", "blocked", "console")
 _INDENT = re.compile(r" *")
@@ -60,7 +60,7 @@ _FOCUSED = re.compile(r'("(?:[^"\\\n]|\\.)*")| focused(?= |$)', re.MULTILINE)
 
 
 def channel(observation: Any, name: str) -> Any:
-    """Return a channel of an observation, read if need be; None if it is not there or empty."""
+    """Return a channel of an observation, reading it if lazy; None if missing or empty."""
     value = observation.get(name) if isinstance(observation, Mapping) else None
     if isinstance(value, LazyBlob):
         value = value.load()
@@ -68,20 +68,20 @@ def channel(observation: Any, name: str) -> Any:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a value holds nothing. A number always holds something."""
+    """Return whether a value is empty. A number never is."""
     if isinstance(value, np.ndarray):
         return value.size == 0
     return value is None or (isinstance(value, Sized) and len(value) == 0)
 
 
 def text_channel(observation: Any, name: str) -> str:
-    """Return a channel that is text; empty if it is none."""
+    """Return a text channel; empty if it is not text."""
     value = channel(observation, name)
     return value if isinstance(value, str) else ""
 
 
 def content_of(value: Any) -> Any:
-    """Return what tells values with other content apart, and is cheap to compare and to hash."""
+    """Return a key that differs for different content and is cheap to compare and hash."""
     if isinstance(value, LazyBlob):
         return value.blob.sha256
     if isinstance(value, str):
@@ -98,20 +98,20 @@ def content_of(value: Any) -> Any:
 
 
 def tree_without(axtree: str, *, refs: bool = False, focus: bool = False) -> str:
-    r"""Return an axtree without its refs, or without what says where the focus is.
+    r"""Return an axtree without refs or without the focus mark.
 
     >>> tree_without('[7] textbox "I am focused" focused', refs=True, focus=True)
     'textbox "I am focused"'
     """
     if refs:
         axtree = _REF.sub(r"\1", axtree)
-    if focus and " focused" in axtree:  # Looking is fast, replacing is not.
+    if focus and " focused" in axtree:  # Searching is fast, replacing is not.
         axtree = _FOCUSED.sub(lambda found: found[1] or "", axtree)
     return axtree
 
 
 def events_in(observation: Any) -> tuple[str, ...]:
-    """Return the channels that tell of something beside the page: a dialog, a download, ..."""
+    """Return the channels with events outside the page: a dialog, a download, ..."""
     found = [name for name in _EVENTS if channel(observation, name) is not None]
     downloads = channel(observation, "downloads")
     if isinstance(downloads, Mapping) and channel(downloads, "names") is not None:
@@ -120,16 +120,16 @@ def events_in(observation: Any) -> tuple[str, ...]:
 
 
 def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
-    """Return what is the same for the same state of a page: where it is, and what it shows.
+    """Return a fingerprint of a page's state: its URL and content.
 
-    Refs and the focus are left aside: a page that is opened again has other refs.
+    Refs and focus are ignored: a reopened page has other refs.
 
     Args:
         observation: Any observation.
-        screenshot: Whether a picture must be the same too, where there is one.
+        screenshot: Whether to include the picture, if there is one.
 
     Returns:
-        None if the observation shows no page.
+        The fingerprint; None if the observation shows no page.
     """
     tree = text_channel(observation, "axtree")
     shown = tree_without(tree, refs=True, focus=True) or text_channel(observation, "text")
@@ -153,34 +153,34 @@ def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
 
 
 def action_of(action: Any) -> actions_lib.Action | None:
-    """Return a recorded action as an action of webtraj's; None if it is none.
+    """Return a recorded action as a webtraj action; None if it is not one.
 
-    Text is taken for BrowserGym's dialect.
+    Text is parsed as BrowserGym's dialect.
     """
     if isinstance(action, trajectory_lib.Decision):
         action = action.action
     if isinstance(action, str):
         action = actions_lib.parse_action(action)
-        # Text that is no such call may be an action all the same, of an environment of its own.
+        # Other text may still be an action of another environment.
         return None if isinstance(action, actions_lib.InvalidAction) else action
     return action if isinstance(action, actions_lib.Action) else None
 
 
 def is_invalid(step: trajectory_lib.StepRecord) -> bool:
-    """Return whether a step's action was a reply that could not be read as one."""
+    """Return whether a step's action was a reply that could not be parsed."""
     if step.decision is not None and step.decision.parse_error:
         return True
     return isinstance(step.action, actions_lib.InvalidAction)
 
 
 def verb_of(action: Any) -> str:
-    """Return an action's verb; empty if it is not known."""
+    """Return an action's verb; empty if unknown."""
     found = action_of(action)
     return "" if found is None else found.verb
 
 
 def said(action: Any) -> str:
-    """Return an action in words: as a call, where there is one.
+    """Return an action as text, as a call if possible.
 
     >>> said(actions_lib.Click("12")), said({"key": "scroll"})
     ("click('12')", "{'key': 'scroll'}")
@@ -193,17 +193,17 @@ def said(action: Any) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """What an action was done to."""
+    """The target of an action."""
 
     role: str = ""
-    """Empty if it is not known."""
+    """Empty if unknown."""
     name: str = ""
     around: tuple[str, ...] = ()
-    """Roles of the elements around it, as far as the axtree has them."""
+    """Roles of the enclosing elements, as far as the axtree has them."""
 
     @property
     def is_interactive(self) -> bool:
-        """Whether it, or what it is a part of, is there to be acted on."""
+        """Whether it, or an enclosing element, is interactive."""
         return self.role in INTERACTIVE or any(role in INTERACTIVE for role in self.around)
 
     def __str__(self) -> str:
@@ -211,9 +211,9 @@ class Element:
 
 
 def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
-    """Return what a step's action was done to, from what was recorded and from the page before.
+    """Return the target of a step's action, from the record and the page before.
 
-    Where the action names no element but goes to the keyboard, it is the one with the focus.
+    For a keyboard action that names no element, it is the focused element.
     """
     last = channel(step.observation, "last_action")
     last = last if isinstance(last, Mapping) else {}
@@ -236,7 +236,7 @@ def _ref_of(action: actions_lib.Action | None) -> str:
 
 
 def _in_tree(tree: str, ref: str) -> tuple[Element, tuple[str, ...]]:
-    """Return the element of a ref, and the roles of the elements around it, the nearest first."""
+    """Return a ref's element and the roles of its enclosing elements, nearest first."""
     if not ref or f"[{ref}] " not in tree:
         return Element(), ()
     path: list[tuple[int, str]] = []

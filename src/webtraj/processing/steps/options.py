@@ -1,4 +1,4 @@
-"""What steps are told: plain data, checked once, and given back as `settings`."""
+"""Options of steps: plain data, checked once and returned as `settings`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 _NOT_SETTINGS = ("client", "judge", "secrets")
-"""Fields that are no plain data, or must not be on record."""
+"""Fields that are not plain data or must not be recorded."""
 
 
 def settings_of(step: Any) -> dict[str, Any]:
-    """Return what a step was told, as plain data: its fields, but for clients and secrets."""
+    """Return a step's settings as plain data: its fields, except clients and secrets."""
     return {
         field.name: _plain(getattr(step, field.name))
         for field in dataclasses.fields(step)
@@ -35,7 +35,7 @@ def settings_of(step: Any) -> dict[str, Any]:
 
 
 def words(step: str, option: str, value: Any) -> tuple[str, ...]:
-    """Return an option that is one word or several.
+    """Return an option that is one word or several, as a tuple.
 
     >>> words("filter-site", "sites", "a.org"), words("filter-site", "sites", ["a", "b"])
     (('a.org',), ('a', 'b'))
@@ -55,7 +55,7 @@ def words(step: str, option: str, value: Any) -> tuple[str, ...]:
 
 
 def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
-    """Check that an option is one of the words that it may be.
+    """Check that an option is one of the allowed words.
 
     Raises:
         InvalidInputError: It is none of them.
@@ -68,7 +68,7 @@ def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
 
 
 def check_flags(step: str, **options: Any) -> None:
-    """Check options that are true or false.
+    """Check that options are true or false.
 
     Raises:
         InvalidInputError: One is something else.
@@ -89,10 +89,10 @@ def check_number(
     most: float = float("inf"),
     whole: bool = True,
 ) -> None:
-    """Check an option that is a number.
+    """Check that an option is a number in range.
 
     Raises:
-        InvalidInputError: It is none, or out of its range.
+        InvalidInputError: It is not a number, or out of range.
     """
     kinds = (int,) if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
@@ -104,10 +104,10 @@ def check_number(
 
 
 def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> None:
-    """Check an option that is a text with blanks to be filled in.
+    """Check that an option is a text with all of its placeholders.
 
     Raises:
-        InvalidInputError: It is no text, or lacks one of the blanks.
+        InvalidInputError: It is not a text, or lacks a placeholder.
     """
     blanks = tuple(blanks)
     if not isinstance(value, str) or any(blank not in value for blank in blanks):
@@ -118,7 +118,7 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
 
 
 def worded(wording: str, words: Mapping[str, str]) -> str:
-    """Return a text with its blanks filled in, all at once: what is filled in has no blanks.
+    """Return a text with its placeholders filled in, all at once: values are not expanded again.
 
     >>> worded("Click {name}.", {"name": "{role}", "role": "x"})
     'Click {role}.'
@@ -128,7 +128,7 @@ def worded(wording: str, words: Mapping[str, str]) -> str:
 
 
 def matches(text: str, patterns: Iterable[str]) -> bool:
-    """Return whether a text matches one of some glob patterns, letter case included.
+    """Return whether a text matches any of some glob patterns, case-sensitively.
 
     >>> matches("miniwob/click-tab", ["miniwob/click-*", "web/*"])
     True

@@ -1,4 +1,4 @@
-"""Pruning: `prune-loops` cuts detours, `drop-no-effect` takes out steps that changed nothing."""
+"""Pruning: `prune-loops` cuts detours; `drop-no-effect` removes steps that changed nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from webtraj.trajectory import StepRecord
 
 __all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumbered", "without"]
 
-# Taking steps out of an episode so that what is left is an episode again.
+# Removing steps so that the rest is still a valid episode.
 
 
 def is_neutral(step: trajectory_lib.StepRecord) -> bool:
-    """Return whether taking a step out changes neither reward nor return, nor begin nor end."""
+    """Return whether removing a step leaves rewards, return, start and end unchanged."""
     if step.first or step.last:
         return False
     if trajectory_lib.reward_value(step.reward) != 0:  # NaN is not 0 either.
@@ -30,7 +30,7 @@ def is_neutral(step: trajectory_lib.StepRecord) -> bool:
 def without(
     trajectory: trajectory_lib.EpisodeTrajectory, dropped: Collection[int]
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Return an episode without the steps at some positions, numbered from 0 again."""
+    """Return an episode without the steps at some positions, renumbered from 0."""
     gone = frozenset(dropped)
     kept = [step for position, step in enumerate(trajectory.steps) if position not in gone]
     return dataclasses.replace(trajectory, steps=renumbered(kept))
@@ -39,7 +39,7 @@ def without(
 def renumbered(
     steps: Collection[trajectory_lib.StepRecord],
 ) -> tuple[trajectory_lib.StepRecord, ...]:
-    """Return steps numbered from 0, those that are already as they are."""
+    """Return steps numbered from 0; steps that already are stay the same objects."""
     return tuple(
         step if step.index == index else dataclasses.replace(step, index=index)
         for index, step in enumerate(steps)
@@ -53,45 +53,45 @@ def _is_one(discount: Any) -> bool:
         return False
 
 
-# `prune-loops`: cuts detours that led back to where they began.
+# `prune-loops`: cuts detours that end where they started.
 
 _HARMLESS = (
     "wait", "screenshot", "cursor_position", "hover", "move_mouse", "scroll", "scroll_at", "focus",
     "goto", "go_back", "go_forward", "reload", "new_tab", "close_tab", "focus_tab",
 )  # fmt: skip
-"""Verbs that look around: they are taken not to change anything at the server."""
+"""Verbs that only look around and are assumed to change nothing on the server."""
 _VIEW = ("scroll", "scroll_at")
 _CLICKS = ("click", "click_at")
 _LOOKED_AT = ("link", "tab")
-"""What may be clicked to look around."""
+"""Roles that may be clicked to look around."""
 _TELLING = ("answer", "send_message", "report_infeasible")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PruneLoops:
-    """Cuts the steps between two states of a page that are the same.
+    """Cuts the steps between two identical states of a page.
 
-    States are the same if URL, tabs, scroll position and the page's lines are, refs and focus
-    aside, and the picture where there is one. A detour is only cut if all its steps look around:
-    history, addresses, tabs, scrolling, waiting, and clicks on links. A click on anything else,
-    typing, dialogs, downloads, rewards: the state that does not show may be another one afterwards,
-    so the detour stays. (A link that logs out, or buys, is taken for a link.) The last step stays.
+    Two states are identical if they have the same URL, tabs, scroll position, page lines (ignoring
+    refs and focus) and, if recorded, picture. A detour is only cut if all its steps look around:
+    history, addresses, tabs, scrolling, waiting, and clicks on links. Clicks on anything else,
+    typing, dialogs, downloads and rewards may change hidden state, so such a detour stays. (A link
+    that logs out or buys something counts as a link.) The last step stays.
 
-    What cutting means: the step before the detour now leads straight to the step after it. Where
-    the page was opened anew, and so has other refs, it is shown as it looked when the agent went
-    on, so that the next action's ref is there. Decisions, thoughts and prompts stay as they were
-    recorded: a prompt with a history still tells of the detour, and a thought may refer to what was
-    seen there. Train on such a step by its observation, or leave recorded prompts aside.
+    After the cut, the step before the detour leads straight to the step after it. If the page was
+    reopened, and so has other refs, the later observation is used, so that the next action's ref
+    exists. Decisions, thoughts and prompts stay as recorded: a prompt with a history still mentions
+    the detour, and a thought may refer to it. Train on such steps by their observations, not by
+    recorded prompts.
     """
 
     name: str = dataclasses.field(default="prune-loops", init=False)
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     cut_side_effects: bool = False
-    """Whether detours are cut in which something was typed, clicked or sent."""
+    """Whether to also cut detours with typing, clicks or submitted forms."""
     compare_screenshots: bool = True
-    """Whether pictures must be the same too. They often are not, by a blinking cursor or a banner,
-    and then a detour stays."""
+    """Whether pictures must be the same too. A blinking cursor or a banner often makes them differ,
+    and then the detour stays."""
 
     def __post_init__(self) -> None:
         options.check_flags(
@@ -102,7 +102,7 @@ class PruneLoops:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(
@@ -125,7 +125,7 @@ class PruneLoops:
         return Changed((made,), {"cut": changes})
 
     def _cuts(self, steps: tuple[StepRecord, ...]) -> list[tuple[int, int]]:
-        """Return where detours begin and end: positions of two steps with the same state."""
+        """Return the positions of the two steps with equal state around each detour."""
         states = [
             looking.fingerprint(step.observation, screenshot=self.compare_screenshots)
             for step in steps
@@ -176,7 +176,7 @@ def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
 
 
 def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
-    """Return a step that shows the page as it was at a later one of the same state."""
+    """Return a step with the observation of a later step of the same state."""
     before, after = step.observation, end.observation
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return step
@@ -187,7 +187,7 @@ def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
     return dataclasses.replace(step, observation={**observation, **page})
 
 
-# `drop-no-effect`: takes out steps after which the page was as before.
+# `drop-no-effect`: removes steps that left the page unchanged.
 
 COMPARED: Final = (
     "url",
@@ -202,49 +202,50 @@ COMPARED: Final = (
     "tabs",
     "active_tab",
 )
-"""The channels that tell whether the page is another one, where they were observed."""
+"""The channels that show whether the page changed, if observed."""
 
 _FOCUS_ONLY = ("focused",)
 _MOVES_VIEW = ("scroll", "scroll_at", "hover", "move_mouse")
-"""What these do shows in a picture or in how far the page is scrolled, and nowhere else."""
+"""Verbs whose effect shows only in the picture or the scroll position."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DropNoEffect:
-    """Drops steps that changed nothing that was observed, unless they may have had an effect.
+    """Drops steps without an observed change, unless they may have had a hidden effect.
 
-    Pages have state that does not show: of two buttons that must be clicked in turn, the first
-    click shows nowhere. WebGym's rule, which drops every step whose picture is that of the step
-    before, makes such tasks unlearnable. So a step is kept if it
+    Pages have hidden state: if two buttons must be clicked in turn, the first click may show
+    nothing. WebGym's rule, which drops every step with an unchanged picture, makes such tasks
+    unlearnable. So a step is kept if it
 
-    * changed any of the channels that were compared, or came with a dialog, a download, a request
-      that was blocked or an error in the console;
-    * acted on an interactive element: one that has such a role, or lies in one that has;
-    * carries a reward, or a discount other than 1, so that reward and return stay what they were;
-    * is the first or the last one, or tells the user something;
-    * cannot be told of: neither picture nor text of the page was recorded.
+    * changed any compared channel, or came with a dialog, a download, a blocked request or a
+      console error;
+    * acted on an interactive element, or inside one;
+    * carries a reward, or a discount other than 1, so that the return stays the same;
+    * is the first or last step, or sends a message to the user;
+    * cannot be compared: neither the picture nor the text of the page was recorded.
 
-    A click that only took the focus away counts as without effect. What goes is waiting, looking,
-    moving, clicking on what is no control, and (unless `keep_errors`) what could not be done.
+    A click that only removed the focus has no effect. So waiting, looking, moving, clicks outside
+    controls and (unless `keep_errors`) failed actions are dropped.
 
-    Each step is compared with the last one that is kept, so that doing it twice changes nothing.
-    Prompts of the later steps stay as they were recorded: they may speak of steps that are gone.
+    Each step is compared with the last kept one, so running this twice changes nothing.
+    Prompts of later steps stay as recorded, and may mention removed steps.
     """
 
     name: str = dataclasses.field(default="drop-no-effect", init=False)
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     channels: tuple[str, ...] = COMPARED
-    """What is compared. `screenshot` alone is WebGym's rule, but for what is said above."""
+    """The channels to compare. `screenshot` alone is WebGym's rule, apart from the exceptions
+    above."""
     keep_interactive: bool = True
-    """Whether a step on an interactive element stays, whatever it changed."""
+    """Whether to keep all steps on interactive elements."""
     keep_errors: bool = False
-    """Whether steps stay that could not be read or done: how an agent recovers is worth learning,
-    its mistakes may not be."""
+    """Whether to keep steps that could not be parsed or executed: recovering is worth learning, the
+    mistakes may not be."""
     except_tasks: tuple[str, ...] = ()
-    """Glob patterns of tasks that are left alone."""
+    """Glob patterns of tasks to leave unchanged."""
     except_environments: tuple[str, ...] = ()
-    """Glob patterns of environments that are left alone."""
+    """Glob patterns of environments to leave unchanged."""
 
     def __post_init__(self) -> None:
         for option in ("channels", "except_tasks", "except_environments"):
@@ -262,13 +263,13 @@ class DropNoEffect:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         return options.settings_of(self)
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
-        """Return the episode without its steps of no effect."""
+        """Return the episode without steps that had no effect."""
         info = trajectory.info
         if options.matches(info.task, self.except_tasks) or options.matches(
             info.environment, self.except_environments
@@ -321,12 +322,12 @@ class DropNoEffect:
                 shown = shown or name in ("axtree", "changes", "text", "screenshot", "set_of_marks")
                 changed.update([name] if different else [])
             if shown and changed.difference(_FOCUS_ONLY):
-                break  # It has had an effect, and comparing pages takes long.
+                break  # A difference is enough; comparing pages is slow.
         return changed if shown else None
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
-    """Return whether a channel differs; None if it was not observed both times."""
+    """Return whether a channel differs; None unless it was observed both times."""
     if name == "changes":
         return _has_changes(after)
     one, other = _comparable(before, name), _comparable(after, name)
@@ -334,7 +335,7 @@ def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> 
 
 
 def _comparable(observation: Mapping[str, Any], name: str) -> Any:
-    """Return what a channel holds, to be compared; None if it was not observed this time."""
+    """Return a channel's comparable content; None if it was not observed."""
     if name not in observation:
         return None
     if name == "axtree":
@@ -344,12 +345,12 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
         return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
     value = observation[name]
     if name == "screenshot" and (value is None or value == b""):
-        return None  # A step that took none: `screenshot_stride`, or pictures not shared.
+        return None  # This step has no picture: `screenshot_stride`, or pictures not shared.
     return value if isinstance(value, (str, bytes)) else looking.content_of(value)
 
 
 def _has_changes(observation: Mapping[str, Any]) -> bool | None:
-    """Return whether the page's lines changed in more than where the focus is."""
+    """Return whether the page's lines changed, ignoring the focus."""
     if "changes" not in observation:
         return None
     gone: collections.Counter[str] = collections.Counter()

@@ -1,4 +1,4 @@
-"""`redact`: takes secrets out of episodes that were recorded with them."""
+"""`redact`: removes secrets from recorded episodes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Redact"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Redact:
-    r"""Replaces secrets and what rules describe by `<secret:name>`, everywhere in an episode.
+    r"""Replaces secrets and matches of rules by `<secret:name>` everywhere in an episode.
 
-    The text of pages, actions, thoughts, prompts and replies, bytes that are text, names and keys
-    are searched, as `webtraj.environments.redaction` does while recording. Pictures are not: what
-    they show is only known while the page is there. A model call in which something was found
-    loses its token ids, log-probabilities and raw reply, which spell it too.
+    It searches the text of pages, actions, thoughts, prompts and replies, bytes that are text,
+    names and keys, as `webtraj.environments.redaction` does while recording. Pictures are not
+    searched: their content is only known while the page is open. A model call with a match loses
+    its token ids, log-probabilities and raw reply, which contain the secret too.
 
     >>> from webtraj.trajectory import EpisodeInfo
     >>> made = Redact(patterns="email")(
@@ -39,9 +39,9 @@ class Redact:
     patterns: tuple[str, ...] = ()
     """Names of ready-made patterns (see `webtraj.environments.redaction.rules`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Own regexes by name."""
+    """Custom regexes by name."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Values by name. They are no part of `settings`, and never on record: the names are."""
+    """Secret values by name. `settings` and records contain the names, never the values."""
     _rules: RedactionRules = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -49,26 +49,26 @@ class Redact:
         for option in ("regexes", "secrets"):
             if not isinstance(getattr(self, option), Mapping):
                 raise errors.InvalidInputError(
-                    f"{self.name}: {option} is no mapping; expected values by name."
+                    f"{self.name}: {option} is not a mapping; expected values by name."
                 )
         if not (self.patterns or self.regexes or self.secrets):
             raise errors.InvalidInputError(
-                f"{self.name}: there is nothing to redact; give patterns, regexes or secrets."
+                f"{self.name}: nothing to redact; give patterns, regexes or secrets."
             )
         rules = RedactionRules(patterns=self.patterns, regexes=self.regexes)
         object.__setattr__(self, "_rules", rules)
-        Redactor(self.secrets, rules=rules)  # Says now what is wrong with a name or a value.
+        Redactor(self.secrets, rules=rules)  # Raises early if a name or value is wrong.
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told, without the secrets' values."""
+        """The settings, without the values of secrets."""
         return {**options.settings_of(self), "secrets": sorted(self.secrets)}
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
-        """Return the episode without what was found in it."""
-        redactor = Redactor(self.secrets, rules=self._rules)  # It counts, so each has its own.
+        """Return the episode with all matches replaced."""
+        redactor = Redactor(self.secrets, rules=self._rules)  # One per episode: it counts.
         steps = tuple(redactor.redact(step) for step in trajectory.steps)
         end = redactor.redact(trajectory.end)
         info = redactor.redact(trajectory.info)

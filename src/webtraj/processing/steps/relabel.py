@@ -1,4 +1,4 @@
-"""`relabel`: gives an episode the task that it did carry out, in hindsight."""
+"""`relabel`: gives an episode the task that it actually achieved, in hindsight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 __all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal", "of_any_goal"]
 
 RELABELLED: Final = "relabelled"
-"""Key in `EpisodeInfo.metadata` of what the episode was before, and by what it was relabelled."""
+"""Key in `EpisodeInfo.metadata` of the original task and how the episode was relabelled."""
 
 _TASK_PREFIX = "hindsight/"
 _ID_SUFFIX = ".hindsight"
@@ -41,21 +41,20 @@ class _Hindsight(asking.ReplyForm):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Relabel:
-    """Asks a model which task an episode has carried out, and makes an episode of that task.
+    """Asks a model which task an episode achieved, and makes an episode of that task.
 
-    The model must copy what shows it out of the steps and pages that it was shown; an answer whose
-    evidence is not there letter by letter (white space aside) is broken. Still, that a model says
-    so is no success: the outcome of the new episode is UNKNOWN until a judge has looked at it.
+    The model must quote its evidence from the steps and pages it sees; an answer whose evidence
+    does not appear there verbatim (ignoring white space) is broken. A model's claim is not a
+    success: the new episode's outcome is UNKNOWN until a judge has judged it.
 
-    Of the new episode are other than of the old one: id, goal (in observations too), task
-    (`hindsight/<task>`), group, outcome and judgements. Rewards, which were for another goal, are
-    None: nobody has said yet what it is worth. The channel `info`, which tells how the old task
-    went, is left out. All of that is kept in `metadata["relabelled"]`. Thoughts and recorded
-    prompts still speak of the old goal: train on such an episode by its observations, or have its
-    thoughts written anew.
+    The new episode differs in id, goal (in observations too), task (`hindsight/<task>`), group,
+    outcome and judgements. Rewards, which were for the old goal, are None. The channel `info`,
+    which describes progress on the old task, is left out. The old values are in
+    `metadata["relabelled"]`. Thoughts and recorded prompts still mention the old goal: train on
+    such an episode by its observations, or rewrite its thoughts.
 
     Raises:
-        InvalidInputError: There is no model, or an option is out of its range.
+        InvalidInputError: There is no model, or an option is out of range.
     """
 
     name: str = dataclasses.field(default="relabel", init=False)
@@ -64,20 +63,20 @@ class Relabel:
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
     """The model. It is not closed."""
     outcomes: tuple[str, ...] = ("failure", "unknown")
-    """The outcomes of episodes that are relabelled; others go on as they are."""
+    """The outcomes of episodes to relabel; others pass unchanged."""
     keep_original: bool = True
-    """Whether the episode goes on beside the new one, and alone if nothing was achieved. If not,
-    an episode that achieved nothing is dropped."""
+    """Whether to keep the original episode too. If not, an episode that achieved nothing is
+    dropped."""
     page_characters: int = 12000
-    """How much the model sees of the pages; the last ones count most."""
+    """The most characters of pages to show; the last pages come first."""
     max_steps: int = 60
-    """How many actions it sees, the last ones."""
+    """The number of last actions to show."""
     attempts: int = 3
-    """How often a reply that cannot be used is asked for, in all."""
+    """The number of attempts to get a usable reply."""
     timeout: float = 120.0
-    """Seconds that one call may take."""
+    """The time limit of one call, in seconds."""
     max_tokens: int = 1024
-    """The longest reply."""
+    """The maximum length of a reply, in tokens."""
     _prompt: Prompt = dataclasses.field(init=False, repr=False)
     _asker: asking.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -94,15 +93,15 @@ class Relabel:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told."""
+        """The settings, as plain data."""
         assert self.client is not None
         return {**options.settings_of(self), "model": self.client.name}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Return the episode, and the one with the goal that it reached.
+        """Return the episode and its relabelled copy.
 
         Raises:
-            ModelError: The model gave no answer that can be used.
+            ModelError: The model gave no usable answer.
         """
         assert self.client is not None
         if (
@@ -135,7 +134,7 @@ class Relabel:
 
 
 def _fault_of(reply: _Hindsight, seen: str) -> str:
-    """Return why an answer cannot be used; empty if it can."""
+    """Return why an answer is unusable; empty if it is usable."""
     if not reply.achieved:
         contradicts = reply.goal or reply.evidence
         return "It says that nothing was achieved, and yet what was." if contradicts else ""
@@ -152,7 +151,7 @@ def _squeezed(text: str) -> str:
 
 
 def _pages(steps: Sequence[StepRecord], budget: int) -> str:
-    """Return the pages in order, the last ones first as long as there is room."""
+    """Return the last pages that fit, in order."""
     shown: list[str] = []
     following = ""
     for step in reversed(steps):
@@ -197,14 +196,14 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
 
 
 def of_any_goal(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an episode's metadata is not about the task that it was played for."""
+    """Return an episode's metadata without what is about its task."""
     return {key: value for key, value in metadata.items() if key not in ("task", DIFFICULTY)}
 
 
 def for_goal(step: StepRecord, goal: str) -> StepRecord:
-    """Return a step as one on the way to another goal: nothing tells how it went for the old.
+    """Return a step with another goal, without anything about the old goal's progress.
 
-    It has no reward. A reward of 0 would say that it was found to be worth nothing.
+    It has no reward, since a reward of 0 would be a verdict.
     """
     observation = step.observation
     if isinstance(observation, Mapping):
@@ -215,7 +214,7 @@ def for_goal(step: StepRecord, goal: str) -> StepRecord:
 
 
 def derived_id(episode_id: str, suffix: str) -> str:
-    """Return an id for what is made of an episode, the same each time."""
+    """Return a deterministic id for an episode made from another."""
     made = f"{episode_id}{suffix}"
     if len(made) <= _LONGEST_ID:
         return made

@@ -1,9 +1,8 @@
-"""The steps' prompts: templates that ship with the package, by version, known by their hash.
+"""The steps' prompts: templates that ship with the package, by version and identified by hash.
 
-A prompt is a text file of two parts, divided by a line `---`: the system message, and the question.
-`${name}` in the question is where something is filled in: blocks of quoted text, mostly. What
-stands in a file of a version never changes once that is released: an improved prompt is a new
-version.
+A prompt is a text file of two parts, separated by a line `---`: the system message and the
+question. `${name}` in the question is a placeholder, mostly for blocks of quoted text. Files of a
+released version never change: an improved prompt is a new version.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ _DIVIDER = "\n---\n"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a step tells its model."""
+    """A prompt of a step."""
 
     name: str
     version: str
     sha256: str
-    """Of its file, in hexadecimal."""
+    """The SHA-256 of its file, in hexadecimal."""
     system: str
     question: str
     """A template."""
 
     def ask(self, fields: Mapping[str, str]) -> str:
-        """Return the question with all that is to be filled in."""
+        """Return the question with its placeholders filled in."""
         return Template(self.question).substitute(fields)
 
 
