@@ -121,7 +121,7 @@ def test_dataset_of_nothing_that_ended_says_so(run, tmp_path, write):
 def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_text(json.dumps({"name": "n", "goal": "Buy.", "start_url": "a.example"}) + "\n")
-    with pytest.raises(errors.InvalidInputError, match=r"'n' is no coarse one.*webtraj rollout"):
+    with pytest.raises(errors.InvalidInputError, match=r"'n' is not coarse.*webtraj rollout"):
         run(path, "--out", tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
@@ -138,7 +138,7 @@ def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
     assert again == config.model_copy(update={"parallel": 2})
     with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
         go_on({"seed": 4}, out=out, run_id=run_id, storage_options=None)
-    with pytest.raises(errors.InvalidInputError, match="was not begun by `webtraj explore`"):
+    with pytest.raises(errors.InvalidInputError, match="was not started by `webtraj explore`"):
         go_on({}, out=out, run_id="another", storage_options=None)
     Run(open_storage(out), run_id).write_plan((), seed=0, settings={})
     assert go_on({}, out=out, run_id=None, storage_options=None)[1] == run_id

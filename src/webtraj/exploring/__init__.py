@@ -1,9 +1,9 @@
-"""Exploring: from rough descriptions of sites to concrete tasks, with what proves each of them.
+"""Exploring: turns rough descriptions of sites into concrete tasks with evidence.
 
-* `curious`, `explorer`: who explores, without a model and with one.
-* `seen`: what an exploring episode saw, as proposers read it.
-* `hindsight`, `asking`: who proposes, without a model and with one.
-* `checking`: what a proposer is, which proposals become tasks, and why the others do not.
+* `curious`, `explorer`: explorers without and with a model.
+* `seen`: an exploring episode, as proposers read it.
+* `hindsight`, `asking`: proposers without and with a model.
+* `checking`: the proposer protocol, and the checks that turn proposals into tasks.
 * `proposing`, `crawling`: proposing for a dataset; exploring and proposing in one call.
 * `command`: explorers and proposers by name, as on the command line.
 """

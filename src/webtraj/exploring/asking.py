@@ -1,13 +1,12 @@
-"""The model proposer: a model is shown what an episode saw, and proposes tasks as JSON.
+"""The model proposer: a model sees an episode's pages and proposes tasks as JSON.
 
-The reply is read strictly, and never run: one JSON object, with the fields of the prompt and no
-others. One that cannot be read is asked for again, with what was wrong; after `max_attempts` the
-episode has no proposals, and its record says why. A proposal that is malformed is rejected by
-itself.
+The reply is parsed strictly and never executed: one JSON object, with exactly the fields of the
+prompt. An unreadable reply is retried with the error; after `max_attempts` the episode has no
+proposals, and its record says why. A single malformed proposal is rejected alone.
 
-What pages say goes to the model in blocks that no page can end (`webtraj.structured_output`), one a
-step. Lines of JSON would keep line ends inside as well, but not the markup by which a tokenizer
-divides turns; and a page is hard to read as one line.
+Page text goes to the model in one block per step that no page can end
+(`webtraj.structured_output`). JSON strings would escape line ends too, but not a tokenizer's turn
+markup, and a page is hard to read as one line.
 """
 
 from __future__ import annotations
@@ -48,22 +47,22 @@ def load_proposing_prompt(version: str = "v1") -> prompts_lib.Prompt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProposer:
-    """Asks a model."""
+    """A proposer that asks a model."""
 
     client: ModelClient
-    """The model. It is shared by all episodes, and closed by `aclose`."""
+    """The model, shared by all episodes and closed by `aclose`."""
     prompt: prompts_lib.Prompt = dataclasses.field(default_factory=load_proposing_prompt)
-    """What it is told."""
+    """The prompt."""
     sampling: Sampling = dataclasses.field(default_factory=lambda: Sampling(temperature=0.0))
-    """How replies are sampled."""
+    """The sampling settings."""
     max_attempts: int = 3
-    """How often a reply is asked for until it can be read."""
+    """The number of attempts to get a readable reply."""
     page_tokens: int = 1_500
-    """The budget of one page's text; what is beyond it is cut."""
+    """The token budget of one page's text; the rest is cut."""
     text_tokens: int = 40_000
-    """The budget of all pages together: each then has its share of it."""
+    """The token budget of all pages together, shared equally."""
     timeout: float | None = None
-    """Seconds that one call may take, retries included; None leaves it to the client."""
+    """The time limit of one call in seconds, retries included; None uses the client's own."""
     name: str = "model"
     version: str = "2"
     _forms: structured_output.Forms = dataclasses.field(
@@ -75,7 +74,7 @@ class ModelProposer:
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise errors.InvalidInputError(
-                    f"ModelProposer.{field} is a whole number of at least 1; got {value!r}."
+                    f"ModelProposer.{field} is {value!r}; expected a whole number of at least 1."
                 )
 
     @property
@@ -100,7 +99,7 @@ class ModelProposer:
         return self.prompt.sha256
 
     async def propose(self, seen: Seen, limit: int) -> Drafts:
-        """See `Proposer.propose`. An episode that is too long for the model is shown shorter."""
+        """See `Proposer.propose`. An episode that is too long for the model is shortened."""
         calls: list[ModelCall] = []
         tokens = self.text_tokens
         while True:
@@ -155,10 +154,10 @@ class ModelProposer:
 
 
 def read_reply(call: ModelCall) -> Reading[Drafts]:
-    """Read what a call proposes. What a model says to itself before (`<think>`) is no part of it.
+    """Parse the proposals of a call, ignoring the model's reasoning (`<think>`).
 
-    Proposals that are malformed are rejected one by one; a reply is broken as a whole if it is no
-    object of the form that was asked for.
+    Malformed proposals are rejected one by one; the whole reply is broken if it is not an object of
+    the requested form.
     """
     if incomplete := structured_output.problem_of(call):
         return Reading(broken=incomplete)
@@ -204,7 +203,7 @@ class _ProposedTask(pydantic.BaseModel):
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """Return the schema of an object, of the keywords that every server knows."""
+    """Return the schema of an object, using only keywords that every server supports."""
     return {
         "type": "object",
         "properties": properties,
@@ -226,9 +225,10 @@ _SCHEMA = _object(tasks={"type": "array", "items": _TASK})
 
 
 def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
-    """Yield a step in lines; a page that looks as before is not shown again.
+    """Yield the lines of a step; an unchanged page is not repeated.
 
-    The page comes last: whatever follows `page:` is its text, and cannot pass for anything else.
+    The page comes last: everything after `page:` is its text and cannot be mistaken for anything
+    else.
     """
     if sight.action:
         target = f"{sight.role} {sight.name}".strip()

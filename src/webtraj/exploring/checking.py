@@ -1,16 +1,16 @@
-"""Which drafts become tasks: those whose claims can be found in the episode they came from.
+"""Checking drafts: a draft becomes a task only if its episode supports its claims.
 
-What is checked, in this order; the first that fails is the reason of the rejection:
+The checks, in order; the first that fails is the reason for the rejection:
 
-0. All of it is text that a file can hold.
-1. The goal says something, briefly, and is not just the description that was explored by.
-2. The kind is a known one.
-3. The page where it begins is one of the site, was visited, and was no error page.
-4. There is at least one fact, each says something, and each has evidence: steps that exist.
+0. All text can be encoded.
+1. The goal is neither empty nor too long, and does not repeat the site's description.
+2. The kind is known.
+3. The start page is on the site, was visited, and was not an error page.
+4. There is at least one fact; none is empty, and each has evidence: steps that exist.
 5. No goal and no fact names another site's URL.
-6. The answer, if there is one, stands on a page that is evidence; who asks for information has one.
+6. The answer, if any, appears on a page that is evidence; an information task has an answer.
 
-Whether two tasks say the same is known only when all are: `webtraj.exploring.proposing` looks.
+Duplicates are only known once all tasks are: `webtraj.exploring.proposing` removes them.
 """
 
 from __future__ import annotations
@@ -40,91 +40,90 @@ __all__ = [
     "task_of",
 ]
 
-# What a proposer is: what an episode saw goes in, drafts of tasks come out.
-#
-# A draft is a claim. It becomes a task only when `webtraj.exploring.checking` has found what it
-# says in the episode: that the page where it begins was visited, that the steps which are to prove
-# it exist, that its answer stands there. So a proposer may be wrong, or be lied to by a page.
+# The proposer protocol: an episode goes in, drafts of tasks come out.
+# A draft is a claim. It becomes a task only if the checks find support in the episode: the start
+# page was visited, the evidence steps exist, the answer appears. So a proposer may be wrong, or
+# misled by a page.
 
 KINDS = ("information", "navigation", "modification")
-"""What tasks can be about: finding something out, getting somewhere, changing something."""
+"""The kinds of tasks: finding something out, getting somewhere, changing something."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that has to hold when a task is done."""
+    """A fact that must hold when a task is done."""
 
     description: str
     evidence: tuple[int, ...] = ()
-    """The steps, by their index in the episode, that show that it can."""
+    """The indexes of the episode's steps that support it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A task as it was proposed."""
+    """A proposed task."""
 
     goal: str
-    """What to do, in words."""
+    """The goal, in words."""
     start_url: str
-    """Where it begins."""
+    """The URL where it starts."""
     kind: str
     """One of `KINDS`."""
     facts: tuple[Claim, ...] = ()
-    """What has to hold in the end, for a judge."""
+    """The facts that must hold at the end, for a judge."""
     reference_answer: str = ""
-    """The answer that is right, where there is only one."""
+    """The correct answer, if there is exactly one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rejection:
-    """A proposal that became no task."""
+    """A proposal that did not become a task."""
 
     reason: str
-    """Why."""
+    """The reason."""
     proposal: Any
-    """What was proposed, as JSON data; text if it could not be read; None if nothing was."""
+    """The proposal as JSON data; text if it could not be parsed; None if there was none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Drafts:
-    """What a proposer makes of an episode."""
+    """A proposer's result for an episode."""
 
     drafts: tuple[Draft, ...] = ()
-    """What it proposes."""
+    """The proposed tasks."""
     rejections: tuple[Rejection, ...] = ()
-    """What it could not read of its model's reply, or would not propose."""
+    """The parts of the reply that it could not parse or refused to propose."""
     model_calls: tuple[ModelCall, ...] = ()
-    """Every question it asked a model and the reply, in order, failed ones included."""
+    """All model calls, in order, failed ones included."""
 
 
 class Proposer(Protocol):
-    """Proposes tasks. Shared by tasks that run at the same time."""
+    """Proposes tasks. Concurrent tasks share one proposer."""
 
     @property
     def name(self) -> str:
-        """What files and records call it: letters, digits and `-`."""
+        """The name in files and records: letters, digits and `-`."""
 
     @property
     def version(self) -> str:
-        """Change with what it does."""
+        """The version; change it when the behaviour changes."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was told, as JSON data. No secrets."""
+        """The settings, as JSON data. No secrets."""
 
     @property
     def model(self) -> str:
-        """The model that it asks; empty if it asks none."""
+        """The model's name; empty if it asks none."""
 
     @property
     def prompt_sha256(self) -> str:
-        """Of its prompt's text; empty if it has none."""
+        """The SHA-256 of its prompt's text; empty if it has none."""
 
     async def propose(self, seen: Seen, limit: int) -> Drafts:
         """Return up to `limit` drafts for an episode.
 
         Raises:
-            ModelError: Its model gave no reply. The episode is left for another time.
+            ModelError: The model gave no reply. The episode can be retried later.
         """
 
 
@@ -141,7 +140,7 @@ _ESCAPED = re.compile(r'\\(["\\/])')
 
 
 def normal(text: str) -> str:
-    """Return what texts that say the same in the same words have in common.
+    """Return a normalized text, equal for texts with the same words.
 
     >>> normal("Open the  Cart!") == normal("open the cart")
     True
@@ -165,13 +164,13 @@ def problem_of(draft: Draft, seen: Seen) -> str:
 def check_drafts(
     drafts: tuple[Draft, ...], seen: Seen, *, limit: int, provenance: Mapping[str, Any]
 ) -> tuple[tuple[TaskSpec, ...], tuple[Rejection, ...]]:
-    """Return the tasks that drafts become, and why the others do not.
+    """Return the tasks made from drafts, and the rejections.
 
     Args:
         drafts: Drafts for one episode.
-        seen: What it saw.
-        limit: How many tasks there may be.
-        provenance: What each task says of its origin, beside the episode and the steps.
+        seen: The episode's pages.
+        limit: The maximum number of tasks.
+        provenance: The origin to record in each task, besides the episode and the steps.
     """
     tasks: dict[str, TaskSpec] = {}
     rejections: list[Rejection] = []
@@ -189,10 +188,10 @@ def check_drafts(
 
 
 def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec:
-    """Return the task that a draft without a problem becomes.
+    """Return the task made from a valid draft.
 
-    It begins at the URL that was visited, as it was visited. Its name follows from that and its
-    goal; so it is the same whichever episode it comes from.
+    It starts at the URL as it was visited. Its name depends only on that URL and the goal, so it is
+    the same whichever episode it comes from.
     """
     goal = _one_line(draft.goal)
     digest = hashlib.sha256(f"{normal(goal)}\0{page_key(draft.start_url)}".encode()).hexdigest()
@@ -290,7 +289,7 @@ def _problem_of_answer(draft: Draft, seen: Seen) -> str:
 
 
 def _stands_on(answer: str, page: Sight) -> bool:
-    """Return whether a page has an answer, as words of its own: 5 is no part of 15 or 2.5."""
+    """Return whether a page contains an answer as whole words: 5 does not match 15 or 2.5."""
     text = _one_line(_ESCAPED.sub(r"\1", f"{page.title}\n{page.axtree}")).casefold()
     wanted = re.escape(answer.casefold())
     return re.search(rf"(?<!\w)(?<!\d[.,]){wanted}(?!\w|[.,]\d)", text) is not None

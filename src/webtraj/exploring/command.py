@@ -1,7 +1,7 @@
-"""What the command `webtraj explore` is told, and how a crawl is begun and gone on with by it.
+"""Settings of the command `webtraj explore`, and starting and resuming a crawl.
 
-Beside the plan of each run lies what it was begun with, `runs/<run>/explore.json`; so that
-`--resume` needs none of it again. What is given again goes before it.
+The settings of each run are stored next to its plan, in `runs/<run>/explore.json`, so `--resume`
+does not need them again. Settings that are given again take precedence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ EXPLORERS = ("model", "curious", "random", "scripted")
 PROPOSERS = ("model", "hindsight")
 
 _PROPOSING = ("max_attempts", "page_tokens", "text_tokens", "prompt")
-"""Options that a proposer takes itself; all others are those of a model."""
+"""The proposer's own options; all others are the model's."""
 
 
 def make_explorer(
@@ -68,11 +68,11 @@ def make_explorer(
 
     Args:
         name: One of `EXPLORERS`: `model` asks a model, with the prompt `explore` by default.
-        seed: For those that choose by chance.
-        options: What else it is to know; for `model`, `webtraj.agents.options.ModelOptions`.
+        seed: The seed, for explorers that choose at random.
+        options: Other settings; for `model`, those of `webtraj.agents.options.ModelOptions`.
 
     Raises:
-        InvalidInputError: There is none of that name, or it does not take such options.
+        InvalidInputError: The name is unknown, or it does not take the options.
     """
     options = dict(options or {})
     _check(name, EXPLORERS, "explorer")
@@ -81,7 +81,7 @@ def make_explorer(
 
         if "avoid" in options and not _are_words(options["avoid"]):
             raise errors.InvalidInputError(
-                f"The option 'avoid' is a list of words; got {options['avoid']!r:.100}."
+                f"The option 'avoid' is {options['avoid']!r:.100}; expected a list of words."
             )
         if unknown := sorted(options.keys() - {"avoid"}):
             raise errors.InvalidInputError(
@@ -98,7 +98,7 @@ def make_explorer(
 
 
 def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Proposer:
-    """Make a proposer by name. One with a method `aclose` holds connections.
+    """Make a proposer by name. The caller closes a proposer that has `aclose`.
 
     >>> make_proposer("hindsight").model
     ''
@@ -109,7 +109,7 @@ def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Pro
             `max_attempts`, `page_tokens`, `text_tokens`, and `prompt`, a file.
 
     Raises:
-        InvalidInputError: There is none of that name, or it does not take such options.
+        InvalidInputError: The name is unknown, or it does not take the options.
     """
     options = dict(options or {})
     _check(name, PROPOSERS, "proposer")
@@ -127,7 +127,7 @@ def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Pro
     if "prompt" in own:
         if not str(own["prompt"]).endswith(".txt"):
             raise errors.InvalidInputError(
-                f"A proposer's prompt is the path of a .txt file; got {own['prompt']!r:.100}."
+                f"The prompt is {own['prompt']!r:.100}; expected the path of a .txt file."
             )
         own["prompt"] = prompts_lib.load_prompt(str(own["prompt"]))
     agent = _model({"temperature": 0.0, **options}, "proposer")
@@ -157,43 +157,43 @@ _FIXED = ("tasks", "attempts", "seed", "format")
 
 
 class ExploreConfig(pydantic.BaseModel):
-    """The keys of a crawl. All of them are plain data, and none is a secret."""
+    """Settings of a crawl. All are plain data, and none is a secret."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     tasks: str = ""
     """The coarse tasks: a `.jsonl` or `.parquet` file, or its URL."""
     agent: str | None = None
-    """Who explores; by default `model` if there is a model, else `curious`."""
+    """The explorer; by default `model` if there is a model, else `curious`."""
     proposer: str | None = None
-    """Who proposes; by default `model` if there is a model, else `hindsight`."""
+    """The proposer; by default `model` if there is a model, else `hindsight`."""
     model: str | None = None
-    """The model that both ask, as its server knows it."""
+    """The model's name on its server, for both."""
     base_url: str | list[str] | None = None
-    """Its server."""
+    """The server's base URL."""
     api_key_variable: str | None = None
-    """The environment variable that holds the server's API key."""
+    """The environment variable with the server's API key."""
     agent_options: dict[str, Any] = {}
-    """More options of the explorer; they go before the three."""
+    """More options of the explorer; they override the three above."""
     proposer_options: dict[str, Any] = {}
-    """The same of the proposer."""
+    """The same for the proposer."""
     proposals: Annotated[int, pydantic.Field(ge=1, le=100)] = 3
     attempts: Annotated[int, pydantic.Field(ge=1)] = 1
     parallel: Annotated[int, pydantic.Field(ge=1)] = 1
     max_steps: Annotated[int, pydantic.Field(ge=1)] = 15
     seed: int = 0
     format: EpisodeFormat | None = None
-    """What episodes are written as; by default what the dataset has, `json` in a new one."""
+    """The format of episodes; by default the dataset's, or `json` for a new one."""
     environment_options: dict[str, Any] = {}
 
     def make_agent(self) -> Any:
-        """Return who explores."""
+        """Return the explorer."""
         name = self.agent or ("model" if self.model else "curious")
         options = {**(self._asked() if name == "model" else {}), **self.agent_options}
         return make_explorer(name, seed=self.seed, options=options)
 
     def make_proposer(self) -> Proposer:
-        """Return who proposes."""
+        """Return the proposer."""
         name = self.proposer or ("model" if self.model else "hindsight")
         options = {**(self._asked() if name == "model" else {}), **self.proposer_options}
         return make_proposer(name, options=options)
@@ -208,10 +208,10 @@ class ExploreConfig(pydantic.BaseModel):
 
 
 def read_config(values: Mapping[str, Any], where: str = "the command line") -> ExploreConfig:
-    """Return the keys that were given. `where` says by what, for errors.
+    """Return the settings from `values`. `where` names their source in errors.
 
     Raises:
-        InvalidInputError: One is unknown or wrong; the message names it.
+        InvalidInputError: A key is unknown or a value wrong; the message names it.
     """
     try:
         return ExploreConfig.model_validate(dict(values))
@@ -235,10 +235,10 @@ def begin(
     """Begin a crawl. Nothing is written yet.
 
     Returns:
-        Its keys, the run's name, and what is to be explored.
+        The settings, the run's name, and the tasks to explore.
 
     Raises:
-        InvalidInputError: A key is wrong, or the dataset has another format.
+        InvalidInputError: A setting is wrong, or the dataset has another format.
     """
     config, run_id = read_config(values), new_run_id()
     tasks = require_coarse(read_tasks(config.tasks, storage_options=tasks_options))
@@ -249,7 +249,7 @@ def begin(
 def keep(
     config: ExploreConfig, run_id: str, *, out: str, storage_options: Mapping[str, Any] | None
 ) -> None:
-    """Keep what a crawl is told beside its plan, which is yet to be written.
+    """Store a crawl's settings next to its plan, which is not written yet.
 
     Raises:
         InvalidInputError: The dataset has another format.
@@ -267,20 +267,20 @@ def go_on(
     run_id: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> tuple[ExploreConfig, str]:
-    """Find a crawl that was begun before.
+    """Load a crawl to resume.
 
     Args:
-        values: The keys that shall be others than it was begun with.
+        values: The settings to change.
         out: The dataset.
         run_id: The run; by default the latest.
-        storage_options: For a bucket.
+        storage_options: Options for a bucket.
 
     Returns:
-        Its keys, and the run's name.
+        The settings and the run's name.
 
     Raises:
-        InvalidInputError: There is no such run, or it was not begun by this command; or what
-            cannot be changed shall be.
+        InvalidInputError: The run does not exist, was not started by this command, or a given
+            setting cannot be changed.
     """
     if fixed := [name for name in _FIXED if name in values]:
         raise errors.InvalidInputError(
@@ -292,8 +292,8 @@ def go_on(
     begun = run.read_begun(_SOURCE)
     if begun is None:
         raise errors.InvalidInputError(
-            f"The run {run.run_id!r} in {out!r} was not begun by `webtraj explore`. Use `webtraj "
-            "explore propose` to have tasks proposed for its episodes."
+            f"The run {run.run_id!r} in {out!r} was not started by `webtraj explore`. Use `webtraj "
+            "explore propose` to propose tasks for its episodes."
         )
     where = f"{out}/runs/{run.run_id}/{_SOURCE}"
     return read_config({**begun, **values}, where), run.run_id
@@ -310,17 +310,17 @@ async def play(
     observer: RolloutObserver | None = None,
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Exploration:
-    """Explore and proposes, or does what is left of it.
+    """Explore and propose, or finish an interrupted crawl.
 
     Raises:
-        Exception: What `webtraj.exploring.explore` raises.
+        Exception: As `webtraj.exploring.explore` raises.
     """
     async with contextlib.AsyncExitStack() as stack:
         agent, proposer = config.make_agent(), config.make_proposer()
         for held in (agent, proposer):
             if (close := getattr(held, "aclose", None)) is not None:
                 stack.push_async_callback(close)
-        if not resume:  # What cannot be played could not be gone on with either.
+        if not resume:  # A crawl that cannot run could not be resumed either.
             await check_environments(plan_tasks(tasks), config.environment_options)
             keep(config, run_id, out=out, storage_options=storage_options)
         return await explore(
@@ -351,10 +351,10 @@ async def propose_again(
     storage_options: Mapping[str, Any] | None = None,
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Proposed:
-    """Propose for a dataset that is there.
+    """Propose tasks for an existing dataset.
 
     Raises:
-        Exception: What `webtraj.exploring.propose` raises.
+        Exception: As `webtraj.exploring.propose` raises.
     """
     async with contextlib.AsyncExitStack() as stack:
         proposer = config.make_proposer()

@@ -1,8 +1,8 @@
-"""`explore`: a guided crawl in one call, from coarse tasks to concrete ones.
+"""`explore`: a guided crawl from coarse tasks to concrete ones, in one call.
 
-Two things are kept in one place: the episodes, as any rollout records them, and the tasks that are
-proposed for what they saw. Exploring is a run that `resume` goes on with; proposing comes after it,
-and does what has not been done. So a crawl that died anywhere is begun again with `resume`.
+One dataset holds both the episodes, recorded as in any rollout, and the tasks proposed from them.
+Exploring is a run that can be resumed; proposing comes after it and only does what is missing. So
+`resume` continues a crawl that was killed at any point.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MAX_REPETITIVE_ACTIONS = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exploration:
-    """What came of a crawl."""
+    """The result of a crawl."""
 
     run_id: str
     """The run's name."""
     summary: RolloutSummary
-    """How the exploring episodes ended, those of a resumed run included."""
+    """The ends of the exploring episodes, those of a resumed run included."""
     proposed: Proposed
-    """What was proposed for them."""
+    """The proposals for them."""
 
 
 async def explore(
@@ -67,33 +67,34 @@ async def explore(
     format: EpisodeFormat | None = None,  # noqa: A002
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Exploration:
-    """Explore sites and proposes tasks for what was seen there.
+    """Explore sites and propose tasks from what was seen there.
 
     Args:
-        tasks: Coarse tasks: a site, and roughly what may be done there. Ignored on `resume`.
-        agent: Who explores. It is left open.
-        proposer: Who proposes. It is left open.
+        tasks: Coarse tasks: a site and a rough description of what to do there. Ignored on
+            `resume`.
+        agent: The explorer. It is not closed.
+        proposer: The proposer. It is not closed.
         out: The dataset: a folder, or a bucket's URL.
-        run_id: Names the run; by default a new name.
-        resume: Whether to go on with a run of `out`: its id, or True for the latest.
-        attempts: How often each task is explored, with other seeds.
-        proposals: How many tasks an episode may give.
-        parallel: How many episodes are played at a time, and how many proposed for.
+        run_id: The run's name; by default a new one.
+        resume: The id of a run in `out` to resume, or True for the latest.
+        attempts: The number of attempts per task, each with another seed.
+        proposals: The maximum number of tasks per episode.
+        parallel: The number of episodes to run, and to propose for, at once.
         seed: The run's seed.
-        max_steps: Truncates an episode after so many steps; a task's own limit goes before it.
-        settings: How to play, beside those two; by default an agent that does the same more than
-            three times in a row ends its episode.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
-        environment_options: For the presets' factories.
-        browser_pool: Shared and left open; by default one is made.
-        observer: Is told of the exploring.
-        format: "json", "pb" or "pb.zst", what episodes are written as; by default that of the
-            dataset, "json" for a new one.
-        on_proposals: Is called with each episode's proposals.
+        max_steps: The maximum number of steps per episode; a task's own limit takes precedence.
+        settings: Other rollout settings; by default an episode ends when its agent repeats an
+            action more than three times in a row.
+        storage_options: Options for a bucket, as `webtraj.store.open_storage` takes them.
+        environment_options: Options for the presets' factories.
+        browser_pool: A shared pool, which is not closed; by default a new one.
+        observer: An observer of the exploring run.
+        format: The format of episodes: "json", "pb" or "pb.zst"; by default the dataset's, or
+            "json" for a new one.
+        on_proposals: A callback for each episode's proposals.
 
     Raises:
         InvalidInputError: A task is not coarse, or another argument is wrong.
-        Exception: What `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
+        Exception: As `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
     """
     coarse = () if resume else require_coarse(tasks)
     if resume:
@@ -139,15 +140,15 @@ def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
     """Return tasks that can be explored.
 
     Raises:
-        InvalidInputError: There is none, or one is no coarse task.
+        InvalidInputError: There are no tasks, or one is not coarse.
     """
     coarse = tuple(tasks)
     if not coarse:
-        raise errors.InvalidInputError("There is no task to explore; give at least one.")
+        raise errors.InvalidInputError("No tasks to explore; give at least one.")
     for task in coarse:
         if not task.coarse:
             raise errors.InvalidInputError(
-                f"The task {task.name!r:.100} is no coarse one. Exploring takes rows with a site's "
+                f"The task {task.name!r:.100} is not coarse. Exploring takes rows with a site's "
                 "url and a description of what may be done there, or with coarse=true; "
                 "`webtraj rollout` plays the others."
             )
