@@ -127,7 +127,7 @@ def test_an_episode_that_is_too_large_keeps_its_journal(folder, records, monkeyp
     assert (folder / "journal/one.jsonl").exists()
     report = recover(folder)
     assert not report.sealed
-    assert "a Protobuf file takes" in report.unreadable[0]
+    assert "a Protobuf file can hold" in report.unreadable[0]
     monkeypatch.undo()
     (sealed,) = recover(folder).sealed
     assert sealed.episode_id == "one"

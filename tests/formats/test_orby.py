@@ -350,9 +350,9 @@ def test_a_file_that_grows_beyond_the_usual_is_read_if_it_may(make, schema):
         action("click('1')", after_state=state(1), playwright_trace=bytes(20 * 2**20)),
     ]
     content = lzma.compress(trajectory(make, actions), preset=0)
-    with pytest.raises(errors.CorruptDataError, match="holds more than"):
+    with pytest.raises(errors.CorruptDataError, match="decompresses to more than"):
         read_orby(content, "it", descriptor_set=schema)
-    with pytest.raises(errors.CorruptDataError, match="holds more than the 20971520 bytes"):
+    with pytest.raises(errors.CorruptDataError, match="its limit of 20971520 bytes"):
         read_orby(content, "it", descriptor_set=schema, max_size=20 * 2**20)
     episode = read_orby(content, "it", descriptor_set=schema, max_size=21 * 2**20)
     assert len(episode.steps[1].decision.metadata["orby"]["playwright_trace"]) == 20 * 2**20

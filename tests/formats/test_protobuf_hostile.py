@@ -134,7 +134,7 @@ def test_one_long_text_cannot_stand_for_many():
     for number in range(1000):
         observation.keys.append(str(number))
         observation.values.add().place = pb.PLACE_URL
-    with pytest.raises(errors.CorruptDataError, match="two values stand in the field url"):
+    with pytest.raises(errors.CorruptDataError, match="two values refer to the field url"):
         decode(made.SerializeToString())
 
 
@@ -279,7 +279,7 @@ class TestBombs:
         assert len(content) < BOMB_SIZE / codec.MAX_RATIO
         tracemalloc.start()
         try:
-            with pytest.raises(errors.CorruptDataError, match=f"holds more than the {codec.FLOOR}"):
+            with pytest.raises(errors.CorruptDataError, match=f"its limit of {codec.FLOOR}"):
                 decode(content, which.partition(" ")[0])
             assert tracemalloc.get_traced_memory()[1] < 4 * codec.FLOOR
         finally:

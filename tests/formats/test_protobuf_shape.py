@@ -239,7 +239,7 @@ class TestTheLargest:
         monkeypatch.setattr(codec, "MAX_SIZE", 10_000)
         data, blobs = data_of(browser_episode(1, shot_bytes=10))
         data["info"]["metadata"] = {"notes": ["x" * 100] * 99}
-        with pytest.raises(errors.DatasetError, match="keep it as JSON"):
+        with pytest.raises(errors.DatasetError, match="Use JSON"):
             format_named("pb").encode(data, blobs)
 
     def test_a_blob_that_is_not_what_its_name_says_is_not_written(self, episode):
@@ -254,7 +254,7 @@ def test_xz_is_for_reading_only(episode):
     import lzma
 
     data, blobs = episode
-    with pytest.raises(errors.InvalidInputError, match="only read"):
+    with pytest.raises(errors.InvalidInputError, match="read-only"):
         format_named("pb.xz").encode(data, blobs)
     content = lzma.compress(format_named("pb").encode(data, blobs))
     stored = format_named("pb.xz").decode(content, "it")

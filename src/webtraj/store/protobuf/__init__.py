@@ -1,18 +1,18 @@
-"""Episodes as Protobuf files: one self-contained file each, blobs and all.
+"""Episodes as Protobuf files: one self-contained file each, blobs included.
 
-The schema is `webtraj/proto/webtraj/v1/trajectory.proto`, whose comments say what means what. By
-the end of the file's name:
+The schema is `webtraj/proto/webtraj/v1/trajectory.proto`, documented by its comments. The formats,
+by file extension:
 
 * `pb`: one `TrajectoryData` message.
 * `pb.zst`: the same, compressed by Zstandard.
-* `pb.xz`: the same, compressed by xz, as Orby's collector writes. For reading only.
+* `pb.xz`: the same, compressed by xz, as Orby's collector writes. Read-only.
 
-What a file takes in memory is bounded before it is read: it holds at most 2 GiB, which is
-Protobuf's own limit, and what it decompresses to at most `codec.MAX_RATIO` times its size, or
-`codec.FLOOR` if that is more. An episode beyond 2 GiB is not written.
+The memory for a file is bounded before it is read: a file holds at most 2 GiB, Protobuf's own
+limit, and decompresses to at most `codec.MAX_RATIO` times its size, or `codec.FLOOR` if that is
+more. An episode beyond 2 GiB is not written.
 
-`values` has values as messages, `records` the records of `webtraj.trajectory`, `codec` whole files;
-`orby` reads the files of Orby's own collector.
+`values` converts values to messages, `records` the records of `webtraj.trajectory`, `codec` whole
+files; `orby` reads the files of Orby's own collector.
 """
 
 from webtraj import errors

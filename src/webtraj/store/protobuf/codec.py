@@ -1,4 +1,4 @@
-"""A whole episode as bytes, and back."""
+"""Encoding of a complete episode to bytes, and decoding."""
 
 from __future__ import annotations
 
@@ -33,47 +33,47 @@ __all__ = [
 ]
 
 MAX_SIZE = 2**31 - 1
-"""Bytes of the largest message that Protobuf can read or write."""
+"""The size of the largest message that Protobuf can read or write, in bytes."""
 MAX_RATIO = decoding.RATIO
-"""How much larger than the file its content may be,"""
+"""The maximum ratio of a file's decompressed size to its size."""
 FLOOR = 16 * 2**20
-"""if it is larger than so many bytes at all. Messages made to do harm take 60 times that memory."""
+"""The decompressed size that is always allowed. Hostile messages take 60 times that memory."""
 
 _LEVEL = 3
 _WINDOW = 2**27
-# No input of this size can become more than 32 MiB at once, which is then found too much.
+# No input of this size can decompress to more than 32 MiB before the limit is checked.
 _CHUNK = 1024
 _XZ_PART = 2**16
 _MAX_FRAMES = 10_000
-"""More than any tool cuts a file into. Empty ones take time, and no other limit counts them."""
+"""More frames than any tool writes. Empty frames take time that no other limit counts."""
 _SKIPPABLE = b"\x50\x2a\x4d\x18"
 
 
 def compress_zst(data: bytes) -> bytes:
-    """Return data as Zstandard frames which `decompress` will take."""
+    """Return data as Zstandard frames that `decompress` accepts."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     frame = compressor.compress(data)
     missing = -(-len(data) // MAX_RATIO) - len(frame) if len(data) > FLOOR else 0
     if missing <= 0:
         return frame
-    # Data so repetitive looks like an attack to the reader. A frame that decoders skip is the
-    # format's own way to make a file longer.
+    # To the reader, very repetitive data looks like an attack. A skippable frame makes the file
+    # longer.
     return frame + _SKIPPABLE + missing.to_bytes(4, "little") + bytes(missing)
 
 
 def decompress(
     content: bytes, compression: str, where: str, *, max_size: int | None = None
 ) -> bytes:
-    """Return what compressed content stands for.
+    """Decompress content within a size limit.
 
     Args:
-        content: All of a file.
+        content: The bytes of a file.
         compression: "zst" or "xz"; empty for none.
-        where: Names the file in errors.
-        max_size: The bytes that it may hold; None for what a file of its size may by the rule.
+        where: The file's name in errors.
+        max_size: The maximum decompressed size in bytes; None for the default for its size.
 
     Raises:
-        CorruptDataError: It is not so compressed, breaks off, or holds more than it may.
+        CorruptDataError: It is malformed, truncated, or larger than allowed.
     """
     read = {"": _plain, "zst": _zst, "xz": _xz}[compression]
     usual = max(FLOOR, MAX_RATIO * len(content))
@@ -85,7 +85,7 @@ def decompress(
 
 
 class _Output:
-    """Takes what comes out, up to a limit."""
+    """Collects output, up to a limit."""
 
     def __init__(self, limit: int, where: str) -> None:
         self.limit = limit
@@ -99,9 +99,9 @@ class _Output:
     def check(self, size: int) -> None:
         if size > self.limit:
             raise errors.CorruptDataError(
-                f"{self._where!r} holds more than the {self.limit} bytes that it may: usually at "
-                f"most {MAX_RATIO} times its own size or {FLOOR}, and never more than {MAX_SIZE}. "
-                "If it comes from a source that you trust, decompress it by the compression's own "
+                f"{self._where!r} decompresses to more than its limit of {self.limit} bytes, which "
+                f"is usually {MAX_RATIO} times its own size or {FLOOR}, and never more than "
+                f"{MAX_SIZE}. If you trust its source, decompress it with the compression's own "
                 "tool."
             )
 
@@ -121,7 +121,7 @@ def _zst(content: bytes, output: _Output) -> bytes:
         if len(header) == 8 and header[1:4] == _SKIPPABLE[1:] and header[0] & 0xF0 == 0x50:
             position += 8 + int.from_bytes(header[4:], "little")
             if position > len(content):
-                raise EOFError("the last frame breaks off")
+                raise EOFError("the last frame is truncated")
             continue
         declared = zstandard.get_frame_parameters(content[position : position + 64]).content_size
         if declared not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
@@ -138,11 +138,11 @@ def _feed(
     state: zstandard.ZstdDecompressionObj,
     output: _Output,
 ) -> int:
-    """Decompresses one frame; returns where the next begins."""
+    """Decompress one frame; return the start of the next."""
     while not state.eof:
         part = content[position : position + _CHUNK]
         if not part:
-            raise EOFError("the last frame breaks off")
+            raise EOFError("the last frame is truncated")
         position += len(part)
         output.take(decompress_part(part))
     return position - len(state.unused_data)
@@ -151,7 +151,7 @@ def _feed(
 def _xz(content: bytes, output: _Output) -> bytes:
     position = 0
     for _ in range(_MAX_FRAMES):
-        while content[position : position + 4] == bytes(4):  # Streams may be padded, by fours.
+        while content[position : position + 4] == bytes(4):  # Padding between streams.
             position += 4
         if position >= len(content):
             return bytes(output.data)
@@ -162,7 +162,7 @@ def _xz(content: bytes, output: _Output) -> bytes:
                 part = content[position : position + _XZ_PART]
                 position += len(part)
                 if not part:
-                    raise EOFError("the last stream breaks off")
+                    raise EOFError("the last stream is truncated")
             output.take(decompressor.decompress(part, max_length=2**20))
         position -= len(decompressor.unused_data)
     raise EOFError(f"it has more than {_MAX_FRAMES} streams")
@@ -176,14 +176,14 @@ _MIME_TYPES = {
     "pdf": "application/pdf",
     "txt": "text/plain",
 }
-"""What the content of a blob is, by its extension; all others are plain bytes."""
+"""The type of a blob's content by its extension; all others are plain bytes."""
 
 
 class _InlineBlobs:
-    """The blobs of one file, found by their content. A `BlobSource`."""
+    """The blobs of one file, by their content's hash. A `BlobSource`."""
 
     def __init__(self, contents: Iterable[bytes], where: str) -> None:
-        """Initialize the source. `where` names the file in errors."""
+        """Initialize the source. `where` is the file's name in errors."""
         self._contents = {hashlib.sha256(content).hexdigest(): content for content in contents}
         self._texts: dict[str, str] = {}
         self._where = where
@@ -192,12 +192,12 @@ class _InlineBlobs:
         """Return a blob's bytes.
 
         Raises:
-            CorruptDataError: The file does not hold them.
+            CorruptDataError: The file does not contain them.
         """
         content = self._contents.get(blob.sha256)
         if content is None or len(content) != blob.size:
             raise errors.CorruptDataError(
-                f"{self._where!r} does not hold the {blob.size} bytes of the blob "
+                f"{self._where!r} does not contain the {blob.size} bytes of the blob "
                 f"{blob.sha256!r:.100} that it refers to: it was changed or damaged after it was "
                 "written."
             )
@@ -207,25 +207,25 @@ class _InlineBlobs:
         """Return a blob's bytes, or its text.
 
         Raises:
-            CorruptDataError: The file does not hold it, or it is no text.
+            CorruptDataError: The file does not contain it, or it is not UTF-8.
         """
         content = self.read(blob)
         if not text:
             return content
-        # One string however often it is referred to: no small file takes much memory.
+        # One string for all references, so that a small file cannot take much memory.
         if blob.sha256 not in self._texts:
             try:
                 self._texts[blob.sha256] = content.decode("utf-8", "surrogatepass")
             except UnicodeDecodeError as error:
                 raise errors.CorruptDataError(
-                    f"In {self._where!r} the blob {blob.sha256!r} is referred to as text, and is "
-                    f"none: {error}."
+                    f"In {self._where!r} the blob {blob.sha256!r} should be text but is not "
+                    f"UTF-8: {error}."
                 ) from error
         return self._texts[blob.sha256]
 
 
-# Orby's fields that follow from an episode's data. They are written for readers that know no other
-# fields, and never read. What Orby has no terms for stays empty.
+# Orby's fields that are derived from an episode's data. They are written for readers that know no
+# other fields, and never read. Fields without an equivalent stay empty.
 
 _Failure = pb.TrajectoryData.ResultFailure
 _MAGIC = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"RIFF": "webp", b"GIF8": "gif"}
@@ -234,14 +234,14 @@ _ANSWERS = ("action/answer", "action/send_message")
 
 
 def _screenshot_blob(step: Mapping[str, Any]) -> Blob | None:
-    """Return the blob of a step's screenshot, if it has one that is an image."""
+    """Return the blob of a step's screenshot, if it is an image."""
     item = _entry(step, "screenshot")
     blob = blob_of(item) if type(item) is dict else None
     return blob if blob is not None and item[TAG] == "blob" and _is_image(blob.ext) else None
 
 
 def _fill_episode(message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
-    """Say what the episode was worth."""
+    """Fill in the episode's result."""
     end = data.get("end")
     outcome = end.get("outcome") if type(end) is dict else None
     steps = data["steps"]
@@ -255,7 +255,7 @@ def _fill_episode(message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
         if type(text) is str:
             message.success.answer = text
     elif type(outcome) is str and outcome in _FAILURES:
-        # Never the zero, which some readers take for a success.
+        # Never zero, which some readers take for a success.
         infeasible = name == "action/report_infeasible"
         message.failure.failure_message = (
             _Failure.REPORT_INFEASIBLE if infeasible else _Failure.UNKNOWN_ERROR
@@ -270,12 +270,12 @@ def _fill_step(
     domain: str,
     screenshot: bytes | None,
 ) -> None:
-    """Fills one action.
+    """Fill in one action.
 
     Args:
-        action: What to fill; what stands nowhere else is in it already.
+        action: The message to fill; fields stored nowhere else are already set.
         step: The step's data.
-        name: What no other step is called.
+        name: A name that no other step has.
         domain: The episode's site.
         screenshot: The content of the step's `_screenshot_blob`.
     """
@@ -328,7 +328,7 @@ def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -
         observation.active_page_index = active
     last_action = _entry(step, "last_action")
     error = last_action.get("error") if type(last_action) is dict else None
-    # The observation's own, if it has one, stands there alone.
+    # The observation's own error, if any, takes precedence.
     if type(error) is str and not observation.HasField("last_action_error"):
         observation.last_action_error = error
 
@@ -340,7 +340,7 @@ def _decoded(data: Any) -> list[Any] | None:
     try:
         value = decoding.decode(data)
         items = value.tolist() if hasattr(value, "tolist") else list(value)
-    except (errors.CorruptDataError, TypeError):  # A blob, or no list at all.
+    except (errors.CorruptDataError, TypeError):  # A blob, or not a list.
         return None
     return items if isinstance(items, list) else None
 
@@ -353,13 +353,13 @@ def _action_string(data: Any) -> str:
     try:
         action = decoding.decode(data)
         text = actions.format_action(action) if isinstance(action, actions.Action) else ""
-    except errors.WebtrajError:  # A blob among its fields, or no action that has words.
+    except errors.WebtrajError:  # It has a blob, or has no text form.
         return ""
     return text if _is_utf8(text) else ""
 
 
 def _entry(step: Mapping[str, Any], key: str) -> Any:
-    """Return an entry of a step's observation."""
+    """Return one entry of a step's observation."""
     observation = step.get("observation")
     return observation.get(key) if type(observation) is dict else None
 
@@ -377,7 +377,7 @@ def _is_image(ext: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProtobufFormat:
-    """The format of `<episode id>.pb`, or of the same compressed."""
+    """The format of `<episode id>.pb`, plain or compressed."""
 
     name: str
     self_contained: bool = True
@@ -388,20 +388,20 @@ class ProtobufFormat:
         Raises:
             CorruptDataError: A blob is missing or damaged, or the data does not follow the format.
             DatasetError: The episode is larger than Protobuf can read.
-            InvalidInputError: The format is for reading only.
+            InvalidInputError: The format is read-only.
         """
         if self.name == "pb.xz":
             raise errors.InvalidInputError(
-                "Episodes in the format 'pb.xz' are only read; write 'pb' or 'pb.zst'."
+                "The format 'pb.xz' is read-only. Write 'pb' or 'pb.zst' instead."
             )
         content = _encode(episode, blobs)
         return compress_zst(content) if self.name == "pb.zst" else content
 
     def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Return what a file holds.
+        """Return the contents of a file.
 
         Raises:
-            CorruptDataError: It is no episode, or too large.
+            CorruptDataError: It is not an episode, or it is too large.
             UnsupportedSchemaError: It was written by a newer webtraj.
         """
         plain = decompress(content, self.name.partition(".")[2], where)
@@ -413,7 +413,7 @@ class ProtobufFormat:
 
 
 def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
-    """Return the episode that a message holds.
+    """Return the episode in a message.
 
     Raises:
         CorruptDataError: It does not follow the schema, or was not written by webtraj.
@@ -424,19 +424,19 @@ def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
         check_data({"schema_version": version, "steps": [], "info": {}}, where)
     if version < 1:
         raise errors.CorruptDataError(
-            f"{where!r} holds no episode of webtraj's. If it is one of Orby's collector, import it "
-            "by webtraj.store.protobuf.orby.read_orby."
+            f"{where!r} is not an episode of webtraj's. If it comes from Orby's collector, import "
+            "it with webtraj.store.protobuf.orby.read_orby."
         )
     contents = [blob.content for blob in message.webtraj.blobs]
     reader = ValueReader(where)
     for action in message.actions:
-        if not action.HasField("webtraj"):  # Two bytes; as a record they would be a thousand.
+        if not action.HasField("webtraj"):  # Two bytes, which would become a record of a thousand.
             reader.corrupt("an action has no fields of webtraj's")
         contents.append(action.after_state.viewport.screenshot.content)
     blobs = _InlineBlobs(filter(None, contents), where)
     try:
         data = records.get_episode(reader, message)
-        orjson.dumps(data)  # What it holds may be nested too deep for others to write.
+        orjson.dumps(data)  # Its values may be nested too deeply to be written again.
     except (ValueError, TypeError, RecursionError) as error:
         if isinstance(error, errors.WebtrajError):
             raise
@@ -475,15 +475,15 @@ def _fill_steps(
     blobs: BlobSource,
     writer: ValueWriter,
 ) -> None:
-    """Fills in the blobs, those that Orby's readers look for where they do."""
+    """Fill in the blobs; screenshots go where Orby's readers expect them."""
     shots = [_screenshot_blob(step) for step in episode["steps"]]
-    others = {blob.sha256: blob for blob in writer.blobs}  # Whatever else it is called.
+    others = {blob.sha256: blob for blob in writer.blobs}  # By content, whatever the extension.
     for shot in shots:
         if shot is not None:
             others.pop(shot.sha256, None)
     size = sum(blob.size for blob in (*shots, *others.values()) if blob is not None)
     if size > MAX_SIZE:
-        raise _too_large(episode, size)  # Before anything is read.
+        raise _too_large(episode, size)  # Checked before reading any blob.
     for position, (action, step, shot) in enumerate(
         zip(message.actions, episode["steps"], shots, strict=True)
     ):
@@ -508,7 +508,7 @@ def _content(blobs: BlobSource, blob: Blob) -> bytes:
     content = bytes(blobs.read(blob))
     if len(content) != blob.size or hashlib.sha256(content).hexdigest() != blob.sha256:
         raise errors.CorruptDataError(
-            f"The blob {blob.sha256!r} is not the {blob.size} bytes that its name says: it was "
+            f"The blob {blob.sha256!r} is not the {blob.size} bytes that its name states: it was "
             "changed or damaged after it was written."
         )
     return content
@@ -516,8 +516,8 @@ def _content(blobs: BlobSource, blob: Blob) -> bytes:
 
 def _too_large(episode: Mapping[str, Any], size: int) -> errors.DatasetError:
     return errors.DatasetError(
-        f"The episode {_name(episode)!r} has at least {size} bytes, and a Protobuf file takes "
-        f"{MAX_SIZE}. Nothing of it was written; keep it as JSON, which has no limit."
+        f"The episode {_name(episode)!r} has at least {size} bytes, but a Protobuf file can hold "
+        f"only {MAX_SIZE}. Nothing was written. Use JSON, which has no limit."
     )
 
 

@@ -1,15 +1,15 @@
-"""Trajectories of Orby's own collector.
+"""Reading of trajectories by Orby's own collector.
 
-Orby's messages are read by the names of their fields, since their numbers are not public: give the
-schema that the files were written with. Without it they are read by webtraj's, whose names are the
-same and whose numbers most likely are not.
+Orby's messages are read by their fields' names, since the numbers are not public: give the schema
+that the files were written with. Without it webtraj's schema is used, which has the same names and
+most likely other numbers.
 
-A file may store the state before each action, the state after it, or both: what is missing is taken
-from the neighbour. Whatever has no field in webtraj's records is kept beside the rest, under
+A file may store the state before each action, the state after it, or both; a missing state is taken
+from the neighboring action. Fields without an equivalent in webtraj's records are kept under
 "orby".
 
-Orby's `success` is what the agent said of itself. It counts only where a positive reward of the
-environment agrees with it; as it was written, it is in the info's metadata.
+Orby's `success` is the agent's own claim. It counts only if a positive reward of the environment
+confirms it; the original value is in the info's metadata.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from webtraj.trajectory import (
 
 __all__ = ["read_orby"]
 
-# Messages of a schema that is known only when it is read, as plain data.
+# Messages of a schema known only at run time, as plain data.
 
 _WELL_KNOWN = (duration_pb2, timestamp_pb2)
 
 
 def _message_class(descriptor_set: bytes, name: str) -> type[Any]:
-    """Return the class of the message called `name`, in whatever package it is.
+    """Return the class of the message called `name`, in any package.
 
     Args:
-        descriptor_set: A serialized FileDescriptorSet, as `protoc --include_imports
-            --descriptor_set_out` writes it.
+        descriptor_set: A serialized FileDescriptorSet, as written by `protoc --include_imports
+            --descriptor_set_out`.
         name: The message's name, without its package.
 
     Raises:
-        InvalidInputError: It is no such set, or has no message of that name, or several.
+        InvalidInputError: It is not such a set, or does not have exactly one such message.
     """
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
@@ -76,7 +76,7 @@ def _message_class(descriptor_set: bytes, name: str) -> type[Any]:
             if module.DESCRIPTOR.name not in given:
                 pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
         found = []
-        for file in files:  # In the order of their imports, by protoc's promise.
+        for file in files:  # protoc writes them in import order.
             pool.AddSerializedFile(file.SerializeToString())
             if any(message.name == name for message in file.message_type):
                 found.append(f"{file.package}.{name}".lstrip("."))
@@ -85,26 +85,26 @@ def _message_class(descriptor_set: bytes, name: str) -> type[Any]:
             return cls
     except (DecodeError, TypeError, KeyError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"The descriptor set cannot be used: {error!r:.300}. Make it by "
-            "`protoc --include_imports --descriptor_set_out=FILE` of the schema."
+            f"Cannot use the descriptor set: {error!r:.300}. Create it from the schema with "
+            "`protoc --include_imports --descriptor_set_out=FILE`."
         ) from error
     raise errors.InvalidInputError(
-        f"The descriptor set has {len(found)} messages named {name}; expected one. Make it of the "
-        "schema that the files were written with."
+        f"The descriptor set has {len(found)} messages named {name}; expected one. Create it from "
+        "the schema that the files were written with."
     )
 
 
 def _plain(message: Any) -> dict[str, Any]:
-    """Return the fields that are set in a message, by name, as plain data.
+    """Return a message's set fields, by name, as plain data.
 
-    Enums are given by name, a number that has none as it is. Fields that are not in the schema are
+    Enums are given by name, or as numbers if they have none. Fields that are not in the schema are
     left out: see `_has_unknown_fields`.
     """
     return {field.name: _field(field, value) for field, value in message.ListFields()}
 
 
 def _has_unknown_fields(message: Any) -> bool:
-    """Return whether anything in a message is not in its schema."""
+    """Return whether any part of a message is not in its schema."""
     if len(UnknownFieldSet(message)):
         return True
     return any(
@@ -139,7 +139,7 @@ def _single(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """Return the field of a map's values; None if the field is no map."""
+    """Return the field of a map's values; None if the field is not a map."""
     message = field.message_type
     if message is None or not message.GetOptions().map_entry:
         return None
@@ -147,7 +147,7 @@ def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
 
 
 _MAGIC = {b"\x28\xb5\x2f\xfd": "zst", b"\xfd7zXZ": "xz"}
-# What a result says of the episode's end, and of its worth.
+# Reasons of failure, as ends and outcomes.
 _FAILURES = {
     "MAX_STEPS_EXCEEDED": (EndReason.TRUNCATED, Outcome.FAILURE),
     "REPETITIVE_ACTIONS": (EndReason.TRUNCATED, Outcome.FAILURE),
@@ -167,23 +167,23 @@ def read_orby(
     descriptor_set: bytes | None = None,
     max_size: int | None = None,
 ) -> EpisodeTrajectory:
-    """Return the episode that a file of Orby's collector holds.
+    """Return the episode in a file of Orby's collector.
 
-    The episode's id is made of the content, so that the same file gives the same id again.
+    The episode's id is derived from the content, so the same file always gives the same id.
 
     Args:
-        content: All of a `.pb`, `.pb.xz` or `.pb.zst` file.
-        where: Names the file in errors.
-        descriptor_set: The schema as a serialized FileDescriptorSet, as `protoc --include_imports
-            --descriptor_set_out` makes it; None for webtraj's. With that, a file that webtraj
-            wrote comes back as it was recorded.
-        max_size: The bytes that a file may decompress to; None for the usual bound, which a long
-            episode on one page may pass.
+        content: The bytes of a `.pb`, `.pb.xz` or `.pb.zst` file.
+        where: The file's name in errors.
+        descriptor_set: The schema as a serialized FileDescriptorSet, as written by `protoc
+            --include_imports --descriptor_set_out`; None for webtraj's. With webtraj's, a file that
+            webtraj wrote is read as it was recorded.
+        max_size: The maximum decompressed size in bytes; None for the usual limit, which a long
+            episode on one page may exceed.
 
     Raises:
-        CorruptDataError: The file cannot be read, or not by this schema.
-        InvalidInputError: The descriptor set is none, or has no TrajectoryData.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        CorruptDataError: The file cannot be read with this schema, or at all.
+        InvalidInputError: The descriptor set is invalid, or has no TrajectoryData.
+        UnsupportedSchemaError: The file was written by a newer webtraj.
     """
     kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "")
     data = codec.decompress(content, kind, where, max_size=max_size)
@@ -216,7 +216,7 @@ def _unreadable(where: str, descriptor_set: bytes | None, why: str) -> errors.Co
             "Orby's field numbers are not public: give the schema that it was written with, as "
             "descriptor_set."
         )
-    return errors.CorruptDataError(f"{where!r} is no readable trajectory: {why:.300}. {hint}")
+    return errors.CorruptDataError(f"{where!r} is not a readable trajectory: {why:.300}. {hint}")
 
 
 def _episode(found: dict[str, Any], digest: str) -> EpisodeTrajectory:
@@ -256,7 +256,7 @@ def _states(
     came_before = [led_to[0] if starts else befores[0], *led_to] if actions else []
     for action, before, known, state in zip(actions, befores, came_before, led_to, strict=False):
         if before and before != known:
-            action["before_state"] = before  # It is not what the last action led to.
+            action["before_state"] = before  # The last action did not lead to it.
         yield action, dict(state)
 
 
@@ -270,7 +270,7 @@ def _step(index: int, action: dict[str, Any], state: dict[str, Any], *, final: b
     gym = gym or {}
     terminated, truncated = gym.pop("terminated", False), gym.pop("truncated", False)
     observation = _observation(state, gym)
-    if index == 0:  # What Orby writes as its reward is no reward.
+    if index == 0:  # Orby's value here is not a reward.
         if reward:
             action["reward"] = reward
         return StepRecord(0, StepType.FIRST, observation, decision=_decision(None, action))
@@ -318,7 +318,7 @@ def _observation(state: dict[str, Any], gym: dict[str, Any]) -> dict[str, Any]:
 def _parsed(text: bytes) -> Any:
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:  # Not what it should be, and still what was recorded.
+    except orjson.JSONDecodeError:  # Malformed, but recorded like this.
         return text
 
 

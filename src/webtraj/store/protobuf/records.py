@@ -1,8 +1,8 @@
 """The records of `webtraj.trajectory` as messages.
 
-A record's fields are fields of one message, or of two where Orby has one for part of it. A kind
-of field takes only what it gives back exactly. What no field takes is among the record's extra
-fields, and so is its order of keys where that is not the usual one.
+A record's fields are fields of one message, or of two if Orby has a message for part of it. Each
+kind of field accepts only data that it can restore exactly. All other data goes to the record's
+extra fields, and so does its order of keys if that is not the usual one.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from webtraj.trajectory import (
 __all__ = ["START_OF_TRAJECTORY", "get_episode", "put_episode"]
 
 _ABSENT: Any = object()
-"""What a field holds that is not set."""
+"""The value of an unset field."""
 
 _INT64 = range(-(2**63), 2**63)
 _NOT_FINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
 class _Kind(Protocol):
-    """A kind of field. `holder` is the message that has it, by the name `name`."""
+    """A kind of field. `holder` is the message that has the field, called `name` there."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
-        """Sets the field; returns whether it took the data."""
+        """Set the field; return whether it accepted the data."""
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
         """Return the field's JSON data; _ABSENT if it is not set."""
@@ -56,7 +56,7 @@ class _Scalar:
     def __init__(
         self, read: Callable[[Any], Any], shown: Callable[[Any], Any] = lambda value: value
     ) -> None:
-        self._read = read  # Raises ValueError or TypeError if it is none.
+        self._read = read  # Raises ValueError or TypeError if the data does not fit.
         self._shown = shown
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
@@ -95,7 +95,7 @@ class _Any:
 
 
 class _Named:
-    """An enum, which JSON has by its names in lower case, without what they all begin with."""
+    """An enum; JSON has its names in lower case, without their common prefix."""
 
     def __init__(self, enum: Any) -> None:
         items = dict(enum.items())
@@ -108,14 +108,14 @@ class _Named:
         self._names = {number: name for name, number in self._numbers.items()}
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
-        """Sets the field."""
+        """Set the field."""
         if type(data) is not str or data not in self._numbers:
             return False
         setattr(holder, name, self._numbers[data])
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Return the name of what the field holds."""
+        """Return the name of the field's value."""
         if not holder.HasField(name):
             return _ABSENT
         number = getattr(holder, name)
@@ -164,10 +164,10 @@ _LISTS: dict[Any, _Kind] = {
 
 
 class _Messages:
-    """The messages of a conversation: each a role and its texts, or else any value."""
+    """The messages of a conversation: each a role and its texts, or any other value."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
-        """Sets the field."""
+        """Set the field."""
         if type(data) is not list or not data:
             return False
         for item in data:
@@ -184,7 +184,7 @@ class _Messages:
 
 
 def _put_texts(message: pb.LLMMessage, data: Any) -> bool:
-    """Write a message in Orby's form; returns whether all of it is in there."""
+    """Write a message in Orby's form; return whether that holds all of it."""
     if type(data) is not dict or type(data.get("role")) is not str:
         return False
     message.role = data["role"]
@@ -223,8 +223,8 @@ def _message(reader: ValueReader, message: pb.LLMMessage) -> Any:
     return {"role": message.role, "content": content}
 
 
-# Places. Text of a browser's observation that Orby has a field for stands there alone, and so does
-# an action that is a string. The value itself only says where.
+# Places. Text of a browser's observation that Orby has a field for is stored only there, and so is
+# an action that is a string. The value itself only refers to the place.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class _Place:
     number: int
     field: str
     of_state: bool = False
-    """Whether it is the web state's own, and not of its BrowserGymObservation."""
+    """Whether the field belongs to the web state, and not to its BrowserGymObservation."""
     json: bool = False
 
     def holder(self, action: pb.ActionData) -> Any:
@@ -240,7 +240,7 @@ class _Place:
         return state if self.of_state else state.browser_gym_observation
 
     def take(self, action: pb.ActionData, data: Any) -> bool:
-        """Put a value there; returns whether it could."""
+        """Put a value there; return whether it could."""
         if self.holder(action).HasField(self.field):
             return False
         if not self.json:
@@ -252,7 +252,7 @@ class _Place:
             return False
         text = orjson.dumps(data)
         if b'"$"' in text:
-            return False  # It would be no plain JSON to others.
+            return False  # Other readers could not parse it as plain JSON.
         setattr(self.holder(action), self.field, text)
         return True
 
@@ -260,7 +260,7 @@ class _Place:
         """Return the value there."""
         holder = self.holder(action)
         if not holder.HasField(self.field):
-            reader.corrupt(f"a value stands in the field {self.field}, which is not set")
+            reader.corrupt(f"a value refers to the field {self.field}, which is not set")
         value = getattr(holder, self.field)
         return reader.get_json(value) if self.json else value
 
@@ -295,7 +295,7 @@ class _ObservationKind:
     """A step's observation. The holder is its ActionData."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
-        """Sets the field."""
+        """Set the field."""
         message = getattr(holder.webtraj, name)
         if type(data) is not dict or TAG in data:
             writer.put(message, data)
@@ -328,9 +328,9 @@ class _ObservationKind:
             place = _BY_NUMBER.get(entry.place)
             if place is None:
                 reader.newer("place", entry.place)
-            # Else many short values could stand for one that is long.
+            # Otherwise many short values could refer to one long text.
             if place.number in used:
-                reader.corrupt(f"two values stand in the field {place.field}")
+                reader.corrupt(f"two values refer to the field {place.field}")
             used.add(place.number)
             values.append(place.give(holder, reader))
         return reader.pairs(list(message.map_value.keys), values)
@@ -340,9 +340,9 @@ class _ActionKind:
     """A step's action. The holder is its ActionData."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
-        """Sets the field."""
+        """Set the field."""
         message = getattr(holder.webtraj, name)
-        # The first action's string is taken: it is always START_OF_TRAJECTORY.
+        # The first action's string is not free: it is always START_OF_TRAJECTORY.
         if type(data) is str and data and not holder.browser_gym_action.action_string:
             holder.browser_gym_action.action_string = data
             message.place = pb.PLACE_ACTION_STRING
@@ -370,20 +370,20 @@ class _Field:
     key: str
     kind: _Kind
     holder: tuple[str, ...] = ()
-    """The way from the root to the message that has the field."""
+    """The path from the root to the message that has the field."""
     name: str = ""
-    """The field's name there, unless it is the key."""
+    """The field's name there, if it differs from the key."""
 
 
 class _Record:
-    """How the data of one record lies in its messages."""
+    """The mapping of one record's data to its messages."""
 
     def __init__(self, home: tuple[str, ...], *fields: _Field) -> None:
         """Initialize the record.
 
         Args:
-            home: The way from the root to the message that has the extra fields.
-            *fields: Its fields, in the order of its class.
+            home: The path from the root to the message that has the extra fields.
+            *fields: The record's fields, in the order of its class.
         """
         self.home = home
         self.fields = {field.key: field for field in fields}
@@ -418,7 +418,7 @@ class _Record:
         data.update(reader.get_map(home.extra))
         keys = list(home.extra.order) or self._in_order(data)
         if len(keys) != len(data) or data.keys() != set(keys):
-            reader.corrupt("the order of a record's fields does not name each of them once")
+            reader.corrupt("the order of a record's fields does not list each of them once")
         return {key: data[key] for key in keys}
 
     def _in_order(self, data: Mapping[str, Any]) -> list[str]:
@@ -468,11 +468,11 @@ class _Many:
 
 
 class _Steps(_Many):
-    """The steps of an episode: there even if there are none."""
+    """The steps of an episode: present even if there are none."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
         if type(data) is not list or not all(type(item) is dict for item in data):
-            raise TypeError("the steps are no list of objects")
+            raise TypeError("the steps are not a list of objects")
         for position, item in enumerate(data):
             action = holder.actions.add()
             if position == 0:
@@ -485,7 +485,7 @@ class _Steps(_Many):
 
 
 class _Version:
-    """The version of the schema, which is always there."""
+    """The version of the schema, which is always present."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
         if type(data) is not int or data < 1:
@@ -497,7 +497,7 @@ class _Version:
         return getattr(holder, name)
 
 
-# The declaration of a record is its class: its fields, their types and their order.
+# Records are declared by their classes: their fields with types and order.
 
 _RECORDS: dict[Any, _Record] = {}
 _ENUMS = {
@@ -514,13 +514,13 @@ def _declare(
     orby: Mapping[str, str] = types.MappingProxyType({}),
     **kinds: _Kind,
 ) -> None:
-    """Declares how the data of a class of records lies in its messages.
+    """Declare how the data of a class of records maps to its messages.
 
     Args:
         cls: The class.
-        home: The way from the root to the message of webtraj's own fields.
-        orby: The fields that Orby's message, the root, has, with their names there.
-        **kinds: The kinds that do not follow from the annotations.
+        home: The path from the root to the message of webtraj's own fields.
+        orby: The fields of Orby's message, the root, with their names there.
+        **kinds: The kinds that the annotations do not determine.
     """
     hints = typing.get_type_hints(cls)
     _RECORDS[cls] = _Record(
@@ -538,7 +538,7 @@ def _declare(
 
 
 def _kind(hint: Any) -> _Kind:
-    """Return the kind of field that holds the values of an annotation."""
+    """Return the kind of field for an annotation."""
     origin = typing.get_origin(hint)
     if origin is Mapping:
         return _ANY
@@ -584,13 +584,13 @@ _EPISODE = _Record(
 
 
 def put_episode(writer: ValueWriter, message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
-    """Write an episode's data, all but its blobs.
+    """Write an episode's data, without its blobs.
 
     Raises:
-        TypeError, ValueError: It is no episode's data.
+        TypeError, ValueError: It is not an episode's data.
     """
     if type(data["info"]) is not dict:
-        raise TypeError("the info is no object")
+        raise TypeError("the info is not an object")
     _EPISODE.put(writer, message, data)
 
 

@@ -1,8 +1,8 @@
 """Values as messages: `store.values` in the form of `webtraj.v1.Value`, and back.
 
-A value is written as the JSON text that the JSON format has. Before, each kind of value had a
-message of its own: those are still read. Nothing that is read is trusted: whatever does not follow
-the schema is an error that names the file.
+A value is written as its text in the JSON format. Older files have a message for each kind of
+value; those can still be read. Input is not trusted: anything that does not follow the schema is an
+error that names the file.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class ValueWriter:
-    """Write values, and note which blobs they refer to."""
+    """Writes values, and collects the blobs they refer to."""
 
     def __init__(self) -> None:
         self.blobs: dict[Blob, None] = {}
-        """The blobs; those of one value by their names, so that a file is the same each time."""
+        """The blobs; those of one value sorted by name, to make files reproducible."""
 
     def put(self, message: pb.Value, data: Any) -> None:
-        """Make an empty message stand for a value.
+        """Encode a value in an empty message.
 
         Raises:
-            TypeError: It is no JSON data.
+            TypeError: It is not JSON data.
         """
         text = orjson.dumps(data)
         message.json_value = text
@@ -49,7 +49,7 @@ class ValueWriter:
 
 
 def inline_bytes(data: dict[str, Any]) -> bytes | None:
-    """Return the bytes that stand in JSON data; None if they do not, exactly as webtraj writes."""
+    """Return the bytes in JSON data; None if they are not exactly in webtraj's form."""
     if tuple(data) != (TAG, "v") or data[TAG] != "bytes" or type(data["v"]) is not str:
         return None
     try:
@@ -60,7 +60,7 @@ def inline_bytes(data: dict[str, Any]) -> bytes | None:
 
 
 def blob_of(data: dict[str, Any]) -> Blob | None:
-    """Return the blob that JSON data refers to; None if it does not, exactly as webtraj writes."""
+    """Return the blob that JSON data refers to; None if it is not exactly in webtraj's form."""
     if tuple(data) != (TAG, "sha256", "ext", "size") or data[TAG] not in ("blob", "text"):
         return None
     blob = Blob(data["sha256"], data["ext"], data["size"])
@@ -78,21 +78,21 @@ def blob_of(data: dict[str, Any]) -> Blob | None:
 
 
 class ValueReader:
-    """Reads values, and notes which blobs they refer to. `where` names the file in errors."""
+    """Reads values, and collects the blobs they refer to. `where` is the file's name in errors."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.blobs: set[Blob] = set()
 
     def get(self, message: pb.Value) -> Any:
-        """Return the JSON data that a message stands for.
+        """Decode a message to JSON data.
 
         Raises:
             CorruptDataError: It does not follow the schema.
         """
         kind = message.WhichOneof("kind")
         if kind is None or kind not in _READERS:
-            self.corrupt("a value holds nothing, or what cannot stand there")
+            self.corrupt("a value is empty or of a wrong kind")
         return _READERS[kind](self, message)
 
     def corrupt(self, why: str) -> Never:
@@ -102,13 +102,12 @@ class ValueReader:
     def newer(self, what: str, number: int) -> Never:
         """Raise the error for an enum's number that this version does not know."""
         raise errors.UnsupportedSchemaError(
-            f"{self.where!r} has the {what} {number}, which this webtraj does not know: it was "
-            "written by a newer one, or changed or damaged after it was written. Install a newer "
-            "webtraj."
+            f"{self.where!r} has the unknown {what} {number}: it was written by a newer webtraj, "
+            "or changed or damaged after it was written. Install a newer webtraj."
         )
 
     def get_json(self, content: bytes) -> Any:
-        """Return what JSON text stands for."""
+        """Decode JSON text."""
         try:
             data = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -120,7 +119,7 @@ class ValueReader:
     def get_reference(self, message: pb.BlobRef, tag: str) -> dict[str, Any]:
         """Return a reference to a blob."""
         if len(message.sha256) != 32:
-            self.corrupt("the name of a blob has not 32 bytes")
+            self.corrupt("the name of a blob does not have 32 bytes")
         blob = Blob(message.sha256.hex(), message.ext, message.size)
         self.blobs.add(blob)
         return {TAG: tag, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
@@ -131,10 +130,10 @@ class ValueReader:
         return self.pairs(list(message.keys), list(values))
 
     def pairs(self, keys: list[str], values: list[Any]) -> dict[str, Any]:
-        """Return an object of its keys and values."""
+        """Return an object from its keys and values."""
         data = dict(zip(keys, values, strict=False))
         if not len(keys) == len(values) == len(data):
-            self.corrupt("the keys of an object are not one for each value")
+            self.corrupt("an object does not have one key for each value")
         return data
 
 
