@@ -1,10 +1,11 @@
-"""Actions: one immutable dataclass a verb, whatever dialect a model speaks.
+"""Actions: one immutable dataclass per verb, independent of the model's dialect.
 
-Actions are made by name (`Click("12")`), or read from a model's reply by a dialect
+Create actions directly (`Click("12")`), or parse them from a model's reply with a dialect
 (`webtraj.environments.actions.dialects`). They are stored as themselves.
 
 The verbs, in `verbs`, act on an element by ref, at a point, on whatever has the focus (`KEYBOARD`),
-or on pages, history and tabs; or they wait, look and talk. `InvalidAction` is what was no action.
+or on pages, history and tabs; or they wait, look and talk. `InvalidAction` stands for a reply that
+is not an action.
 """
 
 from webtraj.environments.actions.base import VERBS, Action

@@ -1,4 +1,4 @@
-"""The base of all actions, and the rules that the values of their fields follow."""
+"""The base class of actions, and the rules for the values of their fields."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ __all__ = [
     "verb",
 ]
 
-# The rules that field values follow: each checks a value, and describes it in JSON Schema.
+# Rules for field values: each checks a value and describes it in JSON Schema.
 
 MAX_TEXT = 100_000
-"""Characters in the longest text an action carries."""
+"""The longest text in an action, in characters."""
 MAX_COORDINATE = 100_000
-"""Beyond any viewport: larger numbers are a model's mistake."""
+"""Larger than any viewport: greater numbers are a model's mistake."""
 MAX_SCROLL = 1_000_000
 MAX_SECONDS = 100.0
-"""The longest wait that Anthropic's computer use asks for."""
+"""The longest wait in Anthropic's computer use."""
 
 
 class Rule(Protocol):
-    """What values a field takes."""
+    """A rule for the values of a field."""
 
     def check(self, value: Any) -> Any:
         """Return the value in its canonical type.
 
         Raises:
-          ValueError: If the field does not take it. The message says what it takes.
+          ValueError: The value is invalid. The message describes valid values.
         """
 
     def schema(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class TextRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NumberRule:
-    """A finite number within bounds, an int where `whole`; bools are no numbers."""
+    """A finite number within bounds, an int if `whole`; bools are rejected."""
 
     low: float
     high: float
@@ -131,7 +131,7 @@ class NumberRule:
         kinds = int if self.whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise ValueError(self._what())
-        if not self.low <= value <= self.high:  # NaN is not, either.
+        if not self.low <= value <= self.high:  # Rejects NaN too.
             raise ValueError(self._what())
         return value if self.digits is None else round(value, self.digits)
 
@@ -201,10 +201,10 @@ class KeysRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UrlRule:
-    """An absolute http or https URL, or `about:blank`; the empty string too where `optional`.
+    """An absolute http or https URL, or `about:blank`; also the empty string if `optional`.
 
-    What a URL may reach is the environment's network policy. What is refused here could never be a
-    page to visit: `javascript:`, `data:`, `file:`, `chrome:` and all else.
+    The environment's network policy decides what a URL may reach. This rule rejects URLs that are
+    never pages to visit: `javascript:`, `data:`, `file:`, `chrome:` and others.
     """
 
     optional: bool = False
@@ -277,21 +277,21 @@ class OptionalRule:
         return self.rule.schema()
 
 
-# What all actions share: the base class, and the decorator that makes a dataclass a verb.
+# The base class of actions, and the decorator that makes a dataclass a verb.
 
 _MAX_SHOWN = 80
 
 _A = TypeVar("_A", bound="Action")
 
 VERBS: dict[str, type[Action]] = {}
-"""Every verb by its canonical name, in the order of their declaration."""
+"""Every verb by its canonical name, in order of declaration."""
 
 
 class Action:
-    """One thing to do in a browser: an immutable value.
+    """A single browser action: an immutable value.
 
-    Each verb is a frozen dataclass whose fields carry their rules (`actions.fields`). An action
-    that exists follows them: making one that does not raises `InvalidInputError`.
+    Each verb is a frozen dataclass whose field types carry rules. Every action is valid: creating
+    one that breaks a rule raises `InvalidInputError`.
     """
 
     __slots__ = ()
@@ -316,7 +316,7 @@ class Action:
 
 @dataclass_transform(frozen_default=True)
 def verb(name: str) -> Callable[[type[_A]], type[_A]]:
-    """Make a class a verb: a frozen, slotted dataclass, stored as the record `action/<name>`.
+    """Turn a class into a verb: a frozen, slotted dataclass, stored as the record `action/<name>`.
 
     The first line of its docstring is its description in prompts; the line `Example: ...` is a call
     in webtraj's own dialect.
@@ -350,11 +350,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
-# The types of action fields, each with the rule that its values follow.
+# The types of action fields, each with its rule.
 #
-# A field is declared as `ref: Ref`, an `Annotated` type whose metadata is a rule (`actions.rules`).
-# The rule checks the value when the action is made and describes it in JSON Schema, so that what a
-# dialect tells a model and what is accepted from it cannot differ.
+# A field is declared as `ref: Ref`, an `Annotated` type whose metadata is a rule. The rule checks
+# the value when the action is created and describes it in JSON Schema, so that the schema given to
+# a model always matches what is accepted.
 #
 # Coordinates are CSS pixels of the viewport, from its top left corner, y down.
 

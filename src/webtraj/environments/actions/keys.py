@@ -1,4 +1,4 @@
-"""The names of keys: Playwright's, which are canonical here, and those of other systems.
+"""Key names: Playwright's, which are canonical here, and those of other systems.
 
 A *key* is one name (`Enter`, `a`, `ArrowLeft`). A *chord* is keys held together, joined by `+`
 (`Control+Shift+T`; the plus key itself is `+`, so `Control++`). *Keys*, as actions take them, are
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MODIFIERS = ("Alt", "Control", "ControlOrMeta", "Meta", "Shift")
-"""The keys that may be held during a click, as Playwright names them."""
+"""The keys that may be held during a click, by Playwright's names."""
 
 _NAMED = (
     "Escape F1 F2 F3 F4 F5 F6 F7 F8 F9 F10 F11 F12 Backspace Tab CapsLock Enter Space Shift "
@@ -52,7 +52,7 @@ KEYS = frozenset(
         *string.punctuation,
     ]
 )
-"""Every key name that Playwright's keyboard takes, the space bar as `Space` only."""
+"""Every key name that Playwright's keyboard accepts, the space bar only as `Space`."""
 
 # Playwright name -> the name that xdotool (X keysyms) prints. Letters and digits are the same.
 XDOTOOL_NAMES = {
@@ -182,7 +182,7 @@ def canonical_key(name: str) -> str | None:
 
 
 def spell_key(key: str, names: Mapping[str, str], *, upper: bool = False) -> str:
-    """Return a key's name in another system, such that `canonical_key` reads it back.
+    """Return a key's name in another system; `canonical_key` converts it back.
 
     >>> spell_key("Enter", XDOTOOL_NAMES), spell_key("ArrowUp", OPENAI_NAMES, upper=True)
     ('Return', 'ARROWUP')
@@ -210,7 +210,7 @@ def join_chord(keys: tuple[str, ...]) -> str:
 
 
 def check_keys(keys: str, *, max_chords: int = 100) -> str:
-    """Return a problem with `keys` in words, or an empty string."""
+    """Return a description of what is wrong with `keys`, or an empty string."""
     chords = keys.split(" ")
     if len(chords) > max_chords:
         return f"at most {max_chords} chords"

@@ -1,4 +1,4 @@
-"""Recorded actions, in whichever form they were recorded: what kind they are, what they answer."""
+"""The verbs and answers of recorded actions, in any recorded form."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ GO_BACK = "go_back"
 INVALID = "invalid"
 
 DUMMY = "none"
-"""What WebGym puts in the place of an action that is None,"""
+"""WebGym's placeholder for an action that is None,"""
 INVALID_URL = "invalid_url"
-"""and where a task's page could not be opened."""
+"""and for a task whose page could not be opened."""
 
 _KEYS = {"goback": GO_BACK}
-"""WebGym's words where they differ from ours."""
+"""WebGym's words that differ from ours."""
 
 
 def verb_of(action: Any) -> str:
-    """Return an action's verb; empty if it is none that is known here.
+    """Return an action's verb; empty if it is unknown.
 
     Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "goback"}`) have one.
-    A string that is not read by that dialect is some other environment's action, and not invalid.
+    A string that this dialect cannot parse belongs to another environment and is not invalid.
 
     >>> verb_of("go_back()"), verb_of({"key": "goback"}), verb_of("up"), verb_of(3)
     ('go_back', 'go_back', '', '')
@@ -62,7 +62,7 @@ def same_action(action: Any, other: Any) -> bool:
     """Return whether two actions are the same."""
     try:
         return bool(action == other)
-    except (ValueError, TypeError):  # Arrays: they have no one truth, or cannot be compared.
+    except (ValueError, TypeError):  # Arrays have no truth value, or cannot be compared.
         return repr(action) == repr(other)
 
 
@@ -71,14 +71,14 @@ ANSWERING: Mapping[str, str] = {
     "send_message": "text",
     "report_infeasible": "reason",
 }
-"""The verbs that tell the user something, and the field that holds what."""
+"""The verbs that tell the user something, with the field that holds the text."""
 
 _RECORDED = "action/"
 _WEBGYM_TEXTS = ("content", "text", "answer")
 
 
 def final_answer(trajectory: EpisodeTrajectory) -> str | None:
-    """Return what the agent last told the user; None if it never told anything.
+    """Return the agent's last text to the user; None if there is none.
 
     That is the text of its last answer, message, or report that the task cannot be done.
 
@@ -96,7 +96,7 @@ def final_answer(trajectory: EpisodeTrajectory) -> str | None:
 
 
 def answer_of(action: Any) -> str | None:
-    """Return what an action tells the user; None if it tells nothing.
+    """Return an action's text to the user; None if it has none.
 
     Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "answer", ...}`) are
     understood.

@@ -1,10 +1,10 @@
-"""Dialects: the ways in which models say actions.
+"""Dialects: the formats in which models express actions.
 
-Each reads a reply as an `Action` (never raising on what a model wrote, never guessing) and says an
-action in its own words. See `webtraj.environments.actions.dialects.phrases.Dialect`.
+Each parses a reply as an `Action` (it never raises on a model's text and never guesses) and formats
+an action in its own words. See `webtraj.environments.actions.dialects.phrases.Dialect`.
 
-* `webtraj`: calls, with a word for every verb. What `step` takes as a string.
-* `browsergym`: BrowserGym's strings, only what BrowserGym itself runs.
+* `webtraj`: calls, with a word for every verb. `step` accepts strings in this dialect.
+* `browsergym`: BrowserGym's strings, limited to what BrowserGym itself can run.
 * `webgym`, `webgym_marks`: WebGym's `<tool_call>` JSON, by coordinates or by labels.
 * `anthropic`, `openai`: computer use.
 """
@@ -39,11 +39,11 @@ DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
     "anthropic": AnthropicDialect,
     "openai": OpenAIDialect,
 }
-"""Makes each dialect, by name, for a viewport (width, height) in CSS pixels."""
+"""Factories of dialects by name, for a viewport (width, height) in CSS pixels."""
 
 
 def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
-    """Return the dialect of a name.
+    """Create a dialect by name.
 
     >>> from webtraj.environments.actions import Click
     >>> make_dialect("browsergym").format(Click("12"))
@@ -54,7 +54,7 @@ def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
       viewport: Width and height in CSS pixels, for dialects that have coordinates of their own.
 
     Raises:
-      InvalidInputError: If there is no such dialect, or the viewport is no size.
+      InvalidInputError: The dialect is unknown, or the viewport is not a valid size.
     """
     if name not in DIALECTS:
         raise errors.InvalidInputError(

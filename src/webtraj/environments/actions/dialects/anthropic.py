@@ -2,9 +2,9 @@
 
 `{"action": "left_click", "coordinate": [640, 360]}`
 
-Coordinates are pixels of the screenshot as the model sees it, keys have xdotool's names. The tool
-lets a click leave out its coordinate, to click where the mouse is; here that is an `InvalidAction`,
-since a model that forgot where to click must not click.
+Coordinates are pixels of the screenshot that the model sees; keys have xdotool's names. The tool
+allows a click without a coordinate, at the mouse's position; here that is an `InvalidAction`,
+because a model that forgot where to click must not click.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DIRECTIONS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 
 
 def read_keys(text: Any) -> str:
-    """Return Playwright's names for xdotool keys: `ctrl+s`, or several chords."""
+    """Convert xdotool keys to Playwright's names: `ctrl+s`, or several chords."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"text must name keys, such as 'ctrl+s'; got {str(text)[:60]!r}")
     chords = [keys_lib.split_chord(chord) for chord in text.split()]
@@ -46,7 +46,7 @@ def read_keys(text: Any) -> str:
 
 
 def write_keys(keys: str) -> str:
-    """Return xdotool's names for keys: the inverse of `read_keys`."""
+    """Convert keys to xdotool's names: the inverse of `read_keys`."""
     chords = [keys_lib.split_chord(chord) for chord in keys.split(" ")]
     return " ".join(
         "+".join(keys_lib.spell_key(key, keys_lib.XDOTOOL_NAMES) for key in chord)
@@ -67,7 +67,7 @@ def _repeated(text: Any, repeat: Any) -> Mapping[str, Any]:
 
 
 def _wheel(pixels: int) -> Argument:
-    """Scrolling by clicks of the wheel, of so many pixels each."""
+    """The argument for scrolling by wheel clicks of `pixels` each."""
 
     def read(direction: Any, amount: Any) -> Mapping[str, Any]:
         if not isinstance(direction, str) or direction not in _DIRECTIONS:
@@ -161,7 +161,7 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
 
 
 class AnthropicDialect(ObjectDialect):
-    """Inputs of Anthropic's computer tool. See the module."""
+    """The dialect of Anthropic's computer tool. See the module."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class AnthropicDialect(ObjectDialect):
             return invalid(problem.kind, problem.reason, reply)
 
     def tools(self) -> list[dict[str, Any]]:
-        """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
+        """See `Dialect.tools`. The tool is built into the model, so its name is enough."""
         return [
             {
                 "type": "computer_20250124",

@@ -35,10 +35,10 @@ __all__ = [
     "parse_action",
 ]
 
-# BrowserGym's words, and webtraj's for what BrowserGym has no words for.
+# BrowserGym's words, and webtraj's additions.
 #
 # `BROWSERGYM` has the names, argument names, order and units of BrowserGym's high-level action set
-# (`browsergym/core/action/functions.py`). `EXTENSIONS` makes every verb sayable.
+# (`browsergym/core/action/functions.py`). `EXTENSIONS` covers all other verbs.
 
 
 def _one_or_many(name: str, field: str) -> Argument:
@@ -83,7 +83,7 @@ def _milliseconds() -> Argument:
 
 
 def _one_chord(keys: str) -> str:
-    # BrowserGym hands the text to Playwright, which presses one chord.
+    # BrowserGym passes the text to Playwright, which presses one chord.
     if " " in keys:
         raise FormatError(f"{keys!r}, only keys held together")
     return keys
@@ -101,7 +101,7 @@ BROWSERGYM = (
     Phrase("dblclick", verbs.Click, (_BID, _BUTTON, _MODIFIERS), fields=_TWO),
     Phrase("hover", verbs.Hover, (_BID,)),
     Phrase("fill", verbs.Fill, (_BID, value("value")), wire={"enable_autocomplete_menu": False}),
-    # With the menu enabled, BrowserGym empties the field and types key by key.
+    # With the menu enabled, BrowserGym clears the field and types key by key.
     Phrase(
         "fill",
         verbs.TypeInto,
@@ -187,7 +187,7 @@ _LABEL = re.compile(
 
 
 class BrowserGymDialect(PhrasebookDialect):
-    """Calls in the manner of BrowserGym. See the module."""
+    """BrowserGym's calls. See the module."""
 
     def __init__(
         self, *, extended: bool = False, verbs: Collection[type[Action]] | None = None
@@ -195,12 +195,12 @@ class BrowserGymDialect(PhrasebookDialect):
         """Make the dialect.
 
         Args:
-          extended: Whether to add webtraj's words for what BrowserGym cannot say.
-          verbs: The verbs to have words for, such as `{Click, Fill}`: a smaller action set, and a
-            shorter prompt. None is all.
+          extended: Whether to add webtraj's words for verbs that BrowserGym lacks.
+          verbs: The verbs to include, such as `{Click, Fill}`: a smaller action set and a shorter
+            prompt. None includes all.
 
         Raises:
-          InvalidInputError: If there would be no word for one of the verbs.
+          InvalidInputError: The dialect has no word for one of the verbs.
         """
         phrases = BROWSERGYM + (EXTENSIONS if extended else ())
         if verbs is not None:
@@ -225,10 +225,10 @@ class BrowserGymDialect(PhrasebookDialect):
         return invalid("several_actions", reason, reply)
 
     def parse_all(self, reply: Any) -> tuple[Action, ...]:
-        """Read a reply as a sequence of actions, at least one.
+        """Parse a reply as a sequence of actions, at least one.
 
-        One unreadable call makes the whole reply one `InvalidAction`: running the others without it
-        would do what the model did not say.
+        One invalid call makes the whole reply one `InvalidAction`: the others alone are not what
+        the model meant.
         """
         try:
             if isinstance(reply, Mapping):
@@ -281,7 +281,7 @@ class BrowserGymDialect(PhrasebookDialect):
 
     def _calls_in(self, reply: str) -> list[Call]:
         if len(reply) <= MAX_REPLY and self._call.match(reply):
-            # Calls and nothing else, whatever tags or fences their strings may quote.
+            # Only calls, whatever tags or fences their strings may quote.
             with contextlib.suppress(ParseError):
                 return read_calls(reply)
         text = replies.spoken_part(reply)
@@ -292,7 +292,7 @@ class BrowserGymDialect(PhrasebookDialect):
         try:
             calls = read_calls(_LABEL.sub("", text))
         except ParseError as problem:
-            # What Python reads, as calls or as code, is no prose with a call in it.
+            # Text that parses as Python is not prose that contains a call.
             prose = problem.kind in ("malformed", "no_action")
             if not prose or not (lines := self._lines_with_calls(text)):
                 raise self._why_none(text, problem) from None
@@ -302,7 +302,7 @@ class BrowserGymDialect(PhrasebookDialect):
         return calls
 
     def _lines_with_calls(self, text: str) -> list[str]:
-        """Return the lines that begin with a call, whatever stands on the others."""
+        """Return the lines that begin with a call, ignoring all others."""
         stripped = (_LABEL.sub("", line).strip().strip("`") for line in text.splitlines())
         return [line for line in stripped if self._call.match(line)]
 
@@ -339,12 +339,12 @@ class BrowserGymDialect(PhrasebookDialect):
 
 
 DEFAULT = BrowserGymDialect(extended=True)
-"""The dialect of strings given to `step`: BrowserGym's, with words for all other verbs."""
+"""The dialect of strings passed to `step`: BrowserGym's, with words for all other verbs."""
 
 
-@functools.lru_cache(maxsize=256)  # A step asks twice: to redact, and to act.
+@functools.lru_cache(maxsize=256)  # A step parses twice: to redact and to act.
 def parse_action(text: str) -> Action:
-    """Read a reply in the default dialect. Never raises: see `Dialect.parse`.
+    """Parse a reply in the default dialect. Never raises: see `Dialect.parse`.
 
     >>> parse_action("click('12', button='right')")
     Click(ref='12', button='right', modifiers=(), count=1)
@@ -355,7 +355,7 @@ def parse_action(text: str) -> Action:
 
 
 def format_action(action: Action) -> str:
-    """Say an action in the default dialect, which has words for all but `InvalidAction`.
+    """Format an action in the default dialect, which has words for all but `InvalidAction`.
 
     >>> from webtraj.environments.actions import Click
     >>> format_action(Click("12", count=2))

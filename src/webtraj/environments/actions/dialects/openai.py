@@ -2,7 +2,7 @@
 
 `{"type": "click", "button": "left", "x": 640, "y": 360}`
 
-Coordinates are pixels of the screenshot as the model sees it. A click with the mouse's back or
+Coordinates are pixels of the screenshot that the model sees. A click with the mouse's back or
 forward button is `GoBack` or `GoForward`. `wait` has no duration; it is `wait_seconds` here.
 """
 
@@ -83,7 +83,7 @@ def _path(frame: Frame) -> Argument:
 
 
 def _anywhere(frame: Frame) -> Argument:
-    """A point that makes no difference: that of a click which goes back or forward."""
+    """The ignored point of a click that goes back or forward."""
 
     def read(x: Any, y: Any) -> Mapping[str, Any]:
         frame.from_shown(x, y)
@@ -126,7 +126,7 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
 
 
 class OpenAIDialect(ObjectDialect):
-    """Actions of OpenAI's computer tool. See the module."""
+    """The dialect of OpenAI's computer tool. See the module."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class OpenAIDialect(ObjectDialect):
         Args:
           viewport: Width and height of the page in CSS pixels.
           shown: Width and height of the screenshots that the model sees; the viewport's if None.
-          wait_seconds: How long a `wait` is.
+          wait_seconds: The duration of a `wait`.
         """
         self._frame = Frame(*viewport, *(shown or viewport))
         wait = verbs.Wait(wait_seconds)
@@ -156,7 +156,7 @@ class OpenAIDialect(ObjectDialect):
         return invalid("several_actions", reason, reply)
 
     def parse_all(self, reply: Any) -> tuple[Action, ...]:
-        """Read all actions of a reply, at least one, since a call item may carry several.
+        """Parse all actions of a reply, at least one; a call item may hold several.
 
         One unreadable action makes the whole reply one `InvalidAction`.
         """
@@ -166,7 +166,7 @@ class OpenAIDialect(ObjectDialect):
             return (invalid(problem.kind, problem.reason, reply),)
 
     def tools(self) -> list[dict[str, Any]]:
-        """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
+        """See `Dialect.tools`. The tool is built into the model, so its name is enough."""
         return [
             {
                 "type": "computer_use_preview",

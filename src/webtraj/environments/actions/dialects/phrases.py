@@ -1,6 +1,6 @@
-"""The vocabulary of a dialect as a table: which word says which verb, and with what arguments.
+"""A dialect's vocabulary as a table: the word and arguments for each verb.
 
-The table gives the parser, the formatter, the schema of tools and the prompt.
+The parser, formatter, tool schema and prompt all come from this table.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ __all__ = [
     "value",
 ]
 
-# What every dialect does, and the words for what can go wrong in it.
+# The interface of dialects, and their errors.
 
 MAX_REPLY = 1_250_000
-"""Characters in the longest reply that is read: the longest text, every character escaped."""
+"""The longest reply that is parsed, in characters: the longest text, fully escaped."""
 
 _MAX_QUOTED = 2_000
 
 
 @runtime_checkable
 class Dialect(Protocol):
-    """A way of saying actions: a model's output format."""
+    """A format for actions in a model's output."""
 
     name: str
     """The dialect's name, such as `browsergym`."""
 
     @property
     def verbs(self) -> tuple[type[Action], ...]:
-        """The verbs that it has words for, in some cases at least."""
+        """The verbs that it can express, at least in some cases."""
 
     def words(self, verb: type[Action]) -> tuple[str, ...]:
-        """Return the words that say a verb; none if it cannot be said."""
+        """Return the words for a verb; empty if there are none."""
 
     def parse(self, reply: Any) -> Action:
-        """Read a model's reply as one action.
+        """Parse a model's reply as one action.
 
-        Never raises on what a model wrote and never guesses: a reply that does not hold exactly one
-        action in the dialect's grammar is an `InvalidAction`, which says why.
+        Never raises on a model's text and never guesses: a reply without exactly one action in the
+        dialect's grammar is an `InvalidAction`, with the reason.
         """
 
     def format(self, action: Action) -> Any:
-        """Say an action in the dialect.
+        """Format an action in the dialect.
 
-        `parse(format(action))` is the action again, its coordinates rounded to the dialect's grid.
+        `parse(format(action))` is the same action, with coordinates rounded to the dialect's grid.
 
         Raises:
-          UnsupportedActionError: If the dialect has no words for it.
+          UnsupportedActionError: The dialect cannot express it.
         """
 
     def schema(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Dialect(Protocol):
 
 
 class ParseError(Exception):
-    """A reply cannot be read. Becomes an `InvalidAction`."""
+    """A reply that cannot be parsed. It becomes an `InvalidAction`."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -92,11 +92,11 @@ class ParseError(Exception):
 
 
 class FormatError(Exception):
-    """One phrase cannot say an action. Another may."""
+    """An action that one phrase cannot express. Another phrase may."""
 
 
 def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
-    """Return the action that stands for an unreadable reply, quoting it shortened."""
+    """Return the `InvalidAction` for a reply, with a shortened quote of it."""
     text = reply[: _MAX_QUOTED + 1] if isinstance(reply, str) else _repr(reply)
     if len(text) > _MAX_QUOTED:
         text = f"{text[:_MAX_QUOTED]}..."
@@ -104,7 +104,7 @@ def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
 
 
 def named(wire: Any) -> str:
-    """Return how a message names a value that a model gave for a name."""
+    """Return a model's value for display in a message."""
     return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
 
 
@@ -116,30 +116,30 @@ def _repr(reply: Any) -> str:
 
 
 def _storable(text: str) -> str:
-    # A model's JSON can hold lone surrogates, which no file format takes.
+    # A model's JSON can hold lone surrogates, which no file format accepts.
     return text.encode(errors="replace").decode()
 
 
-# Arguments: what ties names on a dialect's wire to the fields of a verb.
+# Arguments: the mapping between a dialect's wire names and a verb's fields.
 #
-# Most say one field in other units or spelling (`value`). Some names say fields only together, as a
-# direction and an amount say two distances (`group`).
+# Most are one field in other units or spelling (`value`). Some fields need several names, as two
+# distances need a direction and an amount (`group`).
 
 Json = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Argument:
-    """Names on the wire that together say some fields of a verb."""
+    """Wire names that together express some fields of a verb."""
 
     names: tuple[str, ...]
     """Wire names, in the order of the dialect's signature."""
     fields: tuple[str, ...]
-    """The fields that they say."""
+    """The fields that they express."""
     read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    """Wire values to field values. Raises ValueError on values that say nothing."""
+    """Converts wire values to field values. Raises ValueError on invalid values."""
     write: Callable[[Action], Mapping[str, Any]]
-    """An action to wire values; defaults are left out. Raises `FormatError`."""
+    """Converts an action to wire values, without defaults. Raises `FormatError`."""
     schemas: Callable[[type[Action]], Mapping[str, Json]]
     """The JSON Schema of each wire name."""
     optional: frozenset[str] = frozenset()
@@ -155,15 +155,15 @@ def value(
     schema: Json | None = None,
     optional: bool = False,
 ) -> Argument:
-    """Return the argument for one wire name that says one field (of the same name by default).
+    """Return the argument of one wire name for one field (of the same name by default).
 
     Args:
       name: The name on the wire.
       field: The field's name.
-      read: Turns the wire value into the field's. Raises ValueError on values that say nothing.
-      write: Turns the field's value into the wire's.
-      schema: JSON Schema of the wire value, if it is not the field's.
-      optional: Whether it may be left out, and is where the field has its default.
+      read: Converts the wire value to the field's. Raises ValueError on invalid values.
+      write: Converts the field's value to the wire's.
+      schema: JSON Schema of the wire value, if it differs from the field's.
+      optional: Whether it may be omitted, and is when the field has its default.
     """
     held = field or name
 
@@ -192,7 +192,7 @@ def group(
     read: Callable[..., Mapping[str, Any]],
     write: Callable[..., Mapping[str, Any]],
 ) -> Argument:
-    """Return the argument for wire names that say fields only together. None is optional.
+    """Return the argument of several wire names that express fields together. None is optional.
 
     Args:
       schemas: The wire names and the JSON Schema of each.
@@ -221,7 +221,7 @@ def plain(wire: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Phrase:
-    """One way of saying a verb."""
+    """One way to express a verb."""
 
     word: str
     """The dialect's word for it."""
@@ -229,13 +229,13 @@ class Phrase:
     """The verb."""
     arguments: tuple[Argument, ...] = ()
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What the word itself says of the verb: `dblclick` says `count=2`."""
+    """Fields that the word implies: `dblclick` implies `count=2`."""
     wire: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Wire values that tell this phrase from others of the word. A false one may be left out."""
+    """Wire values that identify this phrase among those of the word. False ones may be omitted."""
     spoken: bool = True
-    """Whether it is written, or only read."""
+    """Whether it is also written, not only read."""
     meaning: str = ""
-    """What it does, in a line, where that is more than the verb's own summary."""
+    """A one-line description, if it adds to the verb's summary."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -255,7 +255,7 @@ class Phrase:
 
     @property
     def summary(self) -> str:
-        """What it says, in a line: the verb's docstring and what the word adds."""
+        """A one-line description: the verb's docstring and what the word adds."""
         if self.meaning:
             return self.meaning
         added = ", ".join(
@@ -266,14 +266,14 @@ class Phrase:
         return f"{summary_of(self.action)} ({added})" if added else summary_of(self.action)
 
     def fits(self, args: Mapping[str, Any]) -> bool:
-        """Return whether the arguments are this phrase's, whatever their values."""
+        """Return whether the argument names fit this phrase."""
         return args.keys() <= set(self.names) and all(
             args[name] == constant if name in args else not constant
             for name, constant in self.wire.items()
         )
 
     def read(self, args: Mapping[str, Any]) -> Action:
-        """Return the action that the arguments say; raise `ParseError`."""
+        """Return the action that the arguments express, or raise `ParseError`."""
         if surplus := [name for name in args if name not in self.names]:
             raise ParseError("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
         if missing := [name for name in self.names if name in self.required - args.keys()]:
@@ -295,7 +295,7 @@ class Phrase:
             raise ParseError("bad_arguments", f"{self.word}: {reason}.") from None
 
     def write(self, action: Action) -> Json:
-        """Return the arguments that say the action; raise `FormatError`."""
+        """Return the arguments that express the action, or raise `FormatError`."""
         said = {field for argument in self.arguments for field in argument.fields}
         for field in action.rules:
             current = getattr(action, field)
@@ -338,15 +338,15 @@ class Phrasebook:
 
     @property
     def verbs(self) -> tuple[type[Action], ...]:
-        """The verbs that can be said, each once, in order."""
+        """The verbs that can be expressed, each once, in order."""
         return tuple(dict.fromkeys(phrase.action for phrase in self.phrases if phrase.spoken))
 
     def of(self, word: str) -> tuple[Phrase, ...]:
-        """Return the phrases of a word; none if it is unknown."""
+        """Return the phrases of a word; empty if it is unknown."""
         return tuple(phrase for phrase in self.phrases if phrase.word == word)
 
     def read(self, word: Any, args: Mapping[str, Any]) -> Action:
-        """Return the action that a word says with its arguments; raise `ParseError`."""
+        """Return the action of a word with its arguments, or raise `ParseError`."""
         phrases = self.of(word) if isinstance(word, str) else ()
         if not phrases:
             raise ParseError(
@@ -358,10 +358,10 @@ class Phrasebook:
         return (complete or fitting or phrases)[0].read(args)
 
     def write(self, action: Action) -> tuple[str, Json]:
-        """Return a word and its arguments that say the action.
+        """Return a word and arguments that express the action.
 
         Raises:
-          UnsupportedActionError: If no phrase can say it.
+          UnsupportedActionError: No phrase can express it.
         """
         obstacles = []
         for phrase in self.phrases:
@@ -369,25 +369,25 @@ class Phrasebook:
                 try:
                     return phrase.word, phrase.write(action)
                 except FormatError as obstacle:
-                    obstacles.append(f"{phrase.word} cannot say {obstacle}")
+                    obstacles.append(f"{phrase.word} cannot express {obstacle}")
         reason = "; ".join(obstacles) or "it has no word for this verb"
         raise errors.UnsupportedActionError(
-            f"The dialect {self.dialect!r} cannot say {type(action).__name__}: {reason}. "
+            f"The dialect {self.dialect!r} cannot express {type(action).__name__}: {reason}. "
             f"It has words for {', '.join(verb.__name__ for verb in self.verbs)}."
         )
 
     def names(self, word: str) -> tuple[str, ...]:
-        """Return the wire names that a word takes, in order; none if it is unknown."""
+        """Return the wire names of a word, in order; empty if it is unknown."""
         return tuple(dict.fromkeys(name for phrase in self.of(word) for name in phrase.names))
 
     def summary(self, word: str) -> str:
-        """Return what a word does, in a line: the summaries of what it says."""
+        """Return a one-line description of a word: the summaries of its phrases."""
         phrases = self.of(word)
         lines = [phrase.summary for phrase in phrases if phrase.spoken or len(phrases) == 1]
         return " Or: ".join(dict.fromkeys(lines))
 
     def arguments(self, word: str) -> Json:
-        """Return the JSON Schema of all that a word takes, in whichever of its phrases."""
+        """Return the JSON Schema of all arguments of a word, over all its phrases."""
         phrases = self.of(word)
         return {
             "type": "object",
@@ -452,7 +452,7 @@ def _constant(constant: Any) -> Json:
 
 
 class PhrasebookDialect:
-    """What a dialect reads off its phrasebook, whatever its syntax."""
+    """The part of a dialect that follows from its phrasebook, whatever its syntax."""
 
     def __init__(self, name: str, phrases: tuple[Phrase, ...]) -> None:
         self.name = name
@@ -474,7 +474,7 @@ class ObjectDialect(PhrasebookDialect):
 
     Args:
         name: The dialect.
-        phrases: What can be said.
+        phrases: The phrases.
         word_key: The key of the verb.
         call: The `type` of the item in a reply that holds the object.
     """
@@ -498,7 +498,7 @@ class ObjectDialect(PhrasebookDialect):
         return input_prompt(self._book, self._word_key)
 
     def _object_in(self, reply: Any) -> Mapping[Any, Any]:
-        """Return a reply that is an object, or the one call among the items of a list."""
+        """Return a reply that is an object, or the single call among the items of a list."""
         if isinstance(reply, (list, tuple)):
             items = [item for item in reply if isinstance(item, Mapping)]
             calls = [item for item in items if item.get("type") == self._call]

@@ -1,4 +1,4 @@
-"""Finding the one action in a model's reply, in calls and on screens of a dialect's own."""
+"""Parsing replies: finding the action, literal calls, and screen coordinates."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
     "write_call",
 ]
 
-# Screens as a dialect sees them: its own grid of whole numbers laid over the viewport.
+# Screen coordinates of a dialect: its own integer grid over the viewport.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """A viewport in CSS pixels, and the size that the dialect takes it to have."""
+    """A viewport in CSS pixels, and its size in the dialect's coordinates."""
 
     width: int
     height: int
@@ -54,16 +54,16 @@ class Frame:
                 )
 
     def from_shown(self, x: Any, y: Any) -> tuple[float, float]:
-        """Return the point of the viewport that the dialect's coordinates mean.
+        """Convert the dialect's coordinates to a point of the viewport.
 
         Raises:
-          ValueError: If they are no numbers, or lie outside the screen. The far edge itself, a
-            common slip, is taken as the last column or row.
+          ValueError: They are not numbers, or outside the screen. The far edge itself, a common
+            mistake, counts as the last column or row.
         """
         for number, size in ((x, self.shown_width), (y, self.shown_height)):
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise ValueError(f"a coordinate must be a number; got {str(number)[:40]!r}")
-            if not 0 <= number <= size:  # NaN is not, either.
+            if not 0 <= number <= size:  # Rejects NaN too.
                 raise ValueError(
                     f"({str(x)[:20]}, {str(y)[:20]}) lies outside the screen of "
                     f"{self.shown_width}x{self.shown_height}"
@@ -74,7 +74,7 @@ class Frame:
         )
 
     def to_shown(self, x: float, y: float) -> tuple[int, int]:
-        """Return the dialect's coordinates nearest to a point of the viewport.
+        """Convert a point of the viewport to the nearest coordinates of the dialect.
 
         Raises:
           FormatError: If the point lies outside the viewport.
@@ -91,7 +91,7 @@ class Frame:
 
         Args:
           name: The wire name.
-          box: Whether a box [x1, y1, x2, y2] is read too, as its centre.
+          box: Whether to accept a box [x1, y1, x2, y2] too, as its centre.
         """
 
         def read(wire: Any) -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ class Frame:
         )
 
     def read_pair(self, wire: Any, *, box: bool = False) -> tuple[float, float]:
-        """Return the point that a list [x, y] means; raise ValueError if it means none."""
+        """Return the point of a list [x, y], or raise ValueError."""
         numbers = wire if isinstance(wire, (list, tuple)) else ()
         if box and len(numbers) == 4:
             left, top = self.from_shown(*numbers[:2])
@@ -149,8 +149,8 @@ class Frame:
 
 # Finding the one action in a model's reply: reasoning, prose, fences and tags around it.
 #
-# The rules are few and safe. Reasoning (`<think>...</think>`) is set aside. Then what is tagged or
-# fenced as the action is it. Text around it is let pass, a second candidate never is.
+# The rules are few and safe. Reasoning (`<think>...</think>`) is removed. Then the tagged or fenced
+# part is the action. Text around it is ignored; a second candidate is an error.
 
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)\n?^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>")
@@ -160,13 +160,13 @@ def spoken_part(reply: str) -> str:
     """Return a reply without the model's reasoning and end tokens.
 
     Raises:
-      ParseError: If nothing is left, or there is far too much.
+      ParseError: Nothing is left, or the reply is too long.
     """
     if len(reply) > MAX_REPLY:
         raise ParseError(
             "too_long", f"The reply has {len(reply)} characters; at most {MAX_REPLY} are read."
         )
-    # The opening tag is often part of the prompt, so that only the closing one is in the reply.
+    # The opening tag is often part of the prompt, so only the closing one is in the reply.
     before, closed, after = reply.partition("</think>")
     text = after if closed else before
     for token in _END_TOKENS:
@@ -182,9 +182,9 @@ def spoken_part(reply: str) -> str:
 
 
 def tagged(text: str, tag: str) -> list[str]:
-    """Return what stands in `<tag>...</tag>`. The last closing tag may be missing.
+    """Return the contents of `<tag>...</tag>`. The last closing tag may be missing.
 
-    A server that stops at the closing tag leaves it out.
+    A server that stops at the closing tag omits it.
     """
     parts = text.split(f"<{tag}>")[1:]
     return [part.partition(f"</{tag}>")[0].strip() for part in parts]
@@ -200,7 +200,7 @@ def fenced(text: str) -> list[str]:
 
 
 def only(candidates: list[str]) -> str:
-    """Return the only candidate; raise `ParseError` if there are several."""
+    """Return the only candidate, or raise `ParseError` if there are several."""
     if len(candidates) > 1:
         raise ParseError(
             "several_actions",
@@ -210,7 +210,7 @@ def only(candidates: list[str]) -> str:
 
 
 def structured(reply: Any) -> Any:
-    """Return a structured reply as it is, and text as the one JSON object that it holds."""
+    """Return a structured reply unchanged, or the single JSON object in a text."""
     if not isinstance(reply, str):
         return reply
     text = spoken_part(reply)
@@ -221,10 +221,10 @@ def structured(reply: Any) -> Any:
 
 
 def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return arguments without those that are null: JSON's way of leaving one out.
+    """Return arguments without nulls, which models use for omitted ones.
 
     Raises:
-      ParseError: If a name is no string.
+      ParseError: A name is not a string.
     """
     if not all(isinstance(name, str) for name in args):
         raise ParseError("bad_arguments", "The arguments' names are not strings.")
@@ -232,10 +232,10 @@ def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text is, read strictly.
+    """Parse a text strictly as a JSON object.
 
     Raises:
-      ParseError: On anything but one object: broken JSON, NaN, a key given twice, another type.
+      ParseError: It is not a single object: broken JSON, NaN, a duplicate key, another type.
     """
     try:
         parsed = json.loads(
@@ -272,13 +272,13 @@ def _no_constant(name: str) -> NoReturn:
 
 # The grammar of calls with literal arguments: `click('12', button='left')`.
 #
-# Calls are read by Python's own parser and taken apart as a syntax tree. Nothing is evaluated: an
-# argument is a string, number, True, False, None, or a list of such; all else is refused by name.
+# Calls are parsed by Python's own parser into a syntax tree. Nothing is evaluated: an argument is a
+# string, number, True, False, None, or a list of these; everything else is rejected by name.
 
 MAX_SYNTAX = 2_000
-"""Characters outside strings in one reply: bounds the work, and the depth, of Python's parser."""
+"""The most characters outside strings in a reply: limits the work and depth of Python's parser."""
 
-# Strings and comments, and a quote that nothing closes: one pass, in linear time.
+# Strings, comments and an unclosed quote: one pass, in linear time.
 _OPAQUE = re.compile(
     r"""
     (?P<raw>\b(?:[rR][bBfF]?|[bBfF][rR]))?
@@ -293,7 +293,7 @@ _OPAQUE = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-# A backslash before any other character is kept by Python, with a warning that would be ours.
+# Python keeps a backslash before any other character, but with a warning.
 _ESCAPE = re.compile(r"\\(?:(?P<known>[\\'\"abfnrtvxuU0-7\n])|.)", re.DOTALL)
 
 _NAMES_OF_CODE = {
@@ -327,10 +327,10 @@ class Call:
 
 
 def read_calls(text: str) -> list[Call]:
-    """Return the calls that a text consists of, one or more.
+    """Parse a text that consists of one or more calls.
 
     Raises:
-      ParseError: If the text is anything but calls with literal arguments.
+      ParseError: The text is not only calls with literal arguments.
     """
     source, syntax = _prepared(text)
     if len(syntax) > MAX_SYNTAX:
@@ -351,7 +351,7 @@ def write_call(call: Call) -> str:
 
 
 def _prepared(text: str) -> tuple[str, str]:
-    """Return what Python is to parse, and all of that which is not inside a string."""
+    """Return the text for Python to parse, and the part of it outside strings."""
     source, syntax, last = [], [], 0
     for match in _OPAQUE.finditer(text):
         if match["open"]:

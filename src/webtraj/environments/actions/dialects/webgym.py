@@ -2,9 +2,10 @@
 
 `{"name": "computer_use", "arguments": {"action": "left_click", "coordinate": [500, 250]}}`
 
-What WebGym's words mean is kept: `type` clicks, clears, types and presses Enter; `scroll` moves by
-one viewport; a URL without a scheme gets `https://`; `wait` without a time is 2 seconds. What its
-parser guesses is not: a missing coordinate is no click in the middle, an unknown action no wait.
+WebGym's words keep their meaning: `type` clicks, clears, types and presses Enter; `scroll` moves by
+one viewport; a URL without a scheme gets `https://`; `wait` without a time is 2 seconds. Its
+parser's guesses are dropped: a missing coordinate is not a click in the middle, an unknown action
+is not a wait.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from webtraj.environments.actions.dialects.replies import Frame
 __all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]
 
 GRID = 1000
-"""WebGym's coordinates run from 0 to this, whatever the viewport."""
+"""WebGym's coordinates run from 0 to this, for any viewport."""
 
 _TYPE = {"clear": True, "submit": True}
 TYPE_MEANING = "Replace the text of a field, key by key, and press Enter."
@@ -44,7 +45,7 @@ _HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?([/?#].*)?")
 
 
 def with_scheme(url: Any) -> Any:
-    """Return a URL with `https://` put before it if it begins with a host name."""
+    """Prefix a URL with `https://` if it begins with a host name."""
     return f"https://{url}" if isinstance(url, str) and _HOST.fullmatch(url) else url
 
 
@@ -66,7 +67,7 @@ def page_scroll(height: int) -> Argument:
 
 
 def _shared(height: int) -> tuple[Phrase, ...]:
-    # The default of 2 seconds is WebGym's, not the verb's, so it is read but never left out.
+    # The default of 2 seconds is WebGym's, not the verb's, so it is accepted but always written.
     return (
         Phrase("scroll", verbs.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
         Phrase("wait", verbs.Wait, (value("time", "seconds"),)),
@@ -78,7 +79,7 @@ def _shared(height: int) -> tuple[Phrase, ...]:
 
 
 class _ToolCallDialect(PhrasebookDialect):
-    """One tool whose argument `action` says the word, called in `<tool_call>` JSON."""
+    """A dialect of `<tool_call>` JSON with one tool, whose argument `action` is the word."""
 
     def __init__(self, name: str, tool: str, description: str, phrases: tuple[Phrase, ...]) -> None:
         super().__init__(name, phrases)
@@ -109,7 +110,7 @@ class _ToolCallDialect(PhrasebookDialect):
         call = {"name": self._tool, "arguments": {"action": word, **args}}
         text = json.dumps(call, ensure_ascii=False)
         if any(tag in text for tag in _MARKUP):
-            # A text that quotes our own tags must not be taken for them.
+            # A text that quotes our tags must not be mistaken for them.
             text = text.replace("<", "\\u003c")
         return f"<tool_call>\n{text}\n</tool_call>"
 
@@ -172,7 +173,7 @@ class WebGymDialect(_ToolCallDialect):
 
 
 class WebGymMarksDialect(_ToolCallDialect):
-    """WebGym's set-of-marks mode: elements by the labels drawn on the screenshot, their refs."""
+    """WebGym's set-of-marks mode: elements by the labels on the screenshot, which are refs."""
 
     def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
         """Make the dialect for a viewport (width, height) in CSS pixels."""
