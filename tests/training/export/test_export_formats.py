@@ -233,7 +233,7 @@ def test_weights_are_copies_on_average(tmp_path):
 def test_an_export_of_nothing_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(errors.InvalidInputError, match="its completion is empty"):
         export_samples({"train": [sample(1, completion="")]}, tmp_path / "x")
-    with pytest.raises(errors.InvalidInputError, match="no sample for 'val'"):
+    with pytest.raises(errors.InvalidInputError, match="No samples for 'val'"):
         export_samples({"train": [sample(1)], "val": []}, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 

@@ -83,7 +83,9 @@ def test_an_export_for_others_is_told_from_a_broken_one(tmp_path):
     export = tmp_path / "export"
     samples = samples_of(make_episode("e1", 1))
     export_samples({"train": samples}, export, format="openai")
-    with pytest.raises(errors.InvalidInputError, match=r"for others .* openai; .*sharegpt"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"in the format openai, .* cannot read; .*sharegpt"
+    ):
         check_export(export)
     (export / "webtraj-export.jsonl").unlink()
     with pytest.raises(errors.InvalidInputError, match=r"dataset_info.json' cannot be read"):
@@ -125,7 +127,7 @@ ROW_FAULTS = {
     "no messages": (
         lambda f, rows: rows[2].update(conversations=[], images=[]), 2, "drops it", "0 messages"),
     "None for a text": (
-        lambda f, rows: rows[0]["conversations"][0].update(value=None), 0, "aborts", "no text"),
+        lambda f, rows: rows[0]["conversations"][0].update(value=None), 0, "aborts", "is not text"),
     "weight": (lambda f, rows: rows[0].update(loss_weight=0.5), 0, "ignores it", "loss_weight"),
 }  # fmt: skip
 
@@ -162,7 +164,7 @@ def drop(key):
 INFO_FAULTS = {
     "no system tag": (drop("system_tag"), "system_tag"),
     "no messages": (lambda entry: entry["columns"].pop("messages"), "messages"),
-    "no file": (lambda entry: entry.update(file_name="none.json"), "no file 'none.json'"),
+    "no file": (lambda entry: entry.update(file_name="none.json"), "the file 'none.json' of"),
     "column that no row has": (
         lambda entry: entry["columns"].update(tools="tools"), "'tools' for tools"),
     "other formatting": (lambda entry: entry.update(formatting="alpaca"), "formatting"),

@@ -1,12 +1,12 @@
-"""Writing an export: whole or not at all, and read back before it is called written.
+"""Writing of exports: atomic, and verified by reading them back.
 
-`webtraj-export.jsonl` says what it was made of, and how, one JSON object a line. The first line is
-of the whole: the format and its options, what was left out and why, and `origin`: the datasets,
-filters and seeds that the samples came by. Then comes a line for each episode::
+The manifest `webtraj-export.jsonl` has one JSON object per line. The first line describes the whole
+export: the format and its options, what was left out and why, and `origin`: the datasets, filters
+and seeds of the samples. Then comes a line for each episode::
 
     {"episode_id": "...", "sha256": "<of its file>", "samples": {"train": 7}}
 
-It tells no time and no place: the same samples and options give the same bytes.
+It contains no times and no paths: the same samples and options give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from webtraj.training.samples import Sample
 
 __all__ = ["FORMATS", "export_samples", "make_format", "read_export", "write", "write_samples"]
 
-# The formats of training data by name; a module is imported when its format is used.
+# The formats of training data by name; each module is imported on first use.
 
 _HERE = "webtraj.training.export"
 
@@ -48,22 +48,22 @@ FORMATS: Mapping[str, tuple[str, str]] = {
         "token ids of pointing prompts, names dealt anew, for models made from scratch",
     ),
 }
-"""The class of each, as `module:Class`, and what it is in a line."""
+"""The class of each format as `module:Class`, with a one-line description."""
 
 
 def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFormat:
-    """Return a format.
+    """Create a format by name.
 
     Args:
         name: A key of `FORMATS`.
-        options: Values of its fields; text is converted, as from a command line.
+        options: Values of its fields; text is converted, as on a command line.
 
     Raises:
-        InvalidInputError: There is no such format or option, or a value does not do.
+        InvalidInputError: There is no such format or option, or a value is invalid.
     """
     if name not in FORMATS:
         raise errors.InvalidInputError(
-            f"There is no format {name!r:.60} of training data. "
+            f"Unknown format of training data: {name!r:.60}. "
             f"{nearest(name, FORMATS, cutoff=0.5)}The formats are {', '.join(FORMATS)}."
         )
     made: SampleFormat = make_of(FORMATS[name][0], name, options)
@@ -81,7 +81,7 @@ def write(
     origin: Mapping[str, Any],
     episodes: Mapping[str, str],
 ) -> None:
-    """Write the manifest of all that is in a folder."""
+    """Write the manifest of a folder."""
     ids = sorted({episode_id for split in report.splits.values() for episode_id in split.episodes})
     header = {
         "webtraj_export": VERSION,
@@ -121,22 +121,22 @@ def _described(path: Path) -> dict[str, Any]:
     return {"size": path.stat().st_size, "sha256": digest}
 
 
-# Reading exports of samples back, whatever their format.
+# Reading exports of samples in any format.
 
 
 def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterator[Sample]:
-    """Yield the samples of an export, as its rows have them.
+    """Yield the samples of an export, as far as its format holds them.
 
     Raises:
-        InvalidInputError: It is no export of samples, or has no such split.
+        InvalidInputError: The folder is not an export of samples, or has no such split.
         CorruptDataError: A row does not follow the format.
     """
     folder = Path(folder)
     header, _ = read_manifest(folder)
     if header["format"] not in FORMATS:
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export of the format {header['format']!r:.60}, which holds "
-            f"episodes; expected one of samples: {', '.join(FORMATS)}."
+            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which holds "
+            f"episodes; expected a format of samples: {', '.join(FORMATS)}."
         )
     if split not in header["splits"]:
         raise errors.InvalidInputError(
@@ -175,27 +175,26 @@ def export_samples(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ExportReport:
-    """Write samples in the files of a trainer. The same samples and options give the same bytes.
+    """Export samples for a trainer. The same samples and options give the same bytes.
 
-    Every row is read back and compared with the sample that it was made of, pictures included; only
-    then the export takes its name.
+    Every row is read back and compared with its sample, pictures included, before the export
+    appears at `out`.
 
     Args:
-        splits: The samples by split: `train`, and `val` if there is one. Each is gone through once.
-        out: A new folder or bucket's URL.
-        format: A name of `FORMATS`, or a format.
-        options: For a name: the format's options.
-        origin: How the samples were chosen, for the manifest: datasets, filters, seed. JSON data.
-        episodes: The SHA-256 of episodes' files by their ids, for the manifest.
-        overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+        splits: The samples by split: `train`, and optionally `val`. Each is iterated once.
+        out: A new folder or bucket URL.
+        format: A name in `FORMATS`, or a format.
+        options: Options of a named format.
+        origin: The datasets, filters and seed of the samples, as JSON data for the manifest.
+        episodes: The SHA-256 of the episodes' files by id, for the manifest.
+        overwrite: Whether to replace an earlier export.
+        storage_options: Options for a bucket: see `webtraj.store.open_storage`.
 
     Raises:
-        InvalidInputError: There is something at `out`; or a split has no row at all, which a
-            trainer would take for a file to do nothing with.
+        InvalidInputError: `out` exists, or a split would have no rows.
         CorruptDataError: A row does not read back as it was written.
         MissingDependencyError: The format needs a package that is not installed.
-        StorageError: It cannot be written.
+        StorageError: `out` cannot be written.
     """
     made = make_format(format, options) if isinstance(format, str) else format
     with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
@@ -207,9 +206,9 @@ def export_samples(
 def write_samples(
     splits: Mapping[str, Iterable[Sample]], folder: Path, made: SampleFormat
 ) -> ExportReport:
-    """Write samples into an empty folder, and reads them back. See `export_samples`."""
+    """Write samples into an empty folder, and read them back. See `export_samples`."""
     if not splits:
-        raise errors.InvalidInputError("There is no split to export; give train, at least.")
+        raise errors.InvalidInputError("No split to export. Pass at least train.")
     pictures = Pictures(folder)
     counted = {}
     for name, samples in splits.items():
@@ -250,7 +249,7 @@ def _check(made: SampleFormat, folder: Path, split: Split, digests: array[int]) 
     """Read a split back.
 
     Raises:
-        CorruptDataError: It is not what was written.
+        CorruptDataError: The split differs from what was written.
     """
     wanted = digests.tobytes()
     reader = PictureReader(folder)
@@ -272,6 +271,6 @@ def _check(made: SampleFormat, folder: Path, split: Split, digests: array[int]) 
 
 def _empty(split: Split) -> str:
     if not split.left_out:
-        return f"There is no sample for {split.name!r}; see what the filters have dropped."
+        return f"No samples for {split.name!r}. See what the filters dropped."
     reasons = ", ".join(f"{why} ({count})" for why, count in split.left_out.most_common(5))
     return f"No sample of {split.name!r} can be exported: {reasons}."

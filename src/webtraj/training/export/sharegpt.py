@@ -2,10 +2,10 @@
 
 ::
 
-    <out>/finetune_train.json   an array of rows, a row a line
-    <out>/finetune_val.json     likewise, if there is a validation split
-    <out>/dataset_info.json     tells LLaMA-Factory of them, every column and tag by its name
-    <out>/images/<sha256>.png   each picture once; rows name it by this path
+    <out>/finetune_train.json   an array of rows, one per line
+    <out>/finetune_val.json     the same, if there is a validation split
+    <out>/dataset_info.json     describes them for LLaMA-Factory, every column and tag by name
+    <out>/images/<sha256>.png   each picture once; rows refer to it by this path
 
 A row::
 
@@ -14,12 +14,12 @@ A row::
      "system": "...", "images": ["images/<sha256>.png"], "loss_weight": 1.0,
      "sample": "<episode>/<step>/<call>"}
 
-LLaMA-Factory 0.9.5 resets every column and tag that `dataset_info.json` does not name once it
-names one, takes `<image>` in any text for a picture, drops rows whose turns are not strict without
-a word, and reads no `loss_weight` in its normal engine. So all are named; such text is hidden
-and turns are made strict (`conversations`), and weights are copies (`base`), unless
-the column is asked for. Samples that are longer than it cuts are left out, or shortened by whole
-turns (`lengths`): where it cuts itself, it may cut a picture, and fails while training.
+LLaMA-Factory 0.9.5 resets every column and tag that `dataset_info.json` does not name once it names
+one, reads `<image>` in any text as a picture, silently drops rows whose turns are not strict, and
+ignores `loss_weight` in its normal engine. So all columns and tags are named, such text is hidden,
+turns are made strict (`conversations`), and weights become copies (`base`) unless the column is
+asked for. Samples longer than its limit are left out, or shortened by whole turns (`lengths`): if
+LLaMA-Factory cuts them, it may cut a picture and fail during training.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "write_info",
 ]
 
-# What ShareGPT files have in common: turns with marks for pictures, and `dataset_info.json`.
+# Shared by ShareGPT files: turns with marks for pictures, and `dataset_info.json`.
 
 TAGS = {
     "role_tag": "from",
@@ -80,7 +80,7 @@ def file_name(split: str) -> str:
 
 
 def prompt_row(conversation: Conversation, pictures: Pictures) -> tuple[dict[str, Any], int]:
-    """Return a prompt's columns, and how many marks in its text had to be hidden.
+    """Return a prompt's columns, and the number of marks hidden in its text.
 
     Raises:
         CorruptDataError: A picture cannot be decoded.
@@ -99,10 +99,10 @@ def prompt_row(conversation: Conversation, pictures: Pictures) -> tuple[dict[str
 def messages_of(
     row: Mapping[str, Any], turns: Sequence[Mapping[str, str]], pictures: PictureReader
 ) -> tuple[Message, ...]:
-    """Return the prompt that `prompt_row` was given.
+    """Return the original prompt of `prompt_row`.
 
     Raises:
-        CorruptDataError: There are more marks than pictures, or fewer.
+        CorruptDataError: The numbers of marks and pictures differ.
     """
     names = iter(row["images"])
     messages = [Message.of("system", conversations.show(row["system"]))] if row["system"] else []
@@ -110,20 +110,20 @@ def messages_of(
         role: Role = "user" if turn["from"] == "human" else "assistant"
         messages.append(Message(role, tuple(_parts_of(turn["value"], names, pictures))))
     if next(names, None) is not None:
-        raise errors.CorruptDataError(f"{row['sample']}: more pictures than marks for them.")
+        raise errors.CorruptDataError(f"{row['sample']}: more pictures than marks.")
     return tuple(messages)
 
 
 def write_info(
     folder: Path, report: ExportReport, dataset_name: str, *, ranking: bool = False
 ) -> None:
-    """Write `dataset_info.json`, every column and tag by its name."""
+    """Write `dataset_info.json` with every column and tag named."""
     info = {}
     for name, split in report.splits.items():
         columns = dict(COLUMNS)
         if ranking:
             columns |= {"chosen": "chosen", "rejected": "rejected"}
-        if not split.pictures:  # A column that no row fills is an error there.
+        if not split.pictures:  # An empty column is an error there.
             del columns["images"]
         info[f"{dataset_name}_{name}"] = {
             "file_name": file_name(name),
@@ -137,8 +137,8 @@ def write_info(
 
 
 def _text_of(turn: Message) -> tuple[str, int]:
-    """Return a message's text with marks where its pictures are, and how much text was hidden."""
-    # Text is hidden when it is joined: a mark could be made of the ends of two parts.
+    """Return a message's text with marks for its pictures, and the number of hidden marks."""
+    # Hide marks after joining: the ends of two parts could form one.
     pieces: list[str] = []
     text = ""
     hidden = 0
@@ -160,7 +160,7 @@ def _parts_of(value: str, names: Iterator[str], pictures: PictureReader) -> Iter
         if index:
             name = next(names, None)
             if name is None:
-                raise errors.CorruptDataError("There are more marks for pictures than pictures.")
+                raise errors.CorruptDataError("More marks for pictures than pictures.")
             yield pictures.get(name)
         if text:
             yield Text(conversations.show(text))
@@ -168,16 +168,16 @@ def _parts_of(value: str, names: Iterator[str], pictures: PictureReader) -> Iter
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShareGptFormat(LengthOptions):
-    """Writes ShareGPT files for LLaMA-Factory."""
+    """A format of ShareGPT files for LLaMA-Factory."""
 
     name: ClassVar[str] = "sharegpt"
     version: ClassVar[int] = 1
 
     weights: Literal["copies", "column"] = "copies"
-    """How weights are said: a sample of weight 2 is there twice; or only by the column
-    `loss_weight`, which LLaMA-Factory's normal engine does not read."""
+    """Whether weights are written as copies (a sample of weight 2 twice), or only as the column
+    `loss_weight`, which LLaMA-Factory's normal engine ignores."""
     seed: int = 0
-    """Rounds weights that are no whole numbers."""
+    """Seed for rounding fractional weights."""
     dataset_name: str = "webtraj"
     """What `dataset_info.json` calls the data: this, `_train` or `_val`."""
 
@@ -232,7 +232,7 @@ class ShareGptFormat(LengthOptions):
 
 # LLaMA-Factory's ShareGPT files for preferences: `ranking: true` in `dataset_info.json`.
 #
-# A row is one of `sharegpt`, but for its replies::
+# A row is like one of `sharegpt` except for its replies::
 #
 #     {"conversations": [{"from": "human", "value": "<image>Task: ..."}],
 #      "chosen": {"from": "gpt", "value": "click('12')"},
@@ -240,12 +240,12 @@ class ShareGptFormat(LengthOptions):
 #      "system": "...", "images": ["images/<sha256>.png"],
 #      "sample": "<episode>/<step>/<call>", "rejected_sample": "...", "margin": 1.0}
 #
-# It goes with `stage: dpo`.
+# For `stage: dpo`.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RankingFormat(LengthOptions):
-    """Writes pairs for LLaMA-Factory."""
+    """A format of pairs for LLaMA-Factory."""
 
     name: ClassVar[str] = "preferences"
     version: ClassVar[int] = 1
@@ -304,6 +304,6 @@ class RankingFormat(LengthOptions):
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
         rejected = rejected_of(sample)
-        assert rejected is not None, "What is no pair was left out."
+        assert rejected is not None, "Samples that are not pairs were left out."
         more = f"{rejected.sample}\0{rejected.completion}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(conversations.digest_of(sample) + more).digest()

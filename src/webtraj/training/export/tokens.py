@@ -1,4 +1,4 @@
-"""Exact tokens for reinforcement learning: `train.jsonl`, a sampled reply a line.
+"""Exact tokens for reinforcement learning: `train.jsonl`, one sampled reply per line.
 
 ::
 
@@ -7,10 +7,10 @@
      "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
      "sample": "<episode>/<step>/<call>"}
 
-Ids are those that the server saw and sampled, and log-probabilities those of the weights that
-sampled them, as GRPO-style trainers need them to correct for weights that have moved on; nothing is
-tokenised again. `mask` is 1 where a token was sampled, over prompt and completion. Where a prompt
-shows pictures, its ids have the server's placeholders for them.
+Token ids are those that the server saw and sampled; nothing is tokenised again. Log-probabilities
+are under the weights that sampled the tokens, as GRPO-style trainers need for off-policy
+correction. `mask` covers prompt and completion, and is 1 for sampled tokens. Pictures in a prompt
+appear as the server's placeholder ids.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["TokensFormat"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokensFormat:
-    """Writes token ids as they are on record."""
+    """A format of the recorded token ids."""
 
     name: ClassVar[str] = "tokens"
     version: ClassVar[int] = 1
 
     logprobs: bool = True
-    """Whether samples whose log-probabilities are not on record are left out."""
+    """Whether to leave out samples without recorded log-probabilities."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -87,14 +87,14 @@ class TokensFormat:
         base.write_lines(folder / f"{split}.jsonl", rows)
 
     def finish(self, folder: Path, report: ExportReport) -> None:
-        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+        """See `SampleFormat.finish`. There are no other files."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
         return base.read_lines(folder / f"{split}.jsonl")
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """See `SampleFormat.sample_of`. Its one message has the pictures, and no text."""
+        """See `SampleFormat.sample_of`. Its only message has the pictures and no text."""
         images = tuple(pictures.get(name) for name in row["images"])
         return Sample(
             key=key_of(row["sample"]),

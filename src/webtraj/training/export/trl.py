@@ -1,4 +1,4 @@
-"""Parquet files for TRL and the Hugging Face Hub: prompt and completion, pictures within.
+"""Parquet files for TRL and the Hugging Face Hub: prompts and completions with their pictures.
 
 ::
 
@@ -6,10 +6,10 @@
     <out>/data/train-00000-of-00003.parquet
     <out>/data/val-00000-of-00001.parquet        if there is a validation split
 
-`trl` has the columns prompt and completion, of which `SFTTrainer` trains on the completion alone;
-`trl-preferences` has prompt, chosen and rejected, for `DPOTrainer`. Both come with `images` as the
-`Image` feature of `datasets`, which is not needed to write them. TRL knows no weights of samples:
-they are copies, or a column. Needs the extra `parquet`.
+`trl` has the columns prompt and completion; `SFTTrainer` trains on the completion only.
+`trl-preferences` has prompt, chosen and rejected, for `DPOTrainer`. Both have `images` as the
+`Image` feature of `datasets`, which need not be installed to write them. TRL has no sample weights,
+so weights are copies or a column. Needs the extra `parquet`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ __all__ = [
     "sample_of",
 ]
 
-# The rows of TRL's files: messages, pictures, and what else is known of a sample.
+# The rows of TRL's files: messages, pictures and metadata.
 #
-# Where there are pictures, a message's content is a list of parts, and `images` has the pictures in
-# the order of the parts that stand for them; without any, content is text, since templates of
-# models for text alone take lists for nothing.
+# With pictures, a message's content is a list of parts, and `images` has the pictures in the order
+# of their parts. Without pictures, content is text: templates of text models cannot read lists.
 
 _PARTS = [{"role": "string", "content": [{"type": "string", "text": "string"}]}]
 _TEXT = [{"role": "string", "content": "string"}]
@@ -81,8 +80,8 @@ def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
     """Return a table's columns.
 
     Args:
-        replies: The columns of replies, and what they are.
-        parts: Whether there are pictures.
+        replies: The columns of replies, with their descriptions.
+        parts: Whether content is in parts, for pictures.
     """
     kind: Kind = _PARTS if parts else _TEXT
     columns = {"prompt": Column(kind, "The conversation, as the model was sent it.")}
@@ -109,7 +108,7 @@ def reply_row(completion: str) -> list[dict[str, Any]]:
 
 
 def facts_of(sample: Sample) -> dict[str, Any]:
-    """Return the columns of what else is known."""
+    """Return the columns of metadata."""
     return {
         "loss_weight": float(sample.loss_weight),
         "reward": None if sample.reward is None else float(sample.reward),
@@ -123,7 +122,7 @@ def facts_of(sample: Sample) -> dict[str, Any]:
 
 
 def in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return messages whose content is text, of some in parts."""
+    """Return messages in parts as messages with text content."""
     return [
         {"role": m["role"], "content": "".join(part["text"] for part in m["content"])}
         for m in messages
@@ -134,7 +133,7 @@ def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the prompt of a row.
 
     Raises:
-        CorruptDataError: It has another number of pictures than of parts that stand for them.
+        CorruptDataError: The numbers of pictures and picture parts differ.
     """
     images = iter(row.get("images") or ())
     messages = []
@@ -151,12 +150,12 @@ def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
             parts.append(Image(image["bytes"]))
         messages.append(Message(message["role"], tuple(parts)))
     if next(images, None) is not None:
-        raise errors.CorruptDataError(f"{row['sample']}: more pictures than parts for them.")
+        raise errors.CorruptDataError(f"{row['sample']}: more pictures than parts.")
     return tuple(messages)
 
 
 def sample_of(row: Mapping[str, Any], reply: str) -> Sample:
-    """Return the sample of a row, with the reply in a column."""
+    """Return the sample of a row, with the reply from a column."""
     (said,) = row[reply]
     content = said["content"]
     return Sample(
@@ -181,23 +180,23 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _picture(image: Image) -> dict[str, Any]:
     kind = image_kind(image.data)
-    assert kind is not None, "What is no picture was refused."
+    assert kind is not None, "Pictures of unknown kinds were refused."
     return {"bytes": image.data, "path": f"{image.uuid}.{kind[0]}"}
 
 
-# The dataset card of samples: README.md with the metadata that the Hub and `datasets` read.
+# The dataset card: README.md with metadata for the Hub and `datasets`.
 
 _ON_THE_HUB = {"val": "validation"}
 
 
 def card(title: str, license_id: str, columns: Mapping[str, Column], report: ExportReport) -> str:
-    """Return the card.
+    """Return the dataset card.
 
     Args:
         title: The dataset's title.
         license_id: The licence's identifier on the Hub.
         columns: The table's columns.
-        report: What was exported.
+        report: The account of the export.
     """
     splits = report.splits
     on_the_hub = {_ON_THE_HUB.get(name, name): split for name, split in splits.items()}
@@ -250,7 +249,7 @@ _ROWS_AT_ONCE = 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrlFormat(LengthOptions):
-    """Writes prompts and completions."""
+    """A format of prompts and completions."""
 
     name: ClassVar[str] = "trl"
     version: ClassVar[int] = 1
@@ -258,15 +257,15 @@ class TrlFormat(LengthOptions):
     """The columns of replies."""
 
     weights: Literal["copies", "column"] = "copies"
-    """How weights are said: by copies, or only by `loss_weight`."""
+    """Whether weights are written as copies, or only as `loss_weight`."""
     seed: int = 0
-    """Rounds weights that are no whole numbers."""
+    """Seed for rounding fractional weights."""
     license: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9.-]{1,64}$")] = "unknown"
-    """The licence, by its identifier on the Hub: `mit`, `cc-by-4.0`, ..."""
+    """The licence's identifier on the Hub: `mit`, `cc-by-4.0`, ..."""
     title: str = "Samples of web agents"
     """The card's title."""
     shard_mb: Annotated[int, pydantic.Field(ge=1, le=480)] = 400
-    """Megabytes of a file, about: the next row begins another one."""
+    """The approximate size of a file in megabytes."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -322,7 +321,7 @@ class TrlFormat(LengthOptions):
         _, pq = pyarrow()
         for path in _files(folder, split):
             with pq.ParquetFile(path, pre_buffer=False) as file:
-                # Group by group: over all of them it keeps what it has read, to the file's end.
+                # One group at a time: iterating over all groups keeps all batches in memory.
                 for group in range(file.num_row_groups):
                     for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group]):
                         yield from batch.to_pylist()
@@ -343,8 +342,8 @@ class TrlFormat(LengthOptions):
             return dict(data)
         if data["images"]:
             raise errors.InvalidInputError(
-                f"The sample {data['sample']} shows a picture, and the first one shows none: TRL "
-                "takes a dataset either with pictures or without. Export them apart."
+                f"The sample {data['sample']} shows a picture, and the first one shows none. TRL "
+                "needs pictures in all prompts or in none. Export them separately."
             )
         names = ("prompt", *self.replies)
         text = {name: in_text(data[name]) for name in names}
@@ -352,7 +351,7 @@ class TrlFormat(LengthOptions):
         return {**rest, **text}
 
     def _in_parts(self, folder: Path, first: Row) -> bool:
-        # All splits are laid out as the first one.
+        # All splits use the layout of the first one.
         written = self._written_in_parts(folder)
         return bool(first.data["images"]) if written is None else written
 
@@ -364,7 +363,7 @@ class TrlFormat(LengthOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrlPreferencesFormat(TrlFormat):
-    """Writes prompts with a better and a worse reply."""
+    """A format of prompts with a better and a worse reply."""
 
     name: ClassVar[str] = "trl-preferences"
     replies: ClassVar[Mapping[str, str]] = {
@@ -398,7 +397,7 @@ class TrlPreferencesFormat(TrlFormat):
 
 def _digest(sample: Sample, more: str) -> bytes:
     facts = facts_of(sample)
-    # With copies the column is 1, whatever the weight was.
+    # With copies the column is always 1.
     del facts["loss_weight"]
     rest = repr((facts, more)).encode("utf-8", "surrogatepass")
     return hashlib.sha256(conversations.digest_of(sample) + rest).digest()

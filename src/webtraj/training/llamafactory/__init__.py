@@ -1,14 +1,13 @@
-"""LLaMA-Factory as a trainer: its files, a check of them, its run, and the model published.
+"""LLaMA-Factory as a trainer: prepare its files, check them, run it and publish the model.
 
-It runs in a virtual environment of its own, by its own Python; nothing of it is imported here.
+It runs in its own virtual environment with its own Python; nothing of it is imported here.
 
-* `configuration`: what an update is asked for; `facts`: what LLaMA-Factory's version takes.
-* `updating`: from recorded episodes to all files of a training, in `<save_path>/llamafactory_data`.
-* `train_config`: the files that tell LLaMA-Factory what to do.
-* `checking`: what it would abort on, or drop; `rows`: what it makes of the samples.
-* `running`: the training itself; `checkpoints`: how it is resumed and, whoever started the run, how
-  its last checkpoint is published as `model.pt`.
-* `encoding`, `rescheduling`: run in its Python.
+* `configuration`: settings of an update; `facts`: options of the supported LLaMA-Factory version.
+* `updating`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
+* `train_config`: LLaMA-Factory's configuration files.
+* `checking`: what LLaMA-Factory would abort on or drop; `rows`: how it reads the samples.
+* `running`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
+* `encoding`, `rescheduling`: scripts that run in its Python.
 """
 
 from webtraj.training.llamafactory.checking import CheckReport, Problem, check_export

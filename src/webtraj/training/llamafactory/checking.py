@@ -1,10 +1,10 @@
-"""A check of files for LLaMA-Factory, before it is run.
+"""A check of files for LLaMA-Factory before it runs.
 
-It would abort on some faults after long preparation, and drop rows for others without failing.
+On some faults LLaMA-Factory aborts after long preparation; on others it silently drops rows. Each
+check follows from a run of version 0.9.5 with that fault.
 
-What is looked for was found by running version 0.9.5 with each fault. With the Python of its
-environment, rows are encoded by LLaMA-Factory itself, so that lengths are exact; without, pictures
-are counted for models of Qwen's kind, and texts are not.
+With the Python of its environment, LLaMA-Factory itself encodes the rows, so lengths are exact.
+Without it, only the pictures are counted, for Qwen-like models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["CheckReport", "Problem", "check", "check_export", "read_config"]
 _NEEDED = ("model_name_or_path", "dataset", "template", "output_dir")
 _RENAMED = {
     "group_by_length": "train_sampling_strategy: group_by_length",
-    "gradient_checkpointing": "disable_gradient_checkpointing, the other way round",
+    "gradient_checkpointing": "disable_gradient_checkpointing with the opposite value",
     "wandb_project": "the environment variable WANDB_PROJECT",
     "evaluation_strategy": "eval_strategy",
 }
@@ -41,13 +41,13 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors
 def check(
     values: Mapping[str, Any], rows: int, with_images: bool, installation: Installation | None
 ) -> Iterator[Problem]:
-    """Yield what is wrong.
+    """Yield the problems of a configuration.
 
     Args:
         values: The configuration.
-        rows: How many rows there are to train on.
-        with_images: Whether any of them has pictures.
-        installation: What LLaMA-Factory's environment can do, if that is known.
+        rows: The number of rows to train on.
+        with_images: Whether any row has pictures.
+        installation: The abilities of LLaMA-Factory's environment, if known.
     """
     yield from _keys(values)
     yield from _model(values, with_images)
@@ -61,21 +61,21 @@ def check(
 def _keys(values: Mapping[str, Any]) -> Iterator[Problem]:
     known = facts.known()
     for key in values:
-        # `gradient_checkpointing` is taken, and does nothing.
+        # `gradient_checkpointing` is accepted and ignored.
         if key in _RENAMED and (key not in known.keys or key == "gradient_checkpointing"):
             effect: Effect = "ignores it" if key in known.keys else "aborts"
-            yield _said(key, "is not the key that it goes by", f"Give {_RENAMED[key]}.", effect)
+            yield _said(key, "is the wrong key", f"Use {_RENAMED[key]}.", effect)
         elif key not in known.keys:
             near = difflib.get_close_matches(key, known.keys, n=1)
-            hint = f"Did you mean {near[0]}?" if near else "Leave it out."
-            yield _said(key, f"is no key of LLaMA-Factory {known.version}", hint)
+            hint = f"Did you mean {near[0]}?" if near else "Remove it."
+            yield _said(key, f"is not a key of LLaMA-Factory {known.version}", hint)
     for key in _NEEDED:
         if not values.get(key):
             yield _said(key, "is not given", "Give it.")
     if values.get("stage", "sft") != "sft":
-        yield _said("stage", "is not sft, and no other is checked here", "Give stage: sft.")
+        yield _said("stage", "is not sft, the only stage checked here", "Set stage: sft.")
     if not values.get("do_train"):
-        yield _said("do_train", "is not true", "Give do_train: true.", "trains nothing")
+        yield _said("do_train", "is not true", "Set do_train: true.", "trains nothing")
 
 
 def _model(values: Mapping[str, Any], with_images: bool) -> Iterator[Problem]:
@@ -87,19 +87,21 @@ def _model(values: Mapping[str, Any], with_images: bool) -> Iterator[Problem]:
         if template is None:
             near = difflib.get_close_matches(name, templates, n=1)
             hint = f"Did you mean {near[0]}?" if near else "See LLaMA-Factory's list of templates."
-            yield _said("template", f"is {name!r:.60}, which there is not", hint)
+            yield _said("template", f"is {name!r:.60}, which does not exist", hint)
         else:
             fitting = facts.template_for(model)
-            fits = f"Give template: {fitting}." if fitting else "Give the one of the model."
+            fits = f"Set template: {fitting}." if fitting else "Set the model's template."
             if with_images and template.image is None:
-                yield _said("template", f"{name!r} knows no pictures, and rows have some", fits)
+                yield _said(
+                    "template", f"{name!r} does not support pictures, and rows have some", fits
+                )
             elif fitting is not None and templates[fitting].image != template.image:
                 yield _said(
-                    "template", f"{name!r} says pictures in other words than the model does", fits
+                    "template", f"{name!r} marks pictures by other tokens than the model", fits
                 )
     named_as_folder = Path(model).is_absolute() or model.startswith(".")
     if named_as_folder and not (Path(model) / "config.json").is_file():
-        yield _said("model_name_or_path", f"{model!r} is no model", "Give a model's folder.")
+        yield _said("model_name_or_path", f"{model!r} is not a model", "Set a model's folder.")
 
 
 def _data(values: Mapping[str, Any]) -> Iterator[Problem]:
@@ -107,19 +109,21 @@ def _data(values: Mapping[str, Any]) -> Iterator[Problem]:
         if not values.get("dataloader_num_workers"):
             yield _said(
                 "streaming", "a file cannot be streamed without workers",
-                "Leave streaming out, or give dataloader_num_workers: 1.",
+                "Remove streaming, or set dataloader_num_workers: 1.",
             )  # fmt: skip
         if int(values.get("max_steps", -1)) < 0:
-            yield _said("streaming", "needs max_steps", "Leave streaming out.")
+            yield _said("streaming", "needs max_steps", "Remove streaming.")
     evaluates = values.get("do_eval") or values.get("eval_strategy", "no") not in ("no", False)
     if evaluates and not values.get("eval_dataset") and not values.get("val_size"):
         yield _said(
             "eval_strategy", "there is nothing to evaluate on",
-            "Give eval_dataset, or leave do_eval and eval_strategy out.",
+            "Set eval_dataset, or remove do_eval and eval_strategy.",
         )  # fmt: skip
     name = values.get("deepspeed")
     if name and not Path(str(name)).is_file():
-        yield _said("deepspeed", f"there is no file {name!r}", "Write it, or leave the key out.")
+        yield _said(
+            "deepspeed", f"the file {name!r} does not exist", "Create it, or remove the key."
+        )
 
 
 def _output(values: Mapping[str, Any]) -> Iterator[Problem]:
@@ -130,13 +134,13 @@ def _output(values: Mapping[str, Any]) -> Iterator[Problem]:
     if found := checkpoints.numbered(output):
         yield _said(
             "output_dir",
-            f"has {found[0].name}, which is gone on with unasked; if it is as far already, "
+            f"has {found[0].name}, which LLaMA-Factory resumes unasked; if it is at the last step, "
             "nothing is done",
-            "Give a new folder, or resume_from_checkpoint.",
+            "Set a new folder, or resume_from_checkpoint.",
             "trains nothing",
         )
     elif any((output / name).is_file() for name in _WEIGHTS):
-        yield _said("output_dir", "has a model already", "Give a new folder.")
+        yield _said("output_dir", "already has a model", "Set a new folder.")
 
 
 def _steps(
@@ -144,18 +148,18 @@ def _steps(
 ) -> Iterator[Problem]:
     rate = values.get("learning_rate", 5e-5)
     if not isinstance(rate, (int, float)) or rate <= 0:
-        yield _said("learning_rate", f"is {rate!r:.40}", "Give one above 0.", "trains nothing")
+        yield _said("learning_rate", f"is {rate!r:.40}", "Set one above 0.", "trains nothing")
     epochs, most = values.get("num_train_epochs", 3), values.get("max_steps", -1)
     if (isinstance(epochs, (int, float)) and epochs <= 0 and most <= 0) or most == 0:
-        yield _said("max_steps", "leaves nothing to do", "Give more.", "trains nothing")
+        yield _said("max_steps", "leaves nothing to do", "Set more steps.", "trains nothing")
         return
     if "resume_from_checkpoint" not in values:
         return
     checkpoint = checkpoints.find_checkpoint(Path(str(values["resume_from_checkpoint"])))
     if checkpoint is None:
         yield _said(
-            "resume_from_checkpoint", "is no checkpoint with an optimizer's state",
-            "Leave it out to begin with a fresh optimizer.",
+            "resume_from_checkpoint", "is not a checkpoint with an optimizer's state",
+            "Remove it to start with a fresh optimizer.",
         )  # fmt: skip
         return
     last = most if most > 0 else checkpoints.steps_for(
@@ -169,13 +173,13 @@ def _steps(
         yield _said(
             "max_steps",
             f"the run ends at step {last}, and the checkpoint is at {checkpoint.global_step}",
-            "Give max_steps above that.",
+            "Set max_steps above that.",
             "trains nothing",
         )
     if not values.get("ignore_data_skip"):
         yield _said(
-            "ignore_data_skip", "as many rows are skipped as the checkpoint has seen",
-            "Give ignore_data_skip: true.", "drops it",
+            "ignore_data_skip", "the rows that the checkpoint has seen are skipped by number",
+            "Set ignore_data_skip: true.", "drops it",
         )  # fmt: skip
 
 
@@ -184,7 +188,7 @@ def _installed(values: Mapping[str, Any], installation: Installation) -> Iterato
     if installation.version != known:
         yield _said(
             "version",
-            f"LLaMA-Factory is {installation.version}, and what is known here is of {known}",
+            f"LLaMA-Factory is {installation.version}, and this check supports {known}",
             f"Install llamafactory=={known}.",
         )
     report = values.get("report_to", "none")
@@ -198,12 +202,14 @@ def _installed(values: Mapping[str, Any], installation: Installation) -> Iterato
         if package not in installation.packages:
             yield _said(
                 key, f"{package} is not installed in LLaMA-Factory's environment",
-                "Install it there, or leave the key out.",
+                "Install it there, or remove the key.",
             )  # fmt: skip
     for key in ("bf16", "fp16", "pure_bf16"):
         able = installation.num_gpus and (key == "fp16" or installation.bf16)
         if values.get(key) and not able:
-            yield _said(key, "needs a GPU that knows it, and there is none", f"Give {key}: false.")
+            yield _said(
+                key, "needs a GPU that supports it, and there is none", f"Set {key}: false."
+            )
 
 
 def _said(key: str, what: str, to_do: str, effect: Effect = "aborts") -> Problem:
@@ -217,13 +223,13 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check has found."""
+    """The result of a check."""
 
     problems: tuple[Problem, ...]
     rows: Mapping[str, int]
-    """How many there are in each set of data."""
+    """The number of rows in each dataset."""
     max_tokens: int | None
-    """Of the longest row, as LLaMA-Factory counts; None if it was not asked."""
+    """The length of the longest row by LLaMA-Factory's count; None if not counted."""
 
     @property
     def clean(self) -> bool:
@@ -231,16 +237,16 @@ class CheckReport:
         return not self.problems
 
     def require_clean(self) -> None:
-        """Raise an error that says what is wrong, if anything is.
+        """Raise an error if there are problems.
 
         Raises:
-            InvalidInputError: LLaMA-Factory would abort, or not train on all of it.
+            InvalidInputError: LLaMA-Factory would abort, or not train on all rows.
         """
         if self.problems:
             shown = "\n".join(f"  {problem}" for problem in self.problems[:_SHOWN])
             more = len(self.problems) - _SHOWN
             raise errors.InvalidInputError(
-                f"LLaMA-Factory would not train on all that is there:\n{shown}"
+                f"LLaMA-Factory would not train on all of the data:\n{shown}"
                 + (f"\n  and {more} more problems" if more > 0 else "")
             )
 
@@ -255,13 +261,11 @@ def check_export(
 
     Args:
         folder: The folder.
-        python: The Python of LLaMA-Factory's environment, to ask it what it can do, and how long
-            rows are.
-        count_tokens: Whether it is asked for the lengths of rows, which takes as long as preparing
-            them does.
+        python: The Python of LLaMA-Factory's environment, for exact lengths and a check of it.
+        count_tokens: Whether to count tokens with it, which takes as long as preparing the rows.
 
     Raises:
-        InvalidInputError: There is no such folder or file in it, or no LLaMA-Factory.
+        InvalidInputError: The folder or a file in it is missing, or there is no LLaMA-Factory.
     """
     path = Path(folder).absolute()
     info = _read_info(path)
@@ -270,7 +274,7 @@ def check_export(
     problems: list[Problem] = []
     counts: dict[str, int] = {}
     with_images = False
-    # An export that no training is configured for needs no template, and nobody to read it.
+    # An export without a training configuration needs no template.
     template = None if config is None else facts.known().templates.get(str(config.get("template")))
     media = Path((config or {}).get("media_dir") or (config or {}).get("dataset_dir") or path)
     for name in _names(config, info):
@@ -302,10 +306,10 @@ def check_export(
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return what a folder's `train_config.yaml` says, read as LLaMA-Factory reads it.
+    """Return a folder's `train_config.yaml`, read as LLaMA-Factory reads it.
 
     Raises:
-        InvalidInputError: It cannot be read.
+        InvalidInputError: The file cannot be read.
         MissingDependencyError: OmegaConf is not installed.
     """
     return configuration.read_file(folder / FILE)
@@ -316,19 +320,18 @@ def _read_info(folder: Path) -> dict[str, Any]:
     if not path.exists() and is_manifest(folder / MANIFEST):
         made = read_manifest(folder)[0].get("format")
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export for others than LLaMA-Factory, by format {made}; it was "
-            "read back and checked when it was written. What LLaMA-Factory reads is exported by "
-            "--format sharegpt."
+            f"{str(folder)!r} is an export in the format {made}, which LLaMA-Factory cannot read; "
+            "it was checked when it was written. For LLaMA-Factory, export with --format sharegpt."
         )
     try:
         data = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"{str(path)!r} cannot be read: {errors.reason(error)}; "
+            f"Cannot read {str(path)!r}: {errors.reason(error)}; "
             "expected a folder of files for LLaMA-Factory."
         ) from error
     if not isinstance(data, dict):
-        raise errors.InvalidInputError(f"{str(path)!r} holds no JSON object.")
+        raise errors.InvalidInputError(f"{str(path)!r} is not a JSON object.")
     return data
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of LLaMA-Factory: going on from the last, and publishing it as `model.pt`."""
+"""Checkpoints of LLaMA-Factory: resuming from the last, and publishing it as `model.pt`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
     "unfinished",
 ]
 
-# Going on from the last update: its checkpoint, and how many steps there are to go.
+# Resuming from the last update: its checkpoint, and the steps left.
 #
-# Nothing that was published is ever changed. Where the optimizer goes on, a copy of the checkpoint
-# is made in the new run's folder, and the learning rate is set in that: LLaMA-Factory takes the one
-# of the checkpoint, whatever its configuration says.
+# Published files never change. To resume the optimizer, the checkpoint is copied into the new run's
+# folder, and the learning rate is set in the copy: LLaMA-Factory uses the checkpoint's rate and
+# ignores that of its configuration.
 
 STATE = "trainer_state.json"
 
@@ -54,17 +54,17 @@ _SECONDS = 600
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder that training can go on from, optimizer and all."""
+    """A folder from which training can resume, optimizer included."""
 
     path: Path
     global_step: int
-    """Steps that it was trained for."""
+    """The number of steps it was trained for."""
     deepspeed: bool
     """Whether the optimizer's state is DeepSpeed's."""
 
 
 def read_state(folder: Path) -> int | None:
-    """Return for how many steps the model in a folder was trained; None if that is not known."""
+    """Return the number of steps a folder's model was trained for; None if unknown."""
     try:
         step = orjson.loads((folder / STATE).read_bytes())["global_step"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -73,9 +73,9 @@ def read_state(folder: Path) -> int | None:
 
 
 def find_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the checkpoint that a folder is, or the last one of those that are in it.
+    """Return the folder's own checkpoint, or the last one in it; None if there is none.
 
-    Its optimizer's state is there, and its count of steps; otherwise it is none.
+    A checkpoint must have the optimizer's state and the count of steps.
     """
     if (found := _checkpoint(folder)) is not None:
         return found
@@ -84,7 +84,7 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def numbered(folder: Path) -> list[Path]:
-    """Return a run's folders `checkpoint-<step>`, the last one first."""
+    """Return a run's folders `checkpoint-<step>`, latest first."""
     found = [
         path
         for path in folder.glob("checkpoint-*")
@@ -103,7 +103,7 @@ def _checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def _has_deepspeed(folder: Path) -> bool:
-    """Return whether the tag that `latest` names has states of an optimizer."""
+    """Return whether the folder named in `latest` has optimizer states."""
     try:
         tag = (folder / "latest").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -112,7 +112,7 @@ def _has_deepspeed(folder: Path) -> bool:
 
 
 def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs: float) -> int:
-    """Return how many steps rows are for, counted as the trainer counts; never 0.
+    """Return the number of steps for a number of rows, as the trainer counts; at least 1.
 
     >>> steps_for(40, batch=2, accumulation=2, devices=1, epochs=2)
     20
@@ -126,7 +126,7 @@ def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs:
 def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
     """Return the learning rates of a checkpoint's scheduler; None if they cannot be read here.
 
-    The file is read as plain data; nothing in it is run, and torch is not needed.
+    The file is read as plain data: no code in it runs, and torch is not needed.
     """
     from webtraj.datasets.importers.torch_files import read_torch_file
 
@@ -145,26 +145,26 @@ def copy_checkpoint(
     learning_rate: float,
     python: str | os.PathLike[str] | None,
 ) -> Path:
-    """Copy a checkpoint into a new run's folder, whole or not at all, with its learning rate set.
+    """Copy a checkpoint into a new run's folder, atomically, and set its learning rate.
 
-    Files that nobody changes are linked, where the file system can.
+    Files that do not change are hard-linked where the file system can.
 
     Args:
-        checkpoint: It stays as it is.
+        checkpoint: The checkpoint; it does not change.
         folder: The run's folder.
-        learning_rate: The one to resume with.
-        python: LLaMA-Factory's; None if the checkpoint has this rate already.
+        learning_rate: The rate to resume with.
+        python: LLaMA-Factory's Python; None if the checkpoint already has this rate.
 
     Returns:
         The copy.
 
     Raises:
-        InvalidInputError: The learning rate cannot be set, or there is a copy already.
+        InvalidInputError: The learning rate cannot be set, or the copy exists already.
     """
     target = folder / f"checkpoint-{checkpoint.global_step}"
     if target.exists():
         raise errors.InvalidInputError(
-            f"{str(target)!r} is there already; expected a new folder for each run."
+            f"{str(target)!r} exists already; expected a new folder for each run."
         )
     draft = folder / f".{target.name}.tmp"
     shutil.rmtree(draft, ignore_errors=True)
@@ -204,18 +204,18 @@ def _set_rate(folder: Path, learning_rate: float, python: str | os.PathLike[str]
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise errors.InvalidInputError(
-            f"The learning rate of {str(folder)!r} cannot be set: {last}. Set "
-            "algorithm_config.resume=weights to begin with a fresh optimizer."
+            f"Cannot set the learning rate of {str(folder)!r}: {last}. Set "
+            "algorithm_config.resume=weights to start with a fresh optimizer."
         )
 
 
-# Publishing: a run's last checkpoint as a folder that transformers and vLLM load as it is.
+# Publishing: a run's last checkpoint as a folder that transformers and vLLM can load.
 #
 # ::
 #
-#     <folder>/checkpoints/model_<time>/   a run's folder, as LLaMA-Factory leaves it
+#     <folder>/checkpoints/model_<time>/   a run's folder, as written by LLaMA-Factory
 #     <folder>/model.pt/                   the published model
-#     <folder>/model.pt/webtraj.json       which checkpoint it is
+#     <folder>/model.pt/webtraj.json       the checkpoint it came from
 
 ABOUT = "webtraj.json"
 CHECKPOINTS = "checkpoints"
@@ -225,17 +225,16 @@ _LEFT_OUT = (
     "optimizer.pt", "scheduler.pt", "training_args.bin", "scaler.pt", "latest", "zero_to_fp32.py",
     "rng_state*.pth", "global_step*", "checkpoint-*", "runs", "*.log", "trainer_log.jsonl", "*.png",
 )  # fmt: skip
-"""What is for going on with training, and for no one who serves it. Some of it is pickled."""
+"""Files for resuming only, which serving does not need. Some are pickled."""
 
 
 def last_model(output: Path) -> Path:
-    """Return the complete model of a run that was trained for the most steps.
+    """Return a run's complete model with the most steps.
 
-    A checkpoint goes before the run's folder itself where both are of the same step: it also has
-    the optimizer.
+    At the same step, a checkpoint is preferred to the run's folder: it also has the optimizer.
 
     Raises:
-        InvalidInputError: There is none.
+        InvalidInputError: The run has no complete model.
     """
     found = [(int(path.name.removeprefix("checkpoint-")), path) for path in numbered(output)]
     found.append((read_state(output) or -1, output))
@@ -243,21 +242,21 @@ def last_model(output: Path) -> Path:
         if not incomplete(folder):
             return folder
     raise errors.InvalidInputError(
-        f"{str(output)!r} has no complete model; expected the output of a finished training."
+        f"No complete model in {str(output)!r}; expected the output of a finished training."
     )
 
 
 def publish(
     output: str | os.PathLike[str], save_path: str | os.PathLike[str], *, name: str = "model.pt"
 ) -> Path:
-    """Publish a run's last checkpoint at `save_path/model.pt/`: whole, or as it was before.
+    """Publish a run's last checkpoint at `save_path/model.pt/`, atomically.
 
-    Beside the model, `webtraj.json` says which checkpoint it is.
+    `webtraj.json` in it names the checkpoint.
 
     Args:
         output: The run's folder.
-        save_path: Where the folder `model.pt` is made, or replaced.
-        name: What the folder is called.
+        save_path: The folder in which `model.pt` is created or replaced.
+        name: The folder's name.
 
     Returns:
         The folder.
@@ -280,7 +279,7 @@ def publish(
         }
         (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
         if wrong := incomplete(draft):
-            raise errors.InvalidInputError(f"What was copied of {str(source)!r} {wrong}.")
+            raise errors.InvalidInputError(f"The copy of {str(source)!r} {wrong}.")
         files.sync_tree(draft)
         replace_folder(draft, folder / name)
     finally:
@@ -289,10 +288,10 @@ def publish(
 
 
 def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
-    """Publish the latest finished run, unless it is published already.
+    """Publish the latest finished run, unless it is already published.
 
-    A run is finished if LLaMA-Factory saved its model and its state, whoever started it: this is
-    how a training that was run by hand becomes `model.pt`.
+    A run is finished when LLaMA-Factory saved its model and state. So a training started by hand
+    becomes `model.pt` too.
 
     Args:
         folder: The folder that holds `checkpoints`.
@@ -309,7 +308,7 @@ def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
 
 
 def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
-    """Return the latest run if it began after the published one and did not finish."""
+    """Return the latest run if it started after the published one and did not finish."""
     run = next(_runs(folder), None)
     if run is None or _is_finished(run) or not _is_newer(run, folder / name):
         return None
@@ -317,7 +316,7 @@ def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
 
 
 def _runs(folder: Path) -> Iterator[Path]:
-    """Yield the folders of runs, the latest first."""
+    """Yield the folders of runs, latest first."""
     yield from sorted((folder / CHECKPOINTS).glob("model_*/"), reverse=True)
 
 
@@ -335,27 +334,27 @@ def _is_newer(run: Path, published: Path) -> bool:
         known = next((part for part in reversed(parts) if part.startswith("model_")), None)
         if known is not None:
             return run.name > known
-    # Another trainer's, or copied by hand.
+    # Published by another trainer, or copied by hand.
     state = run / STATE
     at = state if state.exists() else run
     return at.stat().st_mtime > max(path.stat().st_mtime for path in published.rglob("*"))
 
 
 def checkpoint_of(published: Path) -> Path | None:
-    """Return the folder of the checkpoint that a model was published from, if it still exists."""
+    """Return the checkpoint that a model was published from; None if it no longer exists."""
     named = read_about(published).get("checkpoint")
     if not isinstance(named, str):
         return None
     parts = Path(named).parts
     places = [Path(named)]
-    if CHECKPOINTS in parts:  # Beside the model, if the whole run was moved or copied.
+    if CHECKPOINTS in parts:  # Next to the model, if the whole folder was moved or copied.
         last = len(parts) - 1 - parts[::-1].index(CHECKPOINTS)
         places.insert(0, published.parent.joinpath(*parts[last:]))
     return next((place for place in places if place.is_dir()), None)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Return what `webtraj.json` of a published model says; empty if there is none."""
+    """Return the `webtraj.json` of a published model; empty if there is none."""
     try:
         data = orjson.loads((folder / ABOUT).read_bytes())
     except (OSError, ValueError):
@@ -364,7 +363,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def incomplete(folder: Path) -> str:
-    """Return what a folder lacks to be a model; empty if it is one."""
+    """Return what a folder lacks to be a complete model; empty if nothing."""
     if not (folder / "config.json").is_file():
         return "has no config.json"
     weights = sorted(folder.glob("*.safetensors"))
@@ -390,22 +389,22 @@ def incomplete(folder: Path) -> str:
 
 
 def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the tensors that a file of safetensors says it holds, and where they begin.
+    """Return the tensors in the header of a safetensors file, and the offset of their data.
 
     Raises:
-        ValueError: It is no such file.
+        ValueError: It is not a safetensors file.
     """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if not 0 < size < 1 << 28:
-            raise ValueError(f"{path.name} is no file of safetensors")
+            raise ValueError(f"{path.name} is not a safetensors file")
         header = orjson.loads(file.read(size))
     header.pop("__metadata__", None)
     return header, 8 + size
 
 
 def changed(before: Path, after: Path) -> bool | None:
-    """Return whether any weight of a model differs; None if they cannot be compared."""
+    """Return whether any weight of a model changed; None if they cannot be compared."""
     one, other = dict(_digests(before)), dict(_digests(after))
     common = [name for name in one.keys() & other.keys() if one[name][0] == other[name][0]]
     if not common:

@@ -1,6 +1,6 @@
-"""What an update is asked for: YAML, and `key=value` on top.
+"""Settings of an update: YAML files with `key=value` overrides.
 
-The keys are those of WebGym's `update_online.yaml`, and some more.
+The keys are those of WebGym's `update_online.yaml`, with some additions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class LogConfig(Section):
-    """How a training is logged."""
+    """Settings for logging."""
 
     run_name: str = "webtraj"
-    """The name that all iterations' runs are grouped under."""
+    """The group name of all iterations' runs."""
     wandb_key_env_var: str = "WANDB_API_KEY"
-    """The environment variable that holds W&B's key: its name, never the key."""
+    """The name of the environment variable with W&B's key, never the key itself."""
     entity_name: str | None = None
     """W&B's entity."""
     project_name: str = "webtraj"
@@ -40,63 +40,63 @@ class LogConfig(Section):
     @classmethod
     def _names_a_variable(cls, value: str) -> str:
         if not _VARIABLE.fullmatch(value):
-            # What was given is not shown: it may be the key.
+            # Do not show the given value: it may be the key.
             raise ValueError(
-                "is the name of an environment variable, in capitals, such as WANDB_API_KEY; the "
-                "key itself does not belong into a configuration"
+                "must be the name of an environment variable, in capitals, such as WANDB_API_KEY; "
+                "the key itself does not belong in a configuration"
             )
         return value
 
 
 class PolicyConfig(Section):
-    """The model."""
+    """Settings of the model."""
 
     base_model: str | None = None
-    """What the first update begins with: a folder, or a name on the Hub. By default the model that
-    played the episodes."""
+    """The starting model of the first update: a folder, or a name on the Hub. By default the model
+    that played the episodes."""
     template: str | None = None
-    """LLaMA-Factory's template; by default the one for the model."""
+    """LLaMA-Factory's template; by default the model's."""
     init_model_from_hf: bool = False
-    """Whether to begin with `base_model` again, although there is a trained model."""
+    """Whether to start from `base_model` even if there is a trained model."""
     trust_remote_code: bool = False
-    """Whether code that comes with the model may be run."""
+    """Whether to allow code that comes with the model."""
 
 
 class AlgorithmConfig(Section):
-    """What is trained on, and how. What is not explained here is LLaMA-Factory's."""
+    """Settings of data and training. Fields without a description are LLaMA-Factory's."""
 
     model_output_name: str = "model.pt"
-    """The folder below `save_path` in which the trained model is put."""
+    """The folder below `save_path` for the trained model."""
     samples_to_train: int = pydantic.Field(default=16384, ge=1)
-    """How many samples are drawn, if there are as many."""
+    """The most samples to draw."""
     recency_bias_power: float = pydantic.Field(default=2.0, ge=0)
-    """Of the iteration's age in a sample's weight."""
+    """The power of recency in a sample's weight."""
     last_n_iterations: int | None = pydantic.Field(default=4, ge=1)
-    """How many iterations count, the latest ones; null for all."""
+    """The number of latest iterations to use; null for all."""
     filter_successful_only: bool = True
-    """Whether only steps of successes are trained on."""
+    """Whether to train on successful episodes only."""
     filter_same_screenshot: bool = True
-    """Whether steps without effect are left out."""
+    """Whether to leave out steps without effect."""
     min_steps: int = pydantic.Field(default=1, ge=0)
-    """Actions that an episode must have."""
+    """The fewest actions in an episode."""
     where: str = ""
     """A condition on episodes."""
     val_split_ratio: float = pydantic.Field(default=0.05, ge=0, lt=1)
-    """Which share is kept for validation; 0 for none."""
+    """The share for validation; 0 for none."""
     val_split_by: SplitBy = "episode"
-    """What stays in one part."""
+    """The unit that a split keeps together."""
     seed: int = pydantic.Field(default=42, ge=0)
-    """Of the draw, the split and the training."""
+    """Seed of the draw, the split and the training."""
     render_oracles: bool = False
-    """Whether decisions that no model was asked for become samples, with the prompt that a model
-    agent would be asked by."""
+    """Whether decisions of oracles and scripts become samples, with the prompt that a model agent
+    would send."""
 
     finetuning_type: Literal["full"] = "full"
-    """`full`; for LoRA use `webtraj train`, which merges its adapters into the model."""
+    """Only `full`. For LoRA use `webtraj train`, which merges its adapters into the model."""
     mask_history: bool = True
-    """Whether only the last reply of a row is trained on."""
+    """Whether to train on the last reply of a row only."""
     cutoff_len: int = pydantic.Field(default=16384, ge=1)
-    """Rows of more tokens are refused: LLaMA-Factory would cut them, or abort."""
+    """The most tokens in a row. Longer rows are refused: LLaMA-Factory would cut them or abort."""
     image_max_pixels: int | None = pydantic.Field(default=None, ge=1)
     image_min_pixels: int | None = pydantic.Field(default=None, ge=1)
     freeze_vision_tower: bool | None = None
@@ -113,13 +113,13 @@ class AlgorithmConfig(Section):
     bf16: bool = True
 
     do_eval: bool = False
-    """Whether the loss on validation samples is measured."""
+    """Whether to measure the loss on validation samples."""
     eval_strategy: Literal["no", "steps", "epoch"] = "epoch"
     eval_steps: float | None = pydantic.Field(default=None, gt=0)
 
     save_strategy: Literal["no", "steps", "epoch"] = "steps"
     save_steps: float = pydantic.Field(default=999999, gt=0)
-    """A checkpoint is made at the end in any case."""
+    """Steps between checkpoints. A run also saves at the end."""
     save_total_limit: int | None = pydantic.Field(default=1, ge=1)
     save_only_model: bool = False
 
@@ -128,33 +128,33 @@ class AlgorithmConfig(Section):
     dataloader_pin_memory: bool = True
     remove_unused_columns: bool = False
     min_token_length: int = pydantic.Field(default=10, ge=0)
-    """Samples of fewer tokens, prompt and reply, are left out."""
+    """The fewest tokens in a sample, prompt and reply; shorter ones are left out."""
 
     gradient_checkpointing: bool = False
-    """In LLaMA-Factory's words `disable_gradient_checkpointing`, the other way round."""
+    """The opposite of LLaMA-Factory's `disable_gradient_checkpointing`."""
     plot_loss: bool = False
     deepspeed_config_filename: str | None = None
-    """`ds_config_zero2.json`, `ds_config_zero3.json`, `ds_config_b200_zero2.json`, or a file's
-    path."""
+    """`ds_config_zero2.json`, `ds_config_zero3.json`, `ds_config_b200_zero2.json`, or the path of
+    a file."""
     report_to: str | list[str] = "none"
     num_gpus: int | None = pydantic.Field(default=None, ge=1)
-    """How many GPUs share a step; by default as many as LLaMA-Factory's Python sees. It counts
-    where training goes on from a checkpoint."""
+    """The number of GPUs; by default as many as LLaMA-Factory's Python sees. It matters when
+    training resumes from a checkpoint."""
     resume: Literal["auto", "weights", "optimizer"] = "auto"
-    """What continues from the last update. `weights`: the weights, with a fresh optimizer.
-    `optimizer`: also the optimizer, the scheduler and the count of steps; an error if there are
-    none. `auto`: those too if the last checkpoint has them."""
+    """What to resume from the last update. `weights`: the weights, with a fresh optimizer.
+    `optimizer`: also the optimizer, scheduler and step count; an error if they are missing. `auto`:
+    those too if the last checkpoint has them."""
     extra: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it.)
-    """Other keys of LLaMA-Factory."""
+    """Extra keys for LLaMA-Factory."""
 
     @pydantic.field_validator("finetuning_type", mode="before")
     @classmethod
     def _is_full(cls, value: Any) -> Any:
         if value in ("lora", "freeze", "oft"):
             raise ValueError(
-                "is full here, since model.pt is a whole model: export the samples "
-                "(webtraj export --format tokens) and train with webtraj train, which has LoRA and "
-                "merges its adapters"
+                "must be full, since model.pt is a whole model: for LoRA, export the samples "
+                "(webtraj export --format tokens) and train with webtraj train, which merges its "
+                "adapters"
             )
         return value
 
@@ -162,19 +162,19 @@ class AlgorithmConfig(Section):
     @classmethod
     def _is_a_name(cls, value: str) -> str:
         if not _NAME.fullmatch(value):
-            raise ValueError("is a folder's name, such as model.pt")
+            raise ValueError("must be a folder's name, such as model.pt")
         return value
 
 
 class UpdateConfig(Section):
-    """An update of the policy."""
+    """Settings of an update of the policy."""
 
     save_path: str
-    """Where rollouts record, `<save_path>/train_trajectories`: a folder or a bucket's URL."""
+    """The folder or bucket URL of the rollouts, which record in `train_trajectories` below it."""
     work_path: str | None = None
     """The folder for training files, checkpoints and the model; by default `save_path`."""
     storage_options: dict[str, Any] | None = None
-    """For a bucket: what `webtraj.store.open_storage` takes."""
+    """Options for a bucket: see `webtraj.store.open_storage`."""
     policy_config: PolicyConfig
     log_config: LogConfig = LogConfig()
     algorithm_config: AlgorithmConfig = AlgorithmConfig()
@@ -183,14 +183,14 @@ class UpdateConfig(Section):
     def _works_in_a_folder(self) -> Self:
         if is_url(self.work_path or self.save_path):
             raise ValueError(
-                "work_path: a folder is needed for training files, checkpoints and the model, "
-                "where save_path is a bucket"
+                "work_path: must be a folder for training files, checkpoints and the model "
+                "when save_path is a bucket"
             )
         return self
 
     @property
     def folder(self) -> Path:
-        """The folder for all that is made."""
+        """The folder of all outputs."""
         return Path(self.work_path or self.save_path).absolute()
 
 
@@ -203,13 +203,12 @@ def load_update_config(
     """Load a configuration by name.
 
     Args:
-        name: A file's name without `.yaml`: one of `config_dir`, or `update_online`, which ships.
-        overrides: `key=value` each, the key dotted, the value YAML.
-        config_dir: A folder of files of one's own.
+        name: A file's name without `.yaml`: in `config_dir`, or the built-in `update_online`.
+        overrides: `key=value` texts with dotted keys and YAML values.
+        config_dir: A folder of your own files.
 
     Raises:
-        InvalidInputError: There is no such file, or it is no YAML; a key is unknown, missing or
-            wrong.
+        InvalidInputError: The file is missing or not YAML, or a key is unknown, missing or wrong.
         MissingDependencyError: OmegaConf is not installed.
     """
     data = configuration.read_named(name, config_dir=config_dir, package=_PACKAGE)

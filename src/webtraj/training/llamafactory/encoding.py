@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,import-untyped"
-"""Encodes rows as LLaMA-Factory does.
+"""Encoding of rows by LLaMA-Factory.
 
-Run by its Python, as a script by itself; what is too long or cannot be encoded is a line each, and
-there is a last one::
+A standalone script for its Python. It prints one JSON line for each row that is too long or cannot
+be encoded, and a last line with totals::
 
     python encoding.py train_config.yaml
 """
@@ -35,7 +35,7 @@ def main(path: str) -> None:
     data = DataArguments(**_some(values, DataArguments))
     model = ModelArguments(**_some(values, ModelArguments))
     cutoff = data.cutoff_len
-    data.cutoff_len = 1 << 40  # So that nothing is cut.
+    data.cutoff_len = 1 << 40  # Cut nothing.
     model.model_max_length = cutoff
     tools = load_tokenizer(model)
     template = get_template_and_fix_tokenizer(tools["tokenizer"], data)
@@ -60,7 +60,7 @@ def main(path: str) -> None:
                     videos=made["_videos"] or [],
                     audios=made["_audios"] or [],
                 )
-            except Exception as error:  # Whatever it would abort with.
+            except Exception as error:  # Anything it would abort with.
                 _tell(told | {"error": f"{type(error).__name__}: {error}"[:300]})
                 continue
             longest = max(longest, len(tokens))

@@ -1,4 +1,4 @@
-"""What LLaMA-Factory takes, and what an installation of it can do, which its Python is asked."""
+"""The options of LLaMA-Factory, and the abilities of an installation, read by its Python."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from webtraj import errors
 
 __all__ = ["Effect", "Installation", "Known", "Problem", "Template", "ask", "known", "template_for"]
 
-# What is wrong with files for LLaMA-Factory: where, what it would do, and what to do about it.
+# Problems of files for LLaMA-Factory: where, the effect, and the remedy.
 
 Effect = Literal["aborts", "drops it", "cuts it", "ignores it", "trains nothing"]
-"""What LLaMA-Factory does: it aborts the whole run; or goes on, and drops the row, cuts it, ignores
-what it says, or trains nothing at all."""
+"""LLaMA-Factory's reaction: abort the run; or continue and drop the row, cut it, ignore the value,
+or train nothing at all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem."""
+    """A problem in a file."""
 
     where: str
-    """The file, and the row's number, from 0, or the key."""
+    """The file, with the row's number from 0 or the key."""
     what: str
     effect: Effect
     to_do: str
@@ -59,16 +59,16 @@ _ASK_SECONDS = 120
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Template:
-    """A template, by what its model is sent for media."""
+    """A chat template, by the tokens for its media."""
 
     image: str | None
-    """The token that stands for a picture; None if the template knows none."""
+    """The token for a picture; None if the template supports none."""
     video: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """What one version takes."""
+    """The options of one version."""
 
     version: str
     keys: frozenset[str]
@@ -77,7 +77,7 @@ class Known:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Installation:
-    """What an installation can do."""
+    """The abilities of an installation."""
 
     python: str
     version: str
@@ -88,7 +88,7 @@ class Installation:
 
 @functools.cache
 def known() -> Known:
-    """Return what LLaMA-Factory 0.9.5 takes.
+    """Return the options of LLaMA-Factory 0.9.5.
 
     >>> known().templates["qwen3_vl_nothink"].image
     '<|image_pad|>'
@@ -113,17 +113,17 @@ def known() -> Known:
 
 
 def ask(python: str | os.PathLike[str]) -> Installation:
-    """Return what the installation can do that a Python belongs to.
+    """Return the abilities of the LLaMA-Factory installed for a Python.
 
     Raises:
-        InvalidInputError: There is no LLaMA-Factory there.
+        InvalidInputError: LLaMA-Factory is not installed there.
     """
     return _ask(os.fspath(python))
 
 
 @functools.lru_cache(maxsize=4)
 def _ask(path: str) -> Installation:
-    # Importing torch takes seconds; what is installed does not change meanwhile.
+    # Importing torch takes seconds, so the answer is cached.
     try:
         done = subprocess.run(
             [path, "-W", "ignore", "-c", _ASK],
@@ -134,14 +134,14 @@ def _ask(path: str) -> Installation:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise errors.InvalidInputError(
-            f"{path!r} cannot be run: {error}; expected the Python of an environment that "
-            "LLaMA-Factory is installed in."
+            f"Cannot run {path!r}: {error}; expected the Python of an environment with "
+            "LLaMA-Factory."
         ) from error
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise errors.InvalidInputError(
-            f"{path!r} has no LLaMA-Factory that can be used: {last}. Expected the Python of an "
-            "environment that it is installed in."
+            f"{path!r} has no working LLaMA-Factory: {last}. Expected the Python of an "
+            "environment with LLaMA-Factory."
         )
     data: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
     return Installation(
@@ -181,10 +181,10 @@ _THINKS = ("qwen3_vl", "qwen3", "qwen3_5")
 
 
 def template_for(model: str) -> str | None:
-    """Return the template of a model, by its folder's config.json or its name; None if unknown.
+    """Return a model's template, by its folder's config.json or its name; None if unknown.
 
-    Of models that come with and without thoughts, the one without is taken unless the name says
-    that it thinks.
+    For model families with and without thinking, choose the template without, unless the name
+    says "thinking".
 
     >>> template_for("Qwen/Qwen3-VL-8B-Instruct"), template_for("Qwen/Qwen3-VL-8B-Thinking")
     ('qwen3_vl_nothink', 'qwen3_vl')
@@ -200,7 +200,7 @@ def template_for(model: str) -> str | None:
 
 
 def model_type(model: str) -> str | None:
-    """Return what a model's folder says that it is."""
+    """Return the model type in a model's folder."""
     try:
         data = orjson.loads((Path(model) / "config.json").read_bytes())
     except (OSError, ValueError):

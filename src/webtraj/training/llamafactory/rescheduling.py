@@ -1,11 +1,11 @@
-"""Sets the learning rate in a checkpoint.
+"""Setting of the learning rate in a checkpoint.
 
-Run by LLaMA-Factory's Python, as a script by itself::
+A standalone script for LLaMA-Factory's Python::
 
     python rescheduling.py CHECKPOINT LEARNING_RATE
 
-A trainer that goes on takes the rate from the scheduler's state, and the first step's from the
-optimizer's. Both are read as tensors and plain values only, nothing else is unpickled.
+A resumed trainer takes the rate from the scheduler's state, and for the first step from the
+optimizer's. Both files are read as tensors and plain values; nothing else is unpickled.
 """
 
 from __future__ import annotations

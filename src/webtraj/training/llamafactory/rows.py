@@ -1,7 +1,7 @@
-"""What LLaMA-Factory makes of `dataset_info.json` and of rows of ShareGPT, step by step.
+"""A check of `dataset_info.json` and ShareGPT rows, following LLaMA-Factory step by step.
 
-It follows `llamafactory.data.parser`, `converter` and `mm_plugin`, where a row is dropped with a
-warning, or the run is aborted.
+It follows `llamafactory.data.parser`, `converter` and `mm_plugin`, which drop a row with a warning
+or abort the run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SUFFIXES = (".json", ".jsonl")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attributes:
-    """Columns and tags of a set of data. What is not named beside others that are is None."""
+    """Columns and tags of a dataset. If only some are named, the others are None."""
 
     columns: Mapping[str, str | None]
     tags: Mapping[str, str | None]
@@ -50,7 +50,7 @@ class Attributes:
 
 @dataclasses.dataclass(slots=True)
 class Found:
-    """What was found in one set of data."""
+    """The findings in one dataset."""
 
     problems: list[Problem] = dataclasses.field(default_factory=list)
     rows: int = 0
@@ -58,7 +58,7 @@ class Found:
 
 
 def attributes_of(entry: Mapping[str, Any]) -> Attributes:
-    """Return the columns and tags that an entry of `dataset_info.json` leads to.
+    """Return the columns and tags for an entry of `dataset_info.json`.
 
     >>> attributes_of({"tags": {"role_tag": "role"}}).tags["user_tag"] is None
     True
@@ -73,14 +73,14 @@ def attributes_of(entry: Mapping[str, Any]) -> Attributes:
 
 
 def check(name: str, entry: Any, folder: Path, media: Path, template: Template | None) -> Found:
-    """Check one set of data.
+    """Check one dataset.
 
     Args:
-        name: What `dataset_info.json` calls it.
-        entry: What it says.
-        folder: Where the file is.
-        media: Where pictures are.
-        template: The one that is trained with, if it is known.
+        name: The dataset's name in `dataset_info.json`.
+        entry: Its entry there.
+        folder: The folder of its file.
+        media: The folder of its pictures.
+        template: The template of the training, if known.
     """
     found = Found()
     where = f"dataset_info.json, {name}"
@@ -102,7 +102,7 @@ def check(name: str, entry: Any, folder: Path, media: Path, template: Template |
         if attributes.tags[key] is None
     ]:  # fmt: skip
         found.problems.append(
-            _said(where, f"its tags do not name {', '.join(missing)}, which are None then",
+            _said(where, f"its tags do not name {', '.join(missing)}, which become None",
                   "Name all tags, or none.", "drops it")
         )  # fmt: skip
     if attributes.columns["messages"] is None:
@@ -113,7 +113,7 @@ def check(name: str, entry: Any, folder: Path, media: Path, template: Template |
     path = folder / entry["file_name"]
     if path.suffix not in _SUFFIXES or not path.is_file():
         found.problems.append(
-            _said(where, f"there is no file {entry['file_name']!r} of JSON or JSON lines",
+            _said(where, f"the file {entry['file_name']!r} of JSON or JSON lines is missing",
                   "Export again.")
         )  # fmt: skip
         return found
@@ -160,10 +160,10 @@ def _check_rows(
 
 
 def read(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield a file's rows; one row a line is read as it comes.
+    """Yield a file's rows. Files with one row per line are read as a stream.
 
     Raises:
-        ValueError: It holds no rows.
+        ValueError: The file does not contain rows.
     """
     with path.open("rb") as file:
         first = file.readline().strip()
@@ -179,17 +179,17 @@ def read(path: Path) -> Iterator[Mapping[str, Any]]:
         file.seek(0)
         data = orjson.loads(file.read())
     if not isinstance(data, list):
-        raise ValueError("it is no list of rows")
+        raise ValueError("it is not a list of rows")
     for number, row in enumerate(data):
         if not isinstance(row, dict):
-            raise ValueError(f"row {number} is no object")
+            raise ValueError(f"row {number} is not an object")
         yield row
 
 
 def _object(text: bytes, where: str) -> Mapping[str, Any]:
     row = orjson.loads(text)
     if not isinstance(row, dict):
-        raise ValueError(f"{where} is no object")
+        raise ValueError(f"{where} is not an object")
     return row
 
 
@@ -208,7 +208,7 @@ def _row_problems(
     tags = attributes.tags
     messages = row.get(attributes.columns["messages"] or "")
     if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
-        yield "it has no list of messages", "aborts", "Leave the row out."
+        yield "it has no list of messages", "aborts", "Remove the row."
         return
     system_key = attributes.columns["system"]
     system = row.get(system_key) if system_key is not None else ""
@@ -219,7 +219,7 @@ def _row_problems(
     if not (system is None or isinstance(system, str)) or not all(
         isinstance(one, str) for one in contents
     ):
-        yield "a message of it is no text", "aborts", "Leave the row out."
+        yield "one of its messages is not text", "aborts", "Remove the row."
         return
     turns = (
         {tags["user_tag"], tags["observation_tag"]} - {None},
@@ -230,7 +230,7 @@ def _row_problems(
             yield (
                 f"message {turn} is of {role!r:.60}, where {_either(turns[turn % 2])} was expected",
                 "drops it",
-                "Messages of one role in a row have to be made one.",
+                "Merge consecutive messages of one role.",
             )
             return
     if not roles or len(roles) % 2:
@@ -250,18 +250,15 @@ def _row_problems(
             yield (
                 f"its text has {count} times {mark}, and it has {given} {column}",
                 "aborts",
-                (
-                    "Text of pages and replies that looks like a mark has to be changed, as "
-                    "webtraj's export does."
-                ),
+                ("Change text that looks like a mark, as webtraj's export does."),
             )
     if template is not None:
         for token in (template.image, template.video):
             if token and token not in _MARKS and any(token in text for text in texts):
                 yield (
-                    f"its text has {token}, which the model takes for a picture's place",
+                    f"its text has {token}, which the model reads as a picture",
                     "aborts",
-                    "Leave the row out, or change the text.",
+                    "Remove the row, or change the text.",
                 )
     weight = row.get("loss_weight", 1.0)
     if weight != 1.0:
@@ -291,22 +288,22 @@ def _said(where: str, what: str, to_do: str, effect: Effect = "aborts") -> Probl
     return Problem(where, what, effect, to_do)
 
 
-# How long rows are, in tokens, pictures included: exactly, by LLaMA-Factory, or a lower bound.
+# Lengths of rows in tokens, pictures included: exact by LLaMA-Factory, or a lower bound.
 #
-# It cuts what is longer than `cutoff_len` without a word, whole turns of history first; where a
-# picture's tokens are cut, the run aborts in the middle of training.
+# LLaMA-Factory silently cuts rows longer than `cutoff_len`, whole turns of history first. If
+# it cuts a picture's tokens, the run aborts during training.
 
-_TO_DO = "Raise cutoff_len, lower image_max_pixels, or leave the row out."
+_TO_DO = "Raise cutoff_len, lower image_max_pixels, or remove the row."
 _MAX_PIXELS, _MIN_PIXELS = 768 * 768, 32 * 32
 """LLaMA-Factory's defaults."""
 _CUTOFF = 2048
 
 
 def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Problem]]:
-    """Encode all rows by LLaMA-Factory, and returns the longest's length, and what is too long.
+    """Encode all rows with LLaMA-Factory. Return the longest length and the problems.
 
     Raises:
-        InvalidInputError: LLaMA-Factory cannot do it.
+        InvalidInputError: LLaMA-Factory cannot encode the rows.
     """
     from webtraj.training.llamafactory import encoding
 
@@ -322,14 +319,14 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
     if done.returncode or not entries or "longest" not in entries[-1]:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise errors.InvalidInputError(
-            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {last}. Is the model there, "
-            "and its processor?"
+            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {last}. Check the model "
+            "and its processor."
         )
     problems = []
     for entry in entries[:-1]:
         where = f"{entry['file']}, row {entry['row']}"
         if "error" in entry:
-            problems.append(Problem(where, entry["error"], "aborts", "Leave the row out."))
+            problems.append(Problem(where, entry["error"], "aborts", "Remove the row."))
         else:
             problems.append(_too_long(where, f"{entry['tokens']}", entry["cutoff"]))
     return entries[-1]["longest"], problems
@@ -338,7 +335,7 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
 def estimate(
     name: str, entry: Mapping[str, Any], folder: Path, media: Path, values: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yield what is too long by its pictures alone, for models of Qwen's kind."""
+    """Yield the rows whose pictures alone are too long, for Qwen-like models."""
     sizes = _sizes(Path(str(values["model_name_or_path"])))
     if sizes is None:
         return
@@ -362,12 +359,12 @@ def estimate(
 
 
 def image_tokens(size: tuple[int, int], sizes: Mapping[str, int], *, most: int, least: int) -> int:
-    """Return how many tokens a picture is, for models of Qwen's kind.
+    """Return the number of tokens for a picture, for Qwen-like models.
 
     Args:
-        size: Its width and height.
-        sizes: Of the model's processor: `factor`, the side of what becomes a token; `shortest` and
-            `longest`, the pixels that a picture may have.
+        size: Its width and height in pixels.
+        sizes: The processor's sizes: `factor`, the side of a token in pixels; `shortest` and
+            `longest`, the fewest and most pixels of a picture.
         most: LLaMA-Factory's `image_max_pixels`.
         least: Its `image_min_pixels`.
 

@@ -1,7 +1,7 @@
-"""Running LLaMA-Factory: a process of its own, its output in a file, its progress told.
+"""Running of LLaMA-Factory as a process, with its output in a file and its progress reported.
 
-It may end well and have trained nothing, when a checkpoint was as far already as it was to go. So
-what counts is the step that it came to, and that weights have changed.
+LLaMA-Factory can exit with 0 and have trained nothing, when a checkpoint is at the last step
+already. So success means that the step count rose and the weights changed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ _GRACE_SECONDS = 20.0
 
 
 class TrainingFailedError(TrainingError):
-    """LLaMA-Factory has failed, or trained nothing; the message has the end of its log."""
+    """LLaMA-Factory failed or trained nothing. The message has the end of its log."""
 
 
 class TrainingObserver(Protocol):
-    """Is told of a training."""
+    """An observer of a training."""
 
     def logged(self, entry: Mapping[str, Any]) -> None:
-        """Called for each line of LLaMA-Factory's `trainer_log.jsonl`: steps, loss, rate."""
+        """Handle a line of LLaMA-Factory's `trainer_log.jsonl`: steps, loss, rate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What a training came to."""
+    """The result of a training."""
 
     output: Path
     """The run's folder."""
     model: Path
     """The folder of its last checkpoint."""
     first_step: int
-    """Where it began: above 0 if a checkpoint was gone on with."""
+    """The step it started from: above 0 if it resumed a checkpoint."""
     last_step: int
     losses: tuple[float, ...]
-    """As logged, in order. The mean that LLaMA-Factory tells at the end is wrong where a checkpoint
-    was gone on with: it divides by all steps."""
+    """The logged losses, in order. LLaMA-Factory's own mean is wrong for resumed runs: it divides
+    by all steps."""
     eval_losses: tuple[float, ...]
     seconds: float
     log: Path
@@ -71,19 +71,19 @@ def run_training(
     observer: TrainingObserver | None = None,
     count_tokens: bool = True,
 ) -> TrainingResult:
-    """Run the training that a folder's `train_config.yaml` describes, after a check of it.
+    """Check a folder's `train_config.yaml`, and run the training.
 
     Args:
-        data: The folder, as `prepare_update` makes it.
+        data: A folder made by `prepare_update`.
         python: The Python of LLaMA-Factory's environment.
-        environment: The process's; by default this one's.
-        timeout: Seconds after which it is ended.
-        observer: Is told of it.
-        count_tokens: Whether the check counts tokens. `prepare_update` has done it, if it was given
+        environment: The process's environment; by default this one's.
+        timeout: Seconds after which to end it.
+        observer: Receives progress.
+        count_tokens: Whether the check counts tokens. `prepare_update` has done so if it was given
             a Python.
 
     Raises:
-        InvalidInputError: LLaMA-Factory would not train on all that is there.
+        InvalidInputError: LLaMA-Factory would not train on all of the data.
         TrainingFailedError: It failed, took too long, or trained nothing.
     """
     folder = Path(data).absolute()
@@ -107,14 +107,14 @@ def run_training(
     last = checkpoints.read_state(output)
     if last is None or last <= first:
         raise TrainingFailedError(
-            f"LLaMA-Factory ended well and has trained nothing: step {first} was the last one "
-            f"before, and {last} is now. See {str(log)!r}."
+            f"LLaMA-Factory exited normally but trained nothing: the last step was {first} "
+            f"before and is {last} now. See {str(log)!r}."
         )
     model = checkpoints.last_model(output)
     before = begun if begun is not None else Path(values["model_name_or_path"])
     if before.is_dir() and checkpoints.changed(before, model) is False:
         raise TrainingFailedError(
-            f"LLaMA-Factory has made {last - first} steps and changed no weight of "
+            f"LLaMA-Factory made {last - first} steps and changed no weight of "
             f"{str(before)!r}. Is the learning rate, {values.get('learning_rate')}, too small for "
             f"the type of its numbers? See {str(log)!r}."
         )
@@ -134,10 +134,10 @@ def _environment(
     python: str | os.PathLike[str], given: Mapping[str, str] | None, *, deepspeed: bool
 ) -> dict[str, str]:
     found = dict(os.environ if given is None else given)
-    # Its launcher calls torchrun by name.
+    # LLaMA-Factory's launcher calls torchrun by name.
     beside = str(Path(python).absolute().parent)
     found["PATH"] = os.pathsep.join([beside, found.get("PATH", os.defpath)])
-    # Its other engine and its laxness about keys are not what was checked.
+    # The check covers neither its other engine nor its lenient parsing of keys.
     for name in ("USE_V1", "USE_MCA", "ALLOW_EXTRA_ARGS", "PYTHONPATH", "PYTHONHOME"):
         found.pop(name, None)
     found["PYTHONUNBUFFERED"] = "1"
@@ -156,7 +156,7 @@ def _run(
     timeout: float | None,
     observer: TrainingObserver | None,
 ) -> list[dict[str, Any]]:
-    """Run a command to its end, and returns what it logged of its progress."""
+    """Run a command to its end, and return its logged progress."""
     deadline = None if timeout is None else time.monotonic() + timeout
     entries: list[dict[str, Any]] = []
     lines = _Lines(progress)
@@ -183,14 +183,14 @@ def _run(
                     break
                 if deadline is not None and time.monotonic() > deadline:
                     raise TrainingFailedError(
-                        f"LLaMA-Factory was not done after {timeout} seconds, and was ended. The "
+                        f"LLaMA-Factory was stopped after {timeout} seconds. The "
                         f"end of {str(log)!r}:\n{tail(log)}"
                     )
         finally:
             _end(process)
     if process.returncode:
         raise TrainingFailedError(
-            f"LLaMA-Factory has failed with {_said(process.returncode)}. The end of {str(log)!r}:\n"
+            f"LLaMA-Factory failed with {_said(process.returncode)}. The end of {str(log)!r}:\n"
             f"{tail(log)}"
         )
     return entries
@@ -201,7 +201,7 @@ def _said(returncode: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children, if it is not over."""
+    """End a process and its children, if it is still running."""
     if process.returncode is not None:
         return
     for sent, seconds in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
@@ -213,16 +213,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Lines:
-    """The lines of a file that is still being written, each once."""
+    """The lines of a growing file, each once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._rest = b""
-        # A run that goes on in its folder has a log there already.
+        # A run that resumes in its folder already has a log there.
         self._at = path.stat().st_size if path.is_file() else 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """Yield what is new and whole."""
+        """Yield the new complete lines."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -244,6 +244,6 @@ def tail(path: Path, lines: int = _TAIL) -> str:
         text = path.read_bytes()[-20_000:].decode(errors="replace")
     except OSError as error:
         return str(error)
-    # Bars write over themselves.
+    # Progress bars overwrite themselves.
     shown = [line.rpartition("\r")[2] for line in text.rstrip().split("\n")]
     return "\n".join(shown[-lines:])

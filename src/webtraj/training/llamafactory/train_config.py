@@ -1,4 +1,4 @@
-"""The files that LLaMA-Factory is told by: `train_config.yaml`, DeepSpeed's, and `wandb_env.sh`."""
+"""LLaMA-Factory's configuration: `train_config.yaml`, DeepSpeed's file and `wandb_env.sh`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
     "write",
 ]
 
-# `train_config.yaml`: what LLaMA-Factory is to do, in its words.
+# `train_config.yaml`: the training in LLaMA-Factory's keys.
 
 DATASET = "webtraj"
-"""What the data is called in `dataset_info.json`: `webtraj_train`, `webtraj_val`."""
+"""The prefix of the datasets' names in `dataset_info.json`: `webtraj_train`, `webtraj_val`."""
 FILE = "train_config.yaml"
 
 _AS_THEY_ARE = (
@@ -40,20 +40,20 @@ _AS_THEY_ARE = (
     "save_total_limit", "save_only_model", "preprocessing_num_workers", "dataloader_num_workers",
     "dataloader_pin_memory", "remove_unused_columns", "plot_loss", "seed",
 )  # fmt: skip
-"""Keys that LLaMA-Factory calls the same. `min_token_length` it does not know: the samples are
-chosen by it. `gradient_checkpointing` is its `disable_gradient_checkpointing`."""
+"""Keys with the same name in LLaMA-Factory. It has no `min_token_length`, which selects samples.
+`gradient_checkpointing` is its `disable_gradient_checkpointing`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
-    """What a training begins with."""
+    """The starting point of a training."""
 
     model: str
-    """A folder, or a name on the Hub."""
+    """The model: a folder, or a name on the Hub."""
     checkpoint: Path | None = None
-    """The checkpoint whose optimizer goes on; None for a fresh one."""
+    """The checkpoint whose optimizer is resumed; None for a fresh one."""
     max_steps: int | None = None
-    """At which step to end, those of the checkpoint counted; None for the end of the epochs."""
+    """The last step, counting those of the checkpoint; None for the end of the epochs."""
 
 
 def train_config(
@@ -69,16 +69,16 @@ def train_config(
     """Return a training's configuration.
 
     Args:
-        config: What was asked for.
+        config: The settings of the update.
         data: The folder of the rows.
         output: The run's folder.
-        template: The model's.
-        start: What it begins with.
-        validation: Whether there are rows for it.
-        deepspeed: DeepSpeed's configuration.
+        template: The model's template.
+        start: The starting point.
+        validation: Whether there are rows for validation.
+        deepspeed: The file of DeepSpeed's configuration.
 
     Raises:
-        InvalidInputError: `extra` has a key that is set by another one.
+        InvalidInputError: `extra` has a key that webtraj sets itself.
     """
     algorithm = config.algorithm_config
     found: dict[str, Any] = {
@@ -110,7 +110,7 @@ def train_config(
         if algorithm.eval_steps is not None:
             found["eval_steps"] = algorithm.eval_steps
     if start.checkpoint is not None:
-        # The rows are others than the checkpoint's: none of them is to be skipped.
+        # The rows differ from the checkpoint's, so none may be skipped.
         found |= {"resume_from_checkpoint": str(start.checkpoint), "ignore_data_skip": True}
     if start.max_steps is not None:
         found["max_steps"] = start.max_steps
@@ -118,14 +118,14 @@ def train_config(
         found["deepspeed"] = str(deepspeed)
     if taken := sorted(found.keys() & algorithm.extra.keys()):
         raise errors.InvalidInputError(
-            f"algorithm_config.extra has {', '.join(taken)}, which webtraj sets itself; give it as "
-            "a key of algorithm_config, or leave it out."
+            f"algorithm_config.extra has {', '.join(taken)}, which webtraj sets itself. Set it as "
+            "a key of algorithm_config, or remove it."
         )
     return {**found, **algorithm.extra}
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Return a configuration as YAML, which reads back as it was."""
+    """Return a configuration as YAML that reads back unchanged."""
     from omegaconf import OmegaConf
 
     text = OmegaConf.to_yaml(OmegaConf.create(dict(values)))
@@ -135,8 +135,8 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 # DeepSpeed's configurations.
 #
-# Sizes and rates are `auto`: the trainer fills them in. No scheduler is named, so that the
-# trainer's own is used, and its state is where resuming expects it.
+# Sizes and rates are `auto`: the trainer fills them in. Without a scheduler here, the trainer uses
+# its own, whose state is where resuming expects it.
 
 _COMMON: dict[str, Any] = {
     "train_batch_size": "auto",
@@ -179,28 +179,28 @@ _ZERO3 = {
     "stage3_param_persistence_threshold": "auto",
     "stage3_max_live_parameters": 1_000_000_000,
     "stage3_max_reuse_distance": 1_000_000_000,
-    # Without it, a checkpoint has no weights that can be published.
+    # Without it, a checkpoint has no publishable weights.
     "stage3_gather_16bit_weights_on_model_save": True,
 }
 
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "ds_config_zero2.json": {**_COMMON, "zero_optimization": _zero2(500_000_000)},
     "ds_config_zero3.json": {**_COMMON, "zero_optimization": _ZERO3},
-    # Cards with much memory: larger buckets, fewer calls.
+    # For GPUs with much memory: larger buckets, fewer calls.
     "ds_config_b200_zero2.json": {**_COMMON, "zero_optimization": _zero2(1_000_000_000)},
 }
-"""The configurations that ship, by their files' names."""
+"""The built-in configurations by file name."""
 
 
 def write(name: str, folder: Path) -> Path:
-    """Write a configuration into a folder, and returns its path.
+    """Write a configuration into a folder, and return its path.
 
     Args:
-        name: One of `CONFIGS`, or the path of a file, which is copied.
-        folder: Where to.
+        name: A name in `CONFIGS`, or the path of a file to copy.
+        folder: The folder to write to.
 
     Raises:
-        InvalidInputError: There is no such configuration, or it is no JSON object.
+        InvalidInputError: There is no such configuration, or it is not a JSON object.
     """
     if name in CONFIGS:
         data: Any = CONFIGS[name]
@@ -209,21 +209,21 @@ def write(name: str, folder: Path) -> Path:
             data = orjson.loads(Path(name).read_bytes())
         except (OSError, ValueError) as error:
             raise errors.InvalidInputError(
-                f"deepspeed_config_filename is {name!r:.200}, which cannot be read: {error}; "
+                f"Cannot read deepspeed_config_filename {name!r:.200}: {error}; "
                 f"expected one of {', '.join(CONFIGS)}, or the path of a JSON file."
             ) from error
         if not isinstance(data, dict):
-            raise errors.InvalidInputError(f"{name!r:.200} holds no JSON object.")
+            raise errors.InvalidInputError(f"{name!r:.200} is not a JSON object.")
     path = folder / Path(name).name
     path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
     return path
 
 
-# `wandb_env.sh`: what a shell has to set for W&B. It holds no secret, only where one is.
+# `wandb_env.sh`: the environment variables for W&B. Of the secret it has only the variable's name.
 
 
 def variables(config: LogConfig) -> dict[str, str]:
-    """Return the environment variables that are no secret.
+    """Return the environment variables without secrets.
 
     >>> variables(LogConfig(run_name="it's"))
     {'WANDB_PROJECT': 'webtraj', 'WANDB_RUN_GROUP': "it's"}
@@ -235,7 +235,7 @@ def variables(config: LogConfig) -> dict[str, str]:
 
 
 def script(config: LogConfig) -> str:
-    """Return the shell script that sets them, and the key if the environment has one."""
+    """Return a shell script that sets them, and the key if the environment has one."""
     lines = ["# Source this before training: . wandb_env.sh"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables(config).items()]
     name = config.wandb_key_env_var
@@ -245,7 +245,7 @@ def script(config: LogConfig) -> str:
 
 
 def environment(config: LogConfig, given: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with what the script would have set in it."""
+    """Return an environment with the variables of the script."""
     found = {**given, **variables(config)}
     if key := given.get(config.wandb_key_env_var):
         found["WANDB_API_KEY"] = key

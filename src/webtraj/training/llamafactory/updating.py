@@ -1,16 +1,16 @@
-"""From recorded episodes to all the files of a training.
+"""Preparation of a training: from recorded episodes to all its files.
 
 ::
 
-    <save_path>/train_trajectories/iteration_0001/   what rollouts have recorded
+    <save_path>/train_trajectories/iteration_0001/   recorded by rollouts
     <work_path>/llamafactory_data/finetune_train.json, finetune_val.json, dataset_info.json, images/
                                   webtraj-export.jsonl, and deepspeed's configuration
                                   wandb_env.sh, train_config.yaml
     <work_path>/checkpoints/model_<timestamp>/           the run's folder
     <work_path>/model.pt/                                the published model
 
-The files of a training appear together once they are checked. If an update is refused, those of the
-last one stay as they were.
+The files of a training appear together after the check. If an update is refused, the previous
+update's files stay.
 """
 
 from __future__ import annotations
@@ -56,35 +56,35 @@ _WAYS_IN = {
     Reason.NO_MODEL_CALL: "algorithm_config.render_oracles=true",
     Reason.NO_EFFECT: "algorithm_config.filter_same_screenshot=false",
 }
-"""What a person can do about samples that are left out."""
+"""Remedies for samples that were left out."""
 _ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 _MODELS_LOOKED_AT = 50
-"""Samples whose model calls are asked for the name of the base model."""
+"""Samples to read for the name of the base model."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Update:
-    """A training that is ready to begin."""
+    """A training that is ready to start."""
 
     config: UpdateConfig
     data: Path
     """The folder of its files."""
     output: Path
-    """The run's folder; LLaMA-Factory makes it."""
+    """The run's folder, created by LLaMA-Factory."""
     values: Mapping[str, Any]
-    """What is in `train_config.yaml`."""
+    """The contents of `train_config.yaml`."""
     replay: ReplayReport
-    """What was trained on, and what was left out before."""
+    """The report on the samples."""
     exported: ExportReport
     checked: checking.CheckReport
     too_few_tokens: int
-    """Samples that `min_token_length` has left out."""
+    """Samples left out by `min_token_length`."""
     in_neither_part: int
-    """Samples that would have been for validation, and are trained on in another episode."""
+    """Validation samples dropped because another episode trains on the same prompt or page."""
     published: Path | None
-    """The run that was finished and not yet published; it is `model.pt` now."""
+    """The finished run that was published as `model.pt` just now; None if none was pending."""
     unfinished: Path | None
-    """The latest run, if it did not finish; this training does not begin with it."""
+    """The latest run, if it did not finish. This training does not start from it."""
 
     @property
     def deepspeed(self) -> bool:
@@ -98,20 +98,20 @@ def prepare_update(
     python: str | Path | None = None,
     now: datetime.datetime | None = None,
 ) -> Update:
-    """Write all the files of a training, and check them.
+    """Write and check all the files of a training.
 
-    A run that was finished and is not published yet, because it was started by hand or because
-    publishing was interrupted, is published first, so that this training begins with it.
+    A finished run that is not published yet, because it was started by hand or publishing was
+    interrupted, is published first, so that this training starts from it.
 
     Args:
-        config: What to train on, and how.
-        python: The Python of LLaMA-Factory's environment. With it, LLaMA-Factory itself measures
-            rows, and its environment is checked.
-        now: The time that the run's folder is named by.
+        config: The settings of the update.
+        python: The Python of LLaMA-Factory's environment. If given, LLaMA-Factory itself measures
+            the rows, and its environment is checked.
+        now: The time in the run's folder name.
 
     Raises:
-        InvalidInputError: There is nothing to train on; or LLaMA-Factory would not train on all of
-            it, and the message says why.
+        InvalidInputError: There is nothing to train on, or LLaMA-Factory would not train on all
+            rows. The message says why.
         DatasetError: A dataset cannot be read.
         StorageError: Something cannot be read or written.
     """
@@ -137,7 +137,7 @@ def prepare_update(
             start = _start(config, base, output, exported.splits["train"].rows, python)
 
             def write(folder: Path) -> dict[str, Any]:
-                """Write what names files, as they are found in `folder`."""
+                """Write the files that contain paths, for `folder`."""
                 name = algorithm.deepspeed_config_filename
                 values = files_lib.train_config(
                     config,
@@ -163,7 +163,7 @@ def prepare_update(
             for log in data.glob("*.log"):
                 shutil.copy2(log, draft)
     except BaseException:
-        shutil.rmtree(output, ignore_errors=True)  # Nobody needs its copy of a checkpoint.
+        shutil.rmtree(output, ignore_errors=True)  # Its copy of a checkpoint is useless.
         raise
     kept = 0 if validation is None else len(validation)
     return Update(
@@ -182,7 +182,7 @@ def prepare_update(
 
 
 def _output(folder: Path, now: datetime.datetime) -> Path:
-    """Return a new run's folder, which LLaMA-Factory makes."""
+    """Return the path of a new run's folder, which LLaMA-Factory creates."""
     name = f"model_{now:%Y%m%dT%H%M%S}"
     runs = folder / checkpoints.CHECKPOINTS
     names = (name, *(f"{name}_{number}" for number in range(2, 100)))
@@ -191,10 +191,10 @@ def _output(folder: Path, now: datetime.datetime) -> Path:
 
 
 def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
-    """Return the base model and the template; what is not given is derived.
+    """Return the base model and the template, given or derived.
 
-    The base model is that of the configuration; or else the published one, which the training
-    begins with anyway; or else the one that played the episodes.
+    The base model is that of the configuration; else the published one, from which the training
+    starts anyway; else the one that played the episodes.
     """
     policy = config.policy_config
     published = config.folder / config.algorithm_config.model_output_name
@@ -211,14 +211,14 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     template = template or facts.template_for(base)
     if template is None:
         raise errors.InvalidInputError(
-            f"LLaMA-Factory's template for {base!r:.200} is not known; give "
+            f"LLaMA-Factory's template for {base!r:.200} is unknown. Set "
             "policy_config.template, such as qwen3_vl_nothink."
         )
     return base, template
 
 
 def _played_by(selection: Selection) -> str:
-    """Return the model that the samples' calls name, if it is a folder or a name on the Hub."""
+    """Return the model named in the samples' calls, if it is a folder or a name on the Hub."""
     samples = itertools.islice(selection, _MODELS_LOOKED_AT)
     names = sorted({str(sample.metadata.get("model", "")) for sample in samples} - {""})
     if len(names) == 1:
@@ -227,13 +227,13 @@ def _played_by(selection: Selection) -> str:
             return name
     played = f"its episodes were played by {', '.join(names)}" if names else "no model played"
     raise errors.InvalidInputError(
-        f"The model to begin with is not known: {played}, and no earlier update published one. "
-        "Give policy_config.base_model=..., a model's folder or its name on the Hugging Face Hub."
+        f"The starting model is unknown: {played}, and no earlier update published one. "
+        "Set policy_config.base_model=... to a model's folder or its name on the Hugging Face Hub."
     )
 
 
 def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
-    """Return the samples to train on, and how many were too short for it."""
+    """Return the samples to train on, and the number left out as too short."""
     algorithm = config.algorithm_config
     buffer = ReplayBuffer.from_datasets(
         Iterations(config.save_path, "train", config.storage_options),
@@ -260,7 +260,7 @@ def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
     long_enough = drawn.view.tokens >= algorithm.min_token_length
     if not len(drawn) or not long_enough.any():
         raise errors.InvalidInputError(
-            f"Of {len(buffer)} samples none has a weight above 0 and at least "
+            f"None of {len(buffer)} samples has a weight above 0 and at least "
             f"{algorithm.min_token_length} tokens (algorithm_config.min_token_length)."
         )
     if long_enough.all():
@@ -279,7 +279,7 @@ def _split(selection: Selection, config: UpdateConfig) -> dict[str, Selection]:
     try:
         parts = selection.split(algorithm.val_split_ratio, by=algorithm.val_split_by)
     except errors.InvalidInputError as error:
-        if not algorithm.do_eval:  # Nobody would look at them.
+        if not algorithm.do_eval:  # Validation is off.
             return {"train": selection}
         raise errors.InvalidInputError(
             f"{error} Here: algorithm_config.val_split_by, or algorithm_config.do_eval=false."
@@ -298,8 +298,8 @@ def _start(
         return files_lib.Start(base)
     if wrong := checkpoints.incomplete(published):
         raise errors.InvalidInputError(
-            f"The model {str(published)!r} {wrong}. Put a whole one there, or set "
-            "policy_config.init_model_from_hf=true to begin with the base model again."
+            f"The model {str(published)!r} {wrong}. Restore a complete one, or set "
+            "policy_config.init_model_from_hf=true to start from the base model again."
         )
     if algorithm.resume == "weights":
         return files_lib.Start(str(published))
@@ -309,9 +309,9 @@ def _start(
         if algorithm.resume == "auto":
             return files_lib.Start(str(published))
         raise errors.InvalidInputError(
-            f"There is no optimizer's state for {str(published)!r}: neither in it nor in the "
-            "checkpoint that it was published from. Set algorithm_config.resume=auto to begin "
-            "with a fresh one where there is none, and save_only_model=false to keep it from now "
+            f"No optimizer state for {str(published)!r}, neither in it nor in the "
+            "checkpoint that it was published from. Set algorithm_config.resume=auto to start "
+            "with a fresh one if it is missing, and save_only_model=false to keep it from now "
             "on."
         )
     rate = algorithm.learning_rate
@@ -322,14 +322,14 @@ def _start(
         python = python or interpreters.find_python(interpreters.LLAMAFACTORY)
         if python is None:
             missing = [
-                *([] if devices else ["how many GPUs share a step (algorithm_config.num_gpus)"]),
-                *([] if same_rate else [f"how to set its learning rate to {rate:g}"]),
+                *([] if devices else ["the number of GPUs (algorithm_config.num_gpus)"]),
+                *([] if same_rate else [f"a way to set its learning rate to {rate:g}"]),
             ]
             raise errors.InvalidInputError(
-                f"The optimizer of {str(checkpoint.path)!r} can be resumed, but without "
-                f"LLaMA-Factory's Python it is not known {' and '.join(missing)}. Name that Python "
+                f"Resuming the optimizer of {str(checkpoint.path)!r} needs "
+                f"{' and '.join(missing)}. Pass LLaMA-Factory's Python "
                 f"(python=..., --python or {interpreters.LLAMAFACTORY.variable}), or set "
-                "algorithm_config.resume=weights to begin with a fresh optimizer."
+                "algorithm_config.resume=weights to start with a fresh optimizer."
             )
         devices = devices or max(1, facts.ask(python).num_gpus)
     new = checkpoints.steps_for(
