@@ -1,4 +1,4 @@
-// MiniWoB++'s side of the page script: begins seeded episodes and tells what they are worth.
+// MiniWoB++'s part of the page script: begins seeded episodes and reports their rewards.
 // The protocol is that of the pages' own core.js.
 const wob = {
   prepared: false,
@@ -29,8 +29,8 @@ function prepareWob(timeLimit) {
     }
     return endEpisode(reward, timeProportional, reason);
   };
-  // A constructed style sheet is no node of the document. The query stays in the layout, so that
-  // the task stands where it always does.
+  // A constructed style sheet is not a node of the document. The query stays in the layout, so that
+  // the task keeps its place.
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(
     `${page.furniture} { display: none !important }
@@ -48,12 +48,12 @@ page.task = {
     wob.elapsed = 0;
     core.startEpisodeReal();
     wob.startedAt = now();
-    // Some pages give the goal with the values of its blanks: half of the answer.
+    // Some pages give the goal with its field values: half of the answer.
     const given = core.getUtterance();
     return {goal: typeof given === "string" ? given : given.utterance};
   },
 
-  // A document that no episode was begun in: the page was left, or loaded again.
+  // A document without an episode: the page was left or reloaded.
   state() {
     if (!wob.prepared) return {done: true, raw: 0, scaled: 0, reason: "the task's page was left"};
     const raw = Number(window.WOB_RAW_REWARD_GLOBAL) || 0;

@@ -1,5 +1,5 @@
-// What an action needs of an element before, or instead of, trusted input. Each returns what Python
-// does next; a Refusal leaves the page as it was, but for scrolling.
+// Preparing an element before, or instead of, trusted input. Each function returns Python's next
+// step; a Refusal leaves the page unchanged, apart from scrolling.
 const TEXT_INPUT_TYPES = new Set(
   ["text", "search", "url", "tel", "email", "password", "number", "month", "week"]);
 
@@ -33,7 +33,7 @@ const preparations = {
   focus(element) {
     requireVisible(element);
     requireEnabled(element);
-    // A page may pass the focus on at once, so having it is no proof of having got it.
+    // A page may move the focus on at once, so check the event, not the current focus.
     let focused = isFocused(element);
     const note = () => { focused = true; };
     element.addEventListener("focus", note, {capture: true});
@@ -139,7 +139,7 @@ function scrollsBy(node, dx, dy) {
   return node.scrollLeft !== scrollLeft || node.scrollTop !== scrollTop;
 }
 
-// The answer always tells which element was meant, if there is one.
+// The answer always identifies the element, if there is one.
 function prepare({kind, ref, ...details}) {
   let element = null;
   try {

@@ -1,7 +1,7 @@
-// Frames of another origin, seen from the document that they are in: this script cannot look into
-// them, but it tells where they are, and whether what is at a point of one can be reached there.
-const LEAST_SIDE = 3;  // Of a frame that shows anything; trackers have a pixel.
-const LONGEST_FRAME_MS = 100;  // A tab in the background draws none.
+// Frames of another origin, seen from the surrounding document: this script cannot look into them,
+// but reports where they are, and whether a point of one can be reached.
+const LEAST_SIDE = 3;  // Of a frame with content; trackers have one pixel.
+const LONGEST_FRAME_MS = 100;  // A background tab draws no frames.
 
 function foreignFrames(found) {
   const frames = [];
@@ -23,8 +23,8 @@ function contentOriginOf(frame) {
   ];
 }
 
-// The browser sends a click to the process of what it last drew there. So a click on a frame of
-// another process waits until what was scrolled is drawn.
+// The browser sends a click to the process that it last drew at that point. So a click on a frame
+// of another process waits until scrolling has been drawn.
 async function drawn() {
   const frames = new Promise(resolve => {
     requestAnimationFrame(() => requestAnimationFrame(resolve));
@@ -32,12 +32,12 @@ async function drawn() {
   await Promise.race([frames, new Promise(resolve => later(resolve, LONGEST_FRAME_MS))]);
 }
 
-// From a point in a frame to the same point in this document's window, scrolled into view.
+// Converts a point in a frame to this document's window, scrolled into view.
 async function throughFrame({ref, point}) {
   const frame = elementOf(ref);
   if (!frame) return {refused: "gone", message: `Frame [${ref}] is no longer in the page.`};
   if (!point) return {origin: contentOriginOf(frame)};
-  await drawn();  // The frame may have had this document scrolled.
+  await drawn();  // The frame may have scrolled this document.
   let origin, x, y;
   const isOutside = () => {
     origin = contentOriginOf(frame);
@@ -60,7 +60,7 @@ async function throughFrame({ref, point}) {
   return {refused: "covered", message: `${shown(frame)} is covered there${cover}.`};
 }
 
-// Which of some points in a frame can be seen in this document's window.
+// Which of some points in a frame are visible in this document's window.
 function seenThroughFrame({ref, points}) {
   const frame = elementOf(ref);
   if (!frame) return points.map(() => false);

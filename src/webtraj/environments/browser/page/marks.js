@@ -1,11 +1,11 @@
-// What a set-of-marks picture marks: elements that a person could act on, where they can be seen.
+// The elements in a set-of-marks picture: visible ones that a person could act on.
 const ACTED_ON = new Set([
   "button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch",
   "slider", "spinbutton", "tab", "option", "menuitem", "menuitemcheckbox", "menuitemradio",
   "treeitem",
 ]);
 
-// Elements are given as the tree holds them: with their role and name.
+// Elements come from the tree, with role and name.
 function marksOf(entries) {
   const marks = {refs: [], roles: [], names: [], boxes: []};
   for (const {element, role, name} of entries) {

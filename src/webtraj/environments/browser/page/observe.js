@@ -66,7 +66,7 @@ function scrollExtents() {
   };
 }
 
-// For scripted oracles: elements by CSS selector, with what a script needs to choose among them.
+// For scripted oracles: elements by CSS selector, with the properties that a script selects by.
 function query(selector) {
   return [...document.querySelectorAll(selector)].map(element => ({
     ref: refOf(element),

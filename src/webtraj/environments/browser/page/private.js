@@ -1,12 +1,12 @@
-// Elements that the user's redaction rules name by CSS selectors: what they show, for records to
-// leave out. The tree marks their lines (see tree.js); here is what else tells of them.
-const MAX_PIECES = 300;  // Of text; who has more is told so, and records less.
+// The content of elements that match the user's redaction rules, to be left out of records. The
+// tree marks their lines (see tree.js); this file collects their other texts.
+const MAX_PIECES = 300;  // Of text; beyond this, less is recorded.
 const TYPED_INTO = "input, textarea, select";
 
 let privateRules = [];  // [name, selector]
-let allPrivate = "";  // The rule that the frame around this document falls under.
+let allPrivate = "";  // The rule of the frame around this document.
 
-// Returns the name of a rule whose selector is none; "" if all are.
+// Returns the name of a rule with an invalid selector; "" if all are valid.
 function setPrivateRules(rules, all) {
   for (const [name, selector] of rules) {
     try {
@@ -26,7 +26,7 @@ function privateNameOf(element) {
   return "";
 }
 
-// What a whole document falls under.
+// The rule for a whole document.
 function privateNameOfDocument(body) {
   const root = dom.parentElement(body);
   return allPrivate || privateNameOf(body) || (root ? privateNameOf(root) : "");
@@ -34,7 +34,7 @@ function privateNameOfDocument(body) {
 
 const placeholderOf = name => `<secret:${name}>`;
 
-// A line of the tree as it is recorded.
+// The recorded form of a line of the tree.
 function privateLine(name, ref, role, given, states) {
   const hidden = toJson(placeholderOf(name));
   const kept = states.map(state => {

@@ -1,9 +1,9 @@
-// Refs: short names of elements, kept beside the page and never in it. A ref names the same element
-// for as long as that is in its document, and no other element ever.
+// Refs: short names of elements, stored outside the page. A ref names the same element for as long
+// as it is in its document, and is never reused.
 const refByElement = new WeakMap();
 const elementByRef = new Map();
 let nextRef = 1;
-let refPrefix = "";  // Of documents that are looked into as frames of another origin.
+let refPrefix = "";  // In documents of frames of another origin.
 
 function refOf(element) {
   let ref = refByElement.get(element);
@@ -21,7 +21,7 @@ function elementOf(ref) {
   return element?.isConnected ? element : null;
 }
 
-// A new document counts on from where the last one ended, so that an old ref names nothing in it.
+// A new document continues the numbering, so that an old ref names nothing in it.
 function continueRefsFrom(number) {
   nextRef = Math.max(nextRef, number);
 }

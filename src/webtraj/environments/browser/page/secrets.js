@@ -1,5 +1,5 @@
-// Password fields: which they are and what is in them, for records to leave out. A field that was
-// one once stays one, since many pages can show what was typed.
+// Password fields and their contents, to be left out of records. A field that was a password field
+// once remains one, since many pages can reveal what was typed.
 const passwordFields = [];
 const knownPasswordFields = new WeakSet();
 
@@ -10,7 +10,7 @@ function notePasswordField(element) {
   passwordFields.push(new WeakRef(element));
 }
 
-// Fields in shadow roots are met when they get the focus, or when the tree shows them.
+// Fields in shadow roots are found when they get the focus or appear in the tree.
 window.addEventListener("focusin", event => notePasswordField(event.composedPath()[0]), true);
 
 function notePasswordFieldsIn(root) {

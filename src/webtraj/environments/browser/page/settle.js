@@ -1,6 +1,6 @@
-// The mutation clock, and waiting for it to stand still.
+// The mutation clock, and waiting until it stops.
 let lastMutation = now();
-const YOUNG_MS = 100;  // A document this young may have changed unseen before this script ran.
+const YOUNG_MS = 100;  // A younger document may have changed before this script ran.
 const scriptBegan = now();
 const scriptsAreOff = () => window.matchMedia("(scripting: none)").matches;
 const isTaskFurniture = node => page.furniture !== "" &&
@@ -24,8 +24,8 @@ function isAnimating() {
     Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
 }
 
-// A picture that loads moves the elements around it, and a click may then hit the wrong one. So a
-// page is not settled while a picture in view is loading, for `patience` ms at most.
+// An image that loads moves the elements around it, so a click may hit the wrong one. A page is not
+// settled while an image in view is loading, for at most `patience` ms.
 const imagesOf = accessor(Document.prototype, "images");
 const isComplete = accessor(HTMLImageElement.prototype, "complete");
 const firstMissed = new WeakMap();
@@ -43,14 +43,14 @@ function lacksPictures(patience) {
   return false;
 }
 
-// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended, and whether
-// anything `moved` since the wait began: a picture taken meanwhile then shows another page. A document
-// that `brokeOff` is never parsed to its end.
+// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Reports how it ended, and
+// whether anything `moved` since the wait began: a screenshot taken meanwhile is then outdated. A
+// document that `brokeOff` never finishes parsing.
 async function settle({quiet, cap, pictures, brokeOff = false}) {
   const start = now();
-  // Where scripts are turned off nothing moves by itself, and timers do not run, ours neither.
+  // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
-  // What is over before the page counts as still was in motion when a picture was taken meanwhile.
+  // Anything that ended before the page settled may have moved during a screenshot.
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();

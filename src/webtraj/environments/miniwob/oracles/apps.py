@@ -29,7 +29,7 @@ from webtraj.environments.miniwob.oracles.widgets import pick_date
     "email-inbox-star-reply",
 )
 async def email_inbox(page: OracleView) -> Actions:
-    """Do with the mail what the goal says."""
+    """Do what the goal says with an email."""
     sender, text, to, icon = matched(
         r"Find the email by (.+?) and (?:"
         r'reply to them with the text "(.+)"|'
@@ -49,10 +49,10 @@ async def email_inbox(page: OracleView) -> Actions:
 
 @oracle("email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk")
 async def email_inbox_in_many_words(page: OracleView) -> Actions:
-    """Do with the mail what the goal says in one of many wordings.
+    """Do what the goal says, in one of many wordings, with an email.
 
-    It takes the names from the fields that the page gives beside its goal: some of the wordings
-    name the two people the wrong way round, and no reader could know.
+    It takes the names from the fields that the page gives beside its goal, because some wordings
+    swap the two people, which no reader could know.
     """
     fields = await page.evaluate("() => core.getUtterance().fields")
     sender = fields["by"]
@@ -72,7 +72,7 @@ async def email_inbox_in_many_words(page: OracleView) -> Actions:
 
 
 async def _click_icon(page: OracleView, sender: str, icon: str) -> Actions:
-    """Click an icon beside the mail."""
+    """Click an icon beside the email."""
     yield await _click_in_mail_by(page, sender, icon)
 
 
@@ -93,7 +93,7 @@ async def _reply(page: OracleView, sender: str, text: str) -> Actions:
 
 
 async def _click_in_mail_by(page: OracleView, sender: str, selector: str) -> Click:
-    """Click an icon of the first mail by a sender, or the mail itself."""
+    """Click an icon of a sender's first email, or the email itself."""
     senders = [line.text for line in await page.all("#main .email-sender")]
     if sender not in senders:
         raise OracleError(f"There is no mail by {sender!r}; there is some by {senders}.")
@@ -105,9 +105,9 @@ _ICONS = {"Reply": ".reply", "Retweet": ".retweet", "Like": ".like", "Share": ".
 
 @oracle("social-media")
 async def social_media(page: OracleView) -> Actions:
-    """Click an icon of the user's post, or an item of the menu behind its last icon.
+    """Click an icon of the user's post, or an item of its menu.
 
-    An icon under the mouse changes its picture, and is no icon while that loads.
+    An icon under the mouse changes its image, and has no area while that loads.
     """
     user, button = matched(r'For the user (@\w+), click on the "(.+)" button\.', page.goal)
     icon = (await _parts_of_posts(page, user, _ICONS.get(button, ".more")))[0]
@@ -125,7 +125,7 @@ async def social_media(page: OracleView) -> Actions:
 
 @oracle("social-media-all", "social-media-some")
 async def social_media_all(page: OracleView) -> Actions:
-    """Click an icon of all the user's posts, or of as many as the goal says, and submit."""
+    """Click an icon of all the user's posts, or of the given number, and submit."""
     button, count, user = matched(
         r'Click the "(\w+)" button on (?:all|(\d+)) posts? by (@\w+) and then click Submit\.',
         page.goal,
@@ -137,7 +137,7 @@ async def social_media_all(page: OracleView) -> Actions:
 
 
 async def _parts_of_posts(page: OracleView, user: str, selector: str) -> list[Element]:
-    """Return the part of that selector of every post by a user.
+    """Return the part with that selector in each of a user's posts.
 
     Raises:
         OracleError: The user has no post.
@@ -156,7 +156,7 @@ _RESULTS_A_PAGE = 3
 
 @oracle("phone-book")
 async def phone_book(page: OracleView) -> Actions:
-    """Turn the pages until the person shows, and click the phone number, mail or address."""
+    """Turn the pages until the person appears, and click the phone number, mail or address."""
     name, item = matched(
         r"Find (.+) in the contact book and click on their (phone|email|address)(?: number)?\.",
         page.goal,
@@ -184,7 +184,7 @@ async def search_engine(page: OracleView) -> Actions:
 
 @oracle("navigate-tree")
 async def navigate_tree(page: OracleView) -> Actions:
-    """Open one folder after another until the file or folder shows, and click it."""
+    """Open one folder after another until the file or folder appears, and click it."""
     (name,) = matched(
         r"Navigate through the file tree\. Find and click on the folder or file "
         r'named "(\w+)"\.',
@@ -224,7 +224,7 @@ _MARGIN = 6.0
 
 @oracle("daily-calendar")
 async def daily_calendar(page: OracleView) -> Actions:
-    """Scroll to a time that is free, drag over it, name the event and create it."""
+    """Scroll to a free time, drag over it, name the event and create it."""
     length, name, begin, begin_half, end, end_half = matched(
         r'Create a (.+) event named "(\w+)", between (\d+)(AM|PM) and (\d+)(AM|PM)\.', page.goal
     )
@@ -241,7 +241,7 @@ async def daily_calendar(page: OracleView) -> Actions:
 
 
 async def _free_time(page: OracleView, begin: int, end: int, duration: int) -> int:
-    """Return the first half-hour of a time without events."""
+    """Return the first half-hour of a free time."""
     slots = await page.all("#area .half-hour")
     events = await page.all("#area .event")
     free = [not any(_overlap(slot, event) for event in events) for slot in slots]
@@ -296,10 +296,10 @@ async def book_flight(page: OracleView) -> Actions:
 
 
 async def _enter_airport(page: OracleView, selector: str, place: str) -> Actions:
-    """Type what only the airport's name holds, `Reno, NV (` or `(RNO)`, and take the suggestion.
+    """Type a text unique to the airport, `Reno, NV (` or `(RNO)`, and take the suggestion.
 
-    Suggestions come after a while, or at once when the arrow down asks for them. Where they come
-    in between the keys pass them by, so then it types again and clicks.
+    Suggestions appear after a delay, or at once after the arrow down key. If they appear between
+    the keys, the keys miss them, so it then types again and clicks.
     """
     field = (await page.one(selector)).ref
     typed = f"({place})" if re.fullmatch("[A-Z]{3}", place) else f"{place} ("
@@ -335,20 +335,20 @@ async def _book(
     best: Callable[[list[int]], int],
     quantity: Callable[[OracleView], Awaitable[list[int]]],
 ) -> Click:
-    """Return a click on the button of the flight whose price or duration is the best."""
+    """Return a click on the button of the flight with the best price or duration."""
     amounts = await quantity(page)
     flights = await page.all(f"#area .flight {buttons}")
     return Click(flights[amounts.index(best(amounts))].ref)
 
 
 async def _prices(page: OracleView) -> list[int]:
-    """Return what the flights cost, in dollars."""
+    """Return the flights' prices in dollars."""
     buttons = await page.all("#area .flight .book button")
     return [int(matched(r"Book (?:flight )?for \$(\d+)", button.text)[0]) for button in buttons]
 
 
 async def _minutes(page: OracleView) -> list[int]:
-    """Return how long the flights take."""
+    """Return the flights' durations in minutes."""
     texts = [duration.text for duration in await page.all("#area .flight .time-duration")]
     durations = [matched(r"(\d+)h (\d+)m", text) for text in texts]
     return [60 * int(hours) + int(minutes) for hours, minutes in durations]

@@ -95,7 +95,7 @@ async def enter_time(page: OracleView) -> Actions:
 
 @oracle("focus-text-2")
 async def focus_text_2(page: OracleView) -> Actions:
-    """Give the field that the goal counts out the focus."""
+    """Focus the nth field, as the goal says."""
     (nth,) = matched(r"Focus into the (\d)\w\w input textbox\.", page.goal)
     yield Focus((await page.all("#area input"))[int(nth) - 1].ref)
 
@@ -118,10 +118,10 @@ async def login_user_popup(page: OracleView) -> Actions:
 
 @oracle("use-autocomplete", "use-autocomplete-nodelay")
 async def use_autocomplete(page: OracleView) -> Actions:
-    """Type the beginning, has suggestions shown at once by the arrow down, and take the one.
+    """Type the beginning, open the suggestions with the arrow down key, and take the match.
 
-    The page's own search, delayed by 300 ms from the typing, would show the suggestions again if
-    it came after the choice, over the button; leaving the field calls it off.
+    The page's own search, 300 ms after typing, would show the suggestions again over the button if
+    it came after the choice; leaving the field cancels it.
     """
     start, end = matched(
         r'Enter an item that starts with "(.+?)"(?: and ends with "(.+)")?\.', page.goal
@@ -143,8 +143,8 @@ async def use_autocomplete(page: OracleView) -> Actions:
 async def use_colorwheel(page: OracleView) -> Actions:
     """Type the colour's number into the field of the wheel, and submit.
 
-    The number of a named colour is read from the page's list of all such names. That of a colour
-    shown in the query, which no text says, is read from the query's markup.
+    The number of a named colour comes from the page's list of names. A colour that is only shown in
+    the query is read from the query's markup.
     """
     (name,) = matched(
         r"Select (?:the following color|(\w+)) with the color picker and hit Submit\.", page.goal
@@ -183,7 +183,7 @@ _BUTTONS = "#area :is(button, .final, .ui-submit)"
 
 @oracle("multi-layouts", "multi-orderings")
 async def multi_layouts(page: OracleView) -> Actions:
-    """Fill in the search form, whose rows have any order and whose labels many wordings."""
+    """Fill in the search form, whose rows are in any order and whose labels vary."""
     genre, director, year = matched(
         r"Search for (.+) movies directed by (.+) from year (\d+)\.", page.goal
     )
@@ -204,7 +204,7 @@ def _answer(answers: dict[str, str], label: str) -> str:
 
 @oracle("form-sequence-2")
 async def form_sequence_2(page: OracleView) -> Actions:
-    """Choose a radio button and fill in a field, both counted out by the goal, and submit."""
+    """Choose the nth radio button, fill in the nth field, and submit."""
     radio, number, field = matched(
         r'Check the (\d)\w\w radio button and enter the number "(-?\d+)" '
         r"into the (\d)\w\w textbox\.",
@@ -230,8 +230,8 @@ async def form_sequence_3(page: OracleView) -> Actions:
 async def number_checkboxes(page: OracleView) -> Actions:
     """Tick the boxes that draw the digit.
 
-    The example is a picture. What it shows is read from the page's list of all digits' patterns,
-    which is the same in every episode.
+    The example is a picture, so the pattern is read from the page's list of digits, which is the
+    same in every episode.
     """
     (digit,) = matched(
         r'Draw the number "(\d)" in the checkboxes using the example on the right '
@@ -273,7 +273,7 @@ async def order_food(page: OracleView) -> Actions:
 
 
 async def _add(page: OracleView, dish: str) -> Click:
-    """Click the plus of the first dish of that selector."""
+    """Click the plus of the first dish that matches."""
     return await click(page, f".food-item{dish} .add")
 
 
@@ -284,7 +284,7 @@ async def unicode_test(page: OracleView) -> Actions:
     yield await click(page, "#area button", label)
 
 
-# Fields are filled with what was read: the clipboard is one for all episodes of a browser.
+# Fields are filled directly: all episodes of a browser share one clipboard.
 
 
 @oracle("copy-paste")
@@ -310,7 +310,7 @@ async def copy_paste_2(page: OracleView) -> Actions:
 
 @oracle("find-word")
 async def find_word(page: OracleView) -> Actions:
-    """Type the word of the paragraph that the goal counts out."""
+    """Type the paragraph's nth word."""
     (nth,) = matched(
         r"Find the (\d+)\w\w word in the paragraph, type that into the textbox "
         r'and press "Submit"\.',
@@ -323,7 +323,7 @@ async def find_word(page: OracleView) -> Actions:
 
 @oracle("scroll-text")
 async def scroll_text(page: OracleView) -> Actions:
-    """Type the last word of the text. The text need not be scrolled to be read as text."""
+    """Type the last word of the text, which can be read without scrolling."""
     words = (await page.one("#text-area")).text.split()
     yield Fill((await page.one("#answer-input")).ref, _letters(words[-1]))
     yield await submit(page)
@@ -351,7 +351,7 @@ async def read_table_2(page: OracleView) -> Actions:
 
 @oracle("text-transform")
 async def text_transform(page: OracleView) -> Actions:
-    """Type the letters, which are skewed for the eye only."""
+    """Type the letters, which are skewed only visually."""
     letters = (await page.one("#captcha")).text
     yield Fill((await page.one("#tt")).ref, letters)
     yield await submit(page)
@@ -381,7 +381,7 @@ async def simple_arithmetic(page: OracleView) -> Actions:
 
 @oracle("simple-algebra")
 async def simple_algebra(page: OracleView) -> Actions:
-    """Solve the equation for x, which stands on either side of the sign."""
+    """Solve the equation for x, on either side of the operator."""
     left, sign, right, total = matched(
         r"(x|\d) ([-+]) (x|\d) = (\d+)", (await page.one("#math-problem")).text
     )
@@ -403,7 +403,7 @@ async def visual_addition(page: OracleView) -> Actions:
 
 @oracle("generate-number")
 async def generate_number(page: OracleView) -> Actions:
-    """Have numbers drawn until one is as asked, and submit."""
+    """Generate numbers until one matches, and submit."""
     than, bound, parity = matched(
         r"Generate (?:a number (less|greater) than (\d+)|an (odd|even) number), "
         r"then press submit\.",
@@ -425,7 +425,7 @@ async def generate_number(page: OracleView) -> Actions:
 
 @oracle("guess-number")
 async def guess_number(page: OracleView) -> Actions:
-    """Halve the range with every guess. The page says whether a guess is too low or too high."""
+    """Guess by bisection. The page says whether a guess is too low or too high."""
     low, high = 0, 9
     while True:
         guess = (low + high) // 2
@@ -454,7 +454,7 @@ async def find_greatest(page: OracleView) -> Actions:
 
 
 _FAR = 10_000
-"""Pixels; more than any text here is long."""
+"""Pixels; more than the length of any text here."""
 
 _HIDDEN_TEXT = """() => {
   const {scrollTop, clientHeight, scrollHeight} = document.querySelector("#text-area");
@@ -476,14 +476,14 @@ _COLORS = {
 _SELECTION_NOTICED = """async () => {
   while (!editor.selection.savedRange.length) await new Promise(requestAnimationFrame);
 }"""
-"""The editor looks at the selection a tenth of a second after a key, and formats what it saw."""
+"""The editor reads the selection 0.1 s after a key press, and formats that selection."""
 
 _STYLE_BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}
 
 
 @oracle("scroll-text-2")
 async def scroll_text_2(page: OracleView) -> Actions:
-    """Scroll the text to an end, unless it shows, and submit."""
+    """Scroll the text to an end, unless it is visible, and submit."""
     (end,) = matched(r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal)
     above, below = await page.evaluate(_HIDDEN_TEXT)
     if below if end == "bottom" else above:
@@ -493,9 +493,9 @@ async def scroll_text_2(page: OracleView) -> Actions:
 
 @oracle("sign-agreement")
 async def sign_agreement(page: OracleView) -> Actions:
-    """Scroll the agreement down, which frees the field and the buttons, sign, and agrees or not.
+    """Scroll down, which enables the field and buttons, sign, and agree or not.
 
-    Cancelling alone needs neither.
+    Cancelling needs neither step.
     """
     name, button = matched(
         r"Click the cancel button\.|"
@@ -513,7 +513,7 @@ async def sign_agreement(page: OracleView) -> Actions:
 async def resize_textarea(page: OracleView) -> Actions:
     """Drag the lower right corner of the text area, and submit.
 
-    Of the handles at its edges, only two pixels are to be seen.
+    Only two pixels of the handles at its edges are visible.
     """
     side, size = matched(
         r"Resize the textarea so that the (width|height) is (larger|smaller) "
@@ -535,7 +535,7 @@ async def highlight_text(page: OracleView) -> Actions:
 
 @oracle("highlight-text-2")
 async def highlight_text_2(page: OracleView) -> Actions:
-    """Select the paragraph that the goal counts out by a triple click, and submit."""
+    """Select the nth paragraph by a triple click, and submit."""
     (nth,) = matched(r"Highlight the text in the (\d)\w\w paragraph and click submit\.", page.goal)
     yield Click((await page.all("#randomText p"))[int(nth) - 1].ref, count=3)
     yield await submit(page)
@@ -561,7 +561,7 @@ async def text_editor(page: OracleView) -> Actions:
 
 
 def _selection_of(word: str, text: str) -> str:
-    """Return the keys that select the first place of a word in the text of a field."""
+    """Return the keys that select the first occurrence of a word in a field's text."""
     words = text.split(" ")
     if word not in words:
         raise OracleError(f"The text has no {word!r}: {text!r}.")

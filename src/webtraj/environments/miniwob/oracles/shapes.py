@@ -1,4 +1,4 @@
-"""Oracles of tasks done by eye and mouse: shapes, places, drawing, dragging, sorting, a cube."""
+"""Oracles of visual tasks: shapes, places, drawing, dragging, sorting, a cube."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description:
-    """What a goal says of a shape; an empty text is what it leaves open."""
+    """A goal's description of a shape; empty texts match anything."""
 
     size: str
     color: str
@@ -59,15 +59,15 @@ class Description:
 
     @classmethod
     def parse(cls, text: str) -> Description:
-        """Return what a text such as `small red digit` says.
+        """Parse a text such as `small red digit`.
 
         Raises:
-            OracleError: It says something else.
+            OracleError: The text has another form.
         """
         return cls(*matched(r"(?:(large|small) )?(?:(\w{3,}) )?(\w+)", text))
 
     def matches(self, shape: Shape) -> bool:
-        """Return whether it is true of a shape."""
+        """Return whether a shape matches."""
         return (
             self.size in ("", "large" if shape.large else "small")
             and self.color in ("", shape.color)
@@ -149,7 +149,7 @@ async def count_sides(page: OracleView) -> Actions:
 
 
 def sides_of(outline: list[tuple[float, float]]) -> int:
-    """Return how many sides a regular polygon has: how often its radius swells in a round.
+    """Return the number of sides of a regular polygon: the number of peaks of its radius.
 
     Args:
         outline: The points (x, y) of its outline.
@@ -174,10 +174,10 @@ _LIMITS = (5.0, 10.0, 40.0)
 """The distances in pixels at which the area's signal changes."""
 
 _PROBE_STEP = 10
-"""Pixels between the points that it thinks of moving to, while many spots are left."""
+"""Pixels between candidate points to move to, while many spots remain."""
 
 _SAMPLE = 500
-"""How many of the spots left are enough to judge a point by."""
+"""The number of remaining spots used to score a point."""
 
 
 @oracle("grid-coordinate")
@@ -202,10 +202,10 @@ async def identify_shape(page: OracleView) -> Actions:
 
 @oracle("hot-cold")
 async def hot_cold(page: OracleView) -> Actions:
-    """Move the mouse about until the area says HOT, and click there.
+    """Move the mouse until the area says HOT, and click there.
 
-    It keeps in mind all spots that agree with what the area said so far, and moves to the point
-    from which they differ most.
+    It tracks all spots consistent with the signals so far, and moves to the point that
+    distinguishes them best.
     """
     box = (await page.one("#touch-area")).box
     spots, probes = _points(box, 1), _points(box, _PROBE_STEP)
@@ -240,7 +240,7 @@ def _signals(
 
 
 def _entropies(signals: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """Return how many nats each row of signals tells: how evenly its values are spread."""
+    """Return the entropy of each row of signals, in nats."""
     counts = np.stack([np.sum(signals == value, axis=1) for value in range(len(_SIGNALS))])
     shares = counts / signals.shape[1]
     surprise = -np.log(np.where(shares > 0, shares, 1))
@@ -250,10 +250,10 @@ def _entropies(signals: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
 
 _RADIUS = 20.0
 _CORNERS = 8
-"""Of the polygon that stands for a circle; it strays from it by a pixel or two."""
+"""The number of points of the polygon for a circle, accurate to a pixel or two."""
 
 _HALF_LINE = 25.0
-"""Half the length of a line. A stroke must begin on the canvas, whose edge may be that near."""
+"""Half the length of a line. A stroke must begin on the canvas, whose edge may be this close."""
 
 
 @oracle("draw-circle")
@@ -271,8 +271,8 @@ async def draw_circle(page: OracleView) -> Actions:
 async def draw_line(page: OracleView) -> Actions:
     """Draw a line through the dot, and submit.
 
-    The page measures from the corner of the dot's box, so the middle of the line lies off that of
-    the dot.
+    The page measures from the corner of the dot's box, so the line's middle is offset from the
+    dot's.
     """
     (direction,) = matched(
         r"Draw a (horizontal|vertical) line that runs through the dot, then press submit\.",
@@ -393,7 +393,7 @@ async def drag_items_grid(page: OracleView) -> Actions:
 
 @oracle("drag-sort-numbers")
 async def drag_sort_numbers(page: OracleView) -> Actions:
-    """Move the smallest number that is left up to its place, time and again, and submit."""
+    """Repeatedly move the smallest remaining number up to its place, and submit."""
     for place in range(4):
         items = await page.all(_ITEMS)
         numbers = [int(item.text) for item in items]
@@ -412,10 +412,10 @@ def _find(items: list[Element], name: str) -> int:
 
 
 def _move(items: list[Element], start: int, target: int) -> DragAt:
-    """Drag an item onto the place of another, and there a little forth and back.
+    """Drag an item to another's place, and there a little back and forth.
 
-    A list makes room before or behind the item under the mouse, by the direction that the mouse
-    comes from; moving both ways leaves the gap under the mouse, whatever was passed on the way.
+    A list makes room before or after the item under the mouse, depending on the mouse's direction;
+    moving both ways leaves the gap under the mouse, whatever it passed.
     """
     x, y = items[target].center
     forth, back = (x + _NUDGE, y + _NUDGE), (x - _NUDGE, y - _NUDGE)
@@ -433,7 +433,7 @@ _FRONTS = {
 """Rotation about x and y, in degrees, that turns the middle of a side to the front; None: any."""
 
 _START = (200.0, 150.0)
-"""Beside the cube, which follows the mouse wherever that is, with room for the longest stroke."""
+"""A point beside the cube, which follows the mouse anywhere, with room for the longest stroke."""
 
 _DEGREES_PER_PIXEL = 1.15
 _STROKES = 4
@@ -457,8 +457,8 @@ _AT_REST = """() => new Promise(resolve => {
 async def drag_cube(page: OracleView) -> Actions:
     """Turn the side that the goal names to the front, and submit.
 
-    A cube that is let go while it turns spins on, so the mouse holds it until it stands still. And
-    the page takes the way to where the button goes down for a stroke, unless the mouse rests there.
+    A cube released while turning keeps spinning, so the mouse holds it until it is still. The page
+    counts the move to the start of a stroke as part of it, unless the mouse rests there.
     """
     (side,) = matched(r'Move the cube around so that "(\d)" is the active side .+', page.goal)
     if not await _is_front(page, side):
@@ -484,7 +484,7 @@ async def _is_front(page: OracleView, side: str) -> bool:
 
 
 async def _stroke(page: OracleView, side: str) -> tuple[float, float]:
-    """Return by how many pixels to move the mouse."""
+    """Return the mouse movement in pixels."""
     style = (await page.one(".cube")).attributes["style"]
     about_x, about_y = matched(r"transform: rotateX\((.+)deg\) rotateY\((.+)deg\);", style)
     front_x, front_y = _FRONTS[side]

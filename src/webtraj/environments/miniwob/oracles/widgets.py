@@ -81,7 +81,7 @@ async def click_test_transfer(page: OracleView) -> Actions:
 
 @oracle("click-checkboxes-large", "click-checkboxes-transfer")
 async def click_checkboxes_large(page: OracleView) -> Actions:
-    """Tick the boxes that the goal lists, maybe none, and submit."""
+    """Tick the boxes that the goal lists, if any, and submit."""
     (listed,) = matched(r"Select (.+) and click Submit\.", page.goal)
     for box in await _boxes(page, set(listed.split(", "))):
         yield box
@@ -92,8 +92,8 @@ async def click_checkboxes_large(page: OracleView) -> Actions:
 async def click_checkboxes_soft(page: OracleView) -> Actions:
     """Tick the boxes whose words are synonyms of those that the goal lists, and submit.
 
-    What a synonym is, it reads from the page's list of all synonyms it uses: that stands in for
-    knowing English, and is the same in every episode.
+    It reads synonyms from the page's own list, which replaces knowledge of English and is the same
+    in every episode.
     """
     (listed,) = matched(r"Select words similar to (.+) and click Submit\.", page.goal)
     groups = await page.evaluate("() => SYNONYMS")
@@ -153,7 +153,7 @@ async def _boxes(page: OracleView, labels: Container[str]) -> list[Click]:
     return [Click(box.ref) for text, box in zip(texts, boxes, strict=True) if text.text in labels]
 
 
-# What is folded away is looked for by unfolding, as whoever cannot read the source must.
+# Hidden content is found by expanding, since an agent cannot read the source.
 
 
 @oracle("click-collapsible", "click-collapsible-nodelay")
@@ -166,7 +166,7 @@ async def click_collapsible(page: OracleView) -> Actions:
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 async def click_collapsible_2(page: OracleView) -> Actions:
-    """Expand one section after another until the link shows, and click it."""
+    """Expand one section after another until the link appears, and click it."""
     (text,) = matched(
         r'Expand the sections below, to find and click on the link "(.+)"\.', page.goal
     )
@@ -189,9 +189,9 @@ async def click_tab(page: OracleView) -> Actions:
 
 @oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
 async def click_tab_2(page: OracleView) -> Actions:
-    """Look at one tab after another until the link shows, and click it.
+    """Open one tab after another until the link appears, and click it.
 
-    In `click-tab-2-medium` opening the second tab is enough where the first has no such link.
+    In `click-tab-2-medium` opening the second tab is enough if the first has no such link.
     """
     (text,) = matched(r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal)
     link = await _shown_link(page, text)
@@ -215,7 +215,7 @@ async def click_dialog_2(page: OracleView) -> Actions:
 
 
 async def _shown_link(page: OracleView, text: str) -> Click | None:
-    """Return a click on the link with this text, if there is one to be seen."""
+    """Return a click on the visible link with this text, if any."""
     for link in await page.all("#area .alink"):
         if link.visible and link.text == text:
             return Click(link.ref)
@@ -224,10 +224,10 @@ async def _shown_link(page: OracleView, text: str) -> Click | None:
 
 @oracle("click-menu")
 async def click_menu(page: OracleView) -> Actions:
-    """Walk down the menu by the keyboard.
+    """Navigate the menu by keyboard.
 
-    A click on an item that has a submenu counts as choosing it, and the mouse alone opens a
-    submenu only after a while.
+    A click on an item with a submenu counts as choosing it, and hovering opens a submenu only after
+    a delay.
     """
     (path,) = matched(r"Select (.+)", page.goal)
     menu = (await page.one("#menu")).ref
@@ -244,18 +244,18 @@ async def click_menu(page: OracleView) -> Actions:
 _MENU_DELAY = """() => new Promise(resolve => {
   setTimeout(resolve, jQuery("#menu").menu("instance").delay);
 })"""
-"""Waits as long as the menu does until it folds its submenus after a click elsewhere.
+"""Waits as long as the menu does before it closes its submenus after a click elsewhere.
 
-A submenu that was opened in the meantime would be folded too.
+A submenu opened meanwhile would close too.
 """
 
 
 @oracle("click-menu-2")
 async def click_menu_2(page: OracleView) -> Actions:
-    """Open the menu, and by the keyboard its submenu where need be, and click the item.
+    """Open the menu, and its submenu by keyboard if needed, and click the item.
 
-    Half of the goals show the item's icon instead of its name. No text says which icon that is, so
-    it is read from the query's markup.
+    Half of the goals show the item's icon instead of its name, so the icon is read from the query's
+    markup.
     """
     yield await click(page, "#open-menu")
     (label,) = matched(
@@ -276,14 +276,14 @@ async def click_menu_2(page: OracleView) -> Actions:
 
 
 async def _item_like(page: OracleView, icon_class: str) -> Element:
-    """Return the menu's item with an icon."""
+    """Return the menu item with an icon."""
     icons = "#menu div:has(> .ui-icon:not(.ui-menu-icon))"
     classes = [icon.attributes["class"] for icon in await page.all(f"{icons} > .ui-icon")]
     return (await page.all(icons))[_index(classes, icon_class)]
 
 
 def _to(items: list[str], item: str, key: str) -> str:
-    """Return the keys that go to an item of a menu and press a key there."""
+    """Return the keys that move to a menu item and press a key there."""
     return " ".join(["Home", *["ArrowDown"] * _index(items, item), key])
 
 
@@ -319,12 +319,12 @@ async def click_shades(page: OracleView) -> Actions:
 
 
 def _background(box: Element) -> str:
-    """Return the colour that an element's style gives it."""
+    """Return the background colour in an element's style."""
     return matched(r"background-color: (.+);", box.attributes["style"])[0]
 
 
 _STEPS = 50
-"""The most arrow keys that a slider of 100 steps needs, from its nearer end."""
+"""The most arrow keys for a slider of 100 steps, from its nearer end."""
 
 
 @oracle("use-slider")
@@ -348,7 +348,7 @@ async def use_slider_2(page: OracleView) -> Actions:
 
 @oracle("form-sequence")
 async def form_sequence(page: OracleView) -> Actions:
-    """Move the slider, ticks the box that the goal counts out, and submit."""
+    """Move the slider, tick the nth box, and submit."""
     value, box = matched(
         r"Select (-?\d+) with the slider, click the (\d)\w\w checkbox, then hit Submit\.",
         page.goal,
@@ -371,9 +371,9 @@ async def use_spinner(page: OracleView) -> Actions:
 
 
 async def _set_slider(page: OracleView, slider: str, output: str, value: int) -> Actions:
-    """Move a slider by arrow keys, from one of its ends where that is near.
+    """Move a slider by arrow keys, from the nearer end if that is shorter.
 
-    The page shows the value beside the slider, but not its range: that is seen by going to the end.
+    The page shows the slider's value but not its range, which is found by going to the end.
     """
     handle = (await page.one(f"{slider} .ui-slider-handle")).ref
     steps = value - int((await page.one(output)).text)
@@ -385,7 +385,7 @@ async def _set_slider(page: OracleView, slider: str, output: str, value: int) ->
 
 
 def _arrows(steps: int) -> str:
-    """Return the keys that go so many steps up, or down."""
+    """Return the keys for a number of steps up or down."""
     return " ".join(["ArrowUp" if steps > 0 else "ArrowDown"] * abs(steps))
 
 
@@ -404,9 +404,9 @@ async def choose_date(page: OracleView) -> Actions:
 
 
 async def pick_date(page: OracleView, year: int, month: int, day: int) -> Actions:
-    """Open the date picker, turn to the month by the keyboard, and click the day.
+    """Open the date picker, go to the month by keyboard, and click the day.
 
-    A year is eleven pages, so its arrows would take eleven clicks.
+    A year spans eleven pages, so its arrows would take eleven clicks.
     """
     field = await page.one("#datepicker")
     yield Click(field.ref)
