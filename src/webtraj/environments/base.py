@@ -172,7 +172,7 @@ def step_type_of(timestep: Any) -> StepType | None:
     """Return a timestep's type; strings, numbers and other enums (as in ARES) are accepted.
 
     Returns:
-        None if it is none of the three.
+        None if it is neither FIRST, MID nor LAST.
     """
     raw = timestep.step_type
     if isinstance(raw, StepType):

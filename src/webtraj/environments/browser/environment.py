@@ -159,7 +159,7 @@ class BrowserEnvironment(base_lib.Environment):
         Raises:
             PageLoadError: The first page did not load, or its site answered 5xx.
             BrowserError: The browser failed.
-            ConcurrentCallError: Another call is under way.
+            ConcurrentCallError: Another call has not returned yet.
             EnvironmentMisuseError: The environment is closed.
         """
         with self._exclusively():
@@ -171,7 +171,7 @@ class BrowserEnvironment(base_lib.Environment):
         Raises:
             InvalidInputError: `action` is not an action of this environment.
             BrowserError: The browser failed.
-            ConcurrentCallError: Another call is under way.
+            ConcurrentCallError: Another call has not returned yet.
             EnvironmentMisuseError: The environment is closed.
         """
         with self._exclusively():
@@ -293,7 +293,7 @@ class BrowserEnvironment(base_lib.Environment):
         None if the task has no solution, or the solution is finished.
 
         Raises:
-            EnvironmentMisuseError: No episode is under way.
+            EnvironmentMisuseError: No episode is running.
             BrowserError: The browser failed.
         """
         session = self.session
@@ -309,7 +309,7 @@ class BrowserEnvironment(base_lib.Environment):
         """The session of the current episode.
 
         Raises:
-            EnvironmentMisuseError: No episode is under way.
+            EnvironmentMisuseError: No episode is running.
         """
         if not self._active or self._sessions.place is None:
             raise errors_lib.EnvironmentMisuseError("No episode is running; call reset() first.")
