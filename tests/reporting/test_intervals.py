@@ -102,7 +102,7 @@ def test_mcnemar_is_the_binomial_test_of_the_pairs_that_differ(first_only, secon
 def test_nothing_is_said_of_nothing_and_counts_must_be_counts():
     assert difference_interval((0, 0), (1, 2)) is None
     assert paired_difference_interval(0, 0, 0, 0) is None
-    with pytest.raises(errors.InvalidInputError, match="no counts of pairs"):
+    with pytest.raises(errors.InvalidInputError, match="Invalid counts of pairs"):
         paired_difference_interval(1, -1, 0, 0)
     with pytest.raises(errors.InvalidInputError, match="count of successes"):
         difference_interval((3, 2), (1, 2))
