@@ -247,7 +247,7 @@ def _finite(digits: str) -> float:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # Running several jobs at once, up to a limit.

@@ -159,7 +159,7 @@ class Spool:
                 files.write_atomically(self._options_file, content)
         except OSError as error:
             raise errors.CollectorError(
-                f"Cannot write {str(self._options_file)!r}: {error}. "
+                f"Cannot write {str(self._options_file)!r}: {errors.reason(error)}. "
                 "Choose a spool folder that you may write to, on a disk with space."
             ) from error
 

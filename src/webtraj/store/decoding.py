@@ -250,7 +250,7 @@ def check_text(array: np.ndarray[Any, Any]) -> None:
     elif dtype.kind == "U" and array.size and dtype.itemsize:
         points = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(dtype.byteorder))
         if points.max() > _LAST_CHARACTER:
-            raise ValueError("an array of text holds what is no character")
+            raise ValueError("an array of text contains an invalid character")
 
 
 def _decode_scalar(data: dict[str, Any], reading: Reading) -> Any:

@@ -173,7 +173,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o644)
     except OSError as error:
-        raise errors.StorageError(f"Cannot write {str(path)!r}: {error}.") from error
+        raise errors.StorageError(f"Cannot write {str(path)!r}: {errors.reason(error)}.") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -181,8 +181,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
             raise
         except OSError as error:
             raise errors.StorageError(
-                f"Cannot lock {str(path)!r}: {error}. Use a file system that supports locks "
-                "(flock)."
+                f"Cannot lock {str(path)!r}: {errors.reason(error)}. Use a file system with "
+                "locks (flock)."
             ) from error
         yield
     finally:

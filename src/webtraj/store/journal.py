@@ -180,7 +180,7 @@ class JournalRecorder:
     def _failed(self, what: str, error: OSError) -> errors.CollectorError:
         return errors.CollectorError(
             f"The episode {self.episode_id!r} could not be {what} in "
-            f"{str(self._root)!r}: {error}. What was recorded before is safe."
+            f"{str(self._root)!r}: {errors.reason(error)}. Everything recorded before is safe."
         )
 
 
