@@ -223,8 +223,8 @@ async def test_two_who_propose_at_once_agree(folder):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"proposals": 0}, "proposals is a whole number of 1 or more; got 0"),
-        ({"parallel": True}, "parallel is a whole number"),
+        ({"proposals": 0}, "proposals is 0; expected a whole number"),
+        ({"parallel": True}, "parallel is True; expected"),
         ({"run": "no-such"}, "No run 'no-such'"),
     ],
     ids=("proposals", "parallel", "run"),

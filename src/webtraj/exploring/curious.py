@@ -1,8 +1,8 @@
-"""The curious agent: it explores a site without a model, what it has not tried yet first.
+"""The curious agent explores a site without a model, trying new elements first.
 
-It clicks what can be clicked, fills in forms field by field and sends them, and goes back to pages
-where something is left to try. It stays on the site, types no secrets, and keeps its hands off
-whatever sounds as if it could not be undone (`AVOIDED`).
+It clicks elements, fills in and submits forms, and returns to pages with something left to try. It
+stays on the site, types no secrets, and avoids elements whose name suggests an irreversible action
+(`AVOIDED`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from webtraj.exploring.seen import CHANNELS, page_key, site_key
 
 __all__ = ["AVOIDED", "CuriousAgent", "TEXT_ROLES", "text_for"]
 
-# What an explorer without a model types into a field, by what the field is called.
-#
-# Nothing here is anybody's: addresses are of example.com, telephone numbers of those kept free for
-# fiction. A password is never made up.
+# The text to type into a field, by the field's name.
+# All values are fictitious: addresses use example.com, telephone numbers are reserved for fiction.
+# Passwords are never made up.
 
 TEXT_ROLES = ("textbox", "searchbox", "spinbutton")
-"""The roles of fields that are typed into."""
+"""The roles of fields to type into."""
 
 _SECRET = re.compile(r"passw|secret|\bpin\b|\bcvv\b|\bcvc\b|card|iban|ssn|token", re.IGNORECASE)
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -57,7 +56,7 @@ _DULL = frozenset((
 
 
 def text_for(field: Ref, words: Sequence[str], source: random.Random) -> str:
-    """Return what to type into a field; empty if nothing should be.
+    """Return the text to type into a field; empty to type nothing.
 
     >>> import random
     >>> text_for(Ref("4", "textbox", "Your e-mail"), (), random.Random(0)).endswith("@example.com")
@@ -67,8 +66,8 @@ def text_for(field: Ref, words: Sequence[str], source: random.Random) -> str:
 
     Args:
         field: The field.
-        words: Names of elements that were seen, which a search may be for.
-        source: Chooses among several.
+        words: Names of seen elements, as search terms.
+        source: The random source for choices.
     """
     if _SECRET.search(field.name):
         return ""
@@ -91,44 +90,44 @@ AVOIDED = (
     "book now", "confirm", "donate", "transfer", "withdraw", "send", "publish", "post", "submit",
     "report", "sign up", "register", "create account", "cancel order", "upload", "download",
 )  # fmt: skip
-"""Words in an element's name that keep the agent from it."""
+"""Words in an element's name that make the agent avoid it."""
 
 _CLICKED = (
     "link", "button", "tab", "menuitem", "checkbox", "radio", "switch", "treeitem", "disclosure",
 )  # fmt: skip
 _CHOSEN = ("combobox", "listbox")
 _BETWEEN_FORMS = ("link", "heading", "banner", "main", "contentinfo", "navigation")
-"""Roles of elements that are not in the middle of a form."""
+"""Roles of elements that do not appear inside a form."""
 _STATES = ("disabled", "readonly")
 _MOST_WORDS = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CuriousAgent:
-    """Explores. Its choices follow from its seed, the episode's task and seed, and what it sees.
+    """An explorer whose choices follow from its seed, the episode's task and seed, and the pages.
 
-    An episode in which nothing is left to try ends by the answer `done`.
+    When nothing is left to try, it answers `done`, which ends the episode.
     """
 
     seed: int = 0
     avoid: tuple[str, ...] = AVOIDED
-    """Words in the names of elements that are left alone."""
+    """Words in the names of elements to avoid."""
     name: str = "curious"
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels of a browser environment's observations that it, and proposers, need."""
+        """The observation channels that it and proposers need."""
         return CHANNELS
 
     def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:
-        """Return an actor that has tried nothing yet."""
+        """Return a fresh actor."""
         words = "|".join(map(re.escape, self.avoid)) or "(?!)"
         avoided = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
         return _CuriousActor(random.Random(seed_text(self.seed, environment)), avoided)
 
 
 _Key = tuple[str, str]
-"""An element, wherever it is found again: its role and name."""
+"""An element's identity across pages: its role and name."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -138,15 +137,15 @@ class _CuriousActor:
     home: str = ""
     """The site to stay on."""
     tried: dict[_Key, int] = dataclasses.field(default_factory=dict)
-    """How often each element was tried, on any page,"""
+    """How often each element was tried, on any page."""
     tried_here: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)
-    """and those that were on a page."""
+    """The elements tried on each page."""
     open: dict[str, set[_Key]] = dataclasses.field(default_factory=dict)
-    """What is left to try on each page that was visited."""
+    """The elements left to try on each visited page."""
     urls: dict[str, str] = dataclasses.field(default_factory=dict)
-    """A URL of each."""
+    """A URL of each page."""
     form: str = ""
-    """The ref of the field that was filled in last, while its form is being filled in."""
+    """The ref of the last field filled in, while its form is incomplete."""
     words: list[str] = dataclasses.field(default_factory=list)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -179,7 +178,7 @@ class _CuriousActor:
         return self._leave("I have tried everything here.")
 
     def _is_open(self, element: Ref, page: str) -> bool:
-        """Return whether an element can and may be tried, and has not been tried on this page."""
+        """Return whether an element may be tried and has not been tried on this page."""
         role = element.role
         if role not in (*_CLICKED, *_CHOSEN, *TEXT_ROLES) or not element.name.strip():
             return False
@@ -192,7 +191,7 @@ class _CuriousActor:
         return (page, *_key(element)) not in self.tried_here
 
     def _next_in_form(self, elements: list[Ref], untried: list[Ref]) -> Ref | None:
-        """Return what follows the field that was filled in last: a field or button of its form."""
+        """Return the form's next field or button after the last field filled in."""
         refs = [element.ref for element in elements]
         if not self.form or self.form not in refs:
             return None
@@ -205,7 +204,7 @@ class _CuriousActor:
         return None
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
-        """Return the first open field of the form that what was chosen is in; else that itself."""
+        """Return the first open field of the chosen element's form, or else the element itself."""
         if chosen.role not in ("button", *TEXT_ROLES, *_CHOSEN):
             return chosen
         open_refs = {element.ref for element in untried}
@@ -235,10 +234,10 @@ class _CuriousActor:
         return trajectory_lib.Decision(action=action, thought=f"{why} {_said(element)}")
 
     def _elsewhere(self, *, new: bool) -> str:
-        """Return a page where most is left to try; empty if there is none.
+        """Return the page with the most left to try; empty if there is none.
 
         Args:
-            new: Whether only that counts which has been tried nowhere.
+            new: Whether to count only elements that were tried nowhere.
         """
         counts = {
             page: sum(not new or key not in self.tried for key in keys)
@@ -248,14 +247,14 @@ class _CuriousActor:
         return best if best and counts[best] else ""
 
     def _leave(self, why: str) -> trajectory_lib.Decision:
-        """Goes where something is left to try, or ends."""
+        """Go to a page with something left to try, or end the episode."""
         if place := self._elsewhere(new=True) or self._elsewhere(new=False):
             return self._go(place, why)
         return trajectory_lib.Decision(action=actions.Answer("done"), thought=why)
 
     def _go(self, page: str, why: str) -> trajectory_lib.Decision:
         self.form = ""
-        self.open.pop(page)  # It comes back when the page is seen; if it never is, that was that.
+        self.open.pop(page)  # Seeing the page adds it again.
         return trajectory_lib.Decision(action=actions.Goto(self.urls[page]), thought=why)
 
 
@@ -268,14 +267,14 @@ def _key(element: Ref) -> _Key:
 
 
 def _names_of_links(elements: list[Ref]) -> list[str]:
-    """Return the names of the links in a page's main part, or of all if it has none."""
+    """Return the names of the links in a page's main part, or of all links if it has none."""
     roles = [element.role for element in elements]
     start = roles.index("main") if "main" in roles else 0
     return [element.name for element in elements[start:] if element.role == "link"][:_MOST_WORDS]
 
 
 def _options_of(element: Ref, elements: list[Ref]) -> list[str]:
-    """Return the options of a select element that are not chosen yet."""
+    """Return the unselected options of a select element."""
     start = next(i for i, other in enumerate(elements) if other.ref == element.ref) + 1
     options: list[str] = []
     for other in elements[start:]:

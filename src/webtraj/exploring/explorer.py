@@ -1,7 +1,7 @@
-"""The explorer: a model agent that is told what it has seen and tried already.
+"""The explorer: a model agent with a list of what it has already seen and tried.
 
-To the current page it adds, before the question, which pages were visited and what was tried on the
-one that is shown. Both come from pages, so they are quoted (`webtraj.structured_output`).
+Before the question, it adds the visited pages and what was tried on the current one. Both come from
+pages, so they are quoted (`webtraj.structured_output`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ExplorerAgent(ModelAgent):
     """Asks a model what to try next on a site."""
 
     prompt: str | prompts_lib.Prompt = "explore"
-    """What it is told: a prompt, or what `load_prompt` takes."""
+    """The prompt, or what `load_prompt` takes."""
 
     @classmethod
     def of(cls, agent: ModelAgent) -> ExplorerAgent:
-        """Return an explorer with all that a model agent has, its prompt included."""
+        """Return an explorer with a model agent's fields, its prompt included."""
         if isinstance(agent, cls):
             return agent
         given = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
@@ -45,11 +45,11 @@ class ExplorerAgent(ModelAgent):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that the model needs, and proposers after it."""
+        """The observation channels that the model and proposers need."""
         return tuple(dict.fromkeys((*self.context.channels, *CHANNELS)))
 
     def begin_episode(self, environment: environment_lib.Environment) -> ModelActor:
-        """Return an actor that has seen nothing yet."""
+        """Return a fresh actor."""
         return _ExploringActor(self, environment)
 
 
@@ -57,9 +57,9 @@ class _ExploringActor(ModelActor):
     def __init__(self, agent: ExplorerAgent, environment: Any) -> None:
         super().__init__(agent, environment)
         self._visits: dict[str, tuple[str, int]] = {}
-        """Title and number of visits of each page, in the order of the first."""
+        """Title and number of visits of each page, in order of first visit."""
         self._tried: dict[str, dict[str, None]] = {}
-        """What was tried on each page, in order."""
+        """The attempts on each page, in order."""
         self._page = ""
         self._site = ""
         self._seen = ""
@@ -111,7 +111,7 @@ class _ExploringActor(ModelActor):
 
 
 def _element(observation: Mapping[str, Any], ref: str) -> str:
-    """Return an element's role and name; its ref if they are not observed."""
+    """Return an element's role and name, or its ref if they were not observed."""
     from webtraj.environments.browser.observation import refs_in
 
     for element in refs_in(str(observation.get("axtree") or "")):

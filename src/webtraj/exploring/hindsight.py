@@ -1,14 +1,14 @@
-"""The hindsight proposer: tasks without a model, out of what was done and what came of it.
+"""The hindsight proposer: makes tasks from actions and their results, without a model.
 
-Each rule looks at one step, and says the goal that who did this would have had:
+Each rule looks at one step and infers the goal that would have led to it:
 
-* navigation: a link led to a page that was not seen before, or a search to its results: get there.
-* information: a page says `Label: value`, or has a row of label and value: find that out.
-* modification: a form was filled in and sent, or a button changed what the page says: do that.
+* navigation: a link led to a new page, or a search to its results: get there.
+* information: a page shows `Label: value`, or a row of label and value: find the value.
+* modification: a form was submitted, or a button changed the page's text: do that.
 
-Who plays a task finds the site as nobody has touched it. So once an episode has changed something,
-its pages prove no more facts, but for links that were there before. Rules take turns, so that a
-limited number of tasks is of all kinds.
+A task starts on an unmodified site. So once an episode has changed something, its pages no longer
+count as evidence, except for links that existed before. Rules take turns, so that a limited number
+of tasks covers all kinds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HARMLESS = re.compile(
     r"\b(search|find|filter|apply|sort|show|view|more|next|previous|go|back|open|expand)\b",
     re.IGNORECASE,
 )
-"""Buttons that only show something else."""
+"""Buttons that only change the view."""
 _NO_SITE = "no page of a web site was seen without an error: http or https, and a status below 400"
 _NO_WORDS = "the pages have no {}: record the channels url, title, axtree and last_action"
 _NOTHING = (
@@ -45,7 +45,7 @@ _FILLING = ("fill", "type_into", "select_option", "check")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HindsightProposer:
-    """Proposes by rules. The same episode gives the same proposals."""
+    """A proposer that applies rules. The same episode gives the same proposals."""
 
     name: str = "hindsight"
     version: str = "2"
@@ -58,9 +58,9 @@ class HindsightProposer:
         return {}
 
     async def propose(self, seen: Seen, limit: int) -> Drafts:
-        """See `Proposer.propose`. Proposes only what it knows to pass the check.
+        """See `Proposer.propose`. It proposes only drafts that pass the checks.
 
-        What would not pass, or that there was nothing, is told as a rejection.
+        Drafts that would fail, or the lack of any, are reported as rejections.
         """
         clean = _untouched(seen)
         rules = (_navigation(seen, clean), _information(seen, clean), _pressing(seen, clean))
@@ -90,7 +90,7 @@ def _why_nothing(seen: Seen) -> str:
 
 
 def _untouched(seen: Seen) -> int:
-    """Return the index of the first step that may have changed something on the site."""
+    """Return the index of the first step that may have changed the site."""
     for sight in seen.sights:
         if sight.role == "button" and not sight.error and not _HARMLESS.search(sight.name):
             return sight.index
@@ -117,7 +117,7 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
 
 
 def _where_linked(name: str, seen: Seen, clean: int) -> Sight | None:
-    """Return the first page with a link of that name, as it was before anything was changed."""
+    """Return the first page with a link of that name before anything was changed."""
     for sight in seen.sights:
         if sight.index >= clean:
             break
@@ -170,14 +170,14 @@ def _pressing(seen: Seen, clean: int) -> Iterator[Draft]:
 
 
 def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> Iterator[Draft]:
-    """Propose what was done by pressing a button, after fields were filled in."""
+    """Propose pressing a button after filling in fields."""
     if not _is_short(after.name) or not all(_is_short(field.name) for field in filled):
         return
     only_shows = _HARMLESS.search(after.name) is not None
     said = _new_words(before, after)
     moved = page_key(before.url) != page_key(after.url)
     if (only_shows and not filled) or not (said or (moved and after.title)):
-        return  # It takes no skill, or nothing came of it that anybody could see.
+        return  # It takes no skill, or had no visible result.
     facts = [Claim(_entered(field), (field.index,)) for field in filled]
     if moved and after.title:
         facts.append(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)))
@@ -195,7 +195,7 @@ def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> 
 
 
 def _new_words(before: Sight, after: Sight) -> str:
-    """Return what a page says that it did not before: a text with a number in it, if there is."""
+    """Return new text on a page, preferably with a number in it."""
     came = [line for line in changes_between(before.axtree, after.axtree) if line.startswith("+")]
     unreffed = {re.sub(r"\[[^\]]*\] ", "", line.strip()) for line in before.axtree.splitlines()}
     texts = []
@@ -208,7 +208,7 @@ def _new_words(before: Sight, after: Sight) -> str:
 
 
 def _labelled(axtree: str) -> Iterator[tuple[str, str]]:
-    """Yield what a page says in pairs of label and value."""
+    """Yield a page's pairs of label and value."""
     elements = refs_in(axtree)
     for element in elements:
         found = _LABELLED.match(element.name) if _is_said(element) else None

@@ -1,7 +1,7 @@
-"""Proposing tasks for the episodes of a dataset, each once, whatever dies meanwhile.
+"""Proposing tasks for a dataset's episodes, exactly once each, even after crashes.
 
-Episodes that ended by themselves are proposed for. Those that an error, a cancellation or a death
-ended are not: a run that is gone on with plays them again.
+Only episodes that ended by themselves get proposals. Those ended by an error, cancellation or crash
+do not: resuming the run repeats them.
 """
 
 from __future__ import annotations
@@ -33,21 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL_EPISODES", "Proposals", "Proposed", "Record", "propose", "proposer_key"]
 
-# What was proposed, kept beside the episodes that it came from.
-#
-# In a folder or a bucket alike::
+# Proposals, stored next to their episodes.
+# In a folder or a bucket::
 #
 #     <dataset>/tasks/<run>/<proposer>/<episode id>.json   all that was proposed for one episode
 #                           proposed-<proposer>.jsonl      the tasks, as `read_tasks` reads them
 #                           rejected-<proposer>.jsonl      what became no task, and why
-#
-# `<proposer>` is a proposer's name and a digest of what it was told; so another one, or the same
-# with another model or prompt, proposes anew and beside.
-#
-# An episode's file is written once, whole or not at all, and never again: who goes on after a death
-# proposes for those episodes that have none. The two others follow from all of those, in the order
-# of the plan, and may be written any number of times. Of tasks that say the same the first one
-# counts.
+# `<proposer>` is the proposer's name and a digest of its settings, so another proposer, model or
+# prompt proposes separately.
+# An episode's file is written once and atomically. Resuming after a crash proposes for episodes
+# without a file. The two other files are derived from all of these, in the order of the plan, and
+# can be rewritten at any time. Of duplicate tasks, the first counts.
 
 _VERSION = 1
 _WORKERS = 16
@@ -56,24 +52,24 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,40}")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What was proposed for one episode."""
+    """The proposals for one episode."""
 
     episode_id: str
     tasks: tuple[TaskSpec, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     model_calls: tuple[ModelCall, ...] = ()
-    """All that a model was asked for it."""
+    """All model calls for it."""
 
 
 def proposer_key(proposer: Proposer, limit: int) -> str:
-    """Return what files call a proposer that is asked for so many tasks an episode.
+    """Return a proposer's name in files, for a limit of tasks per episode.
 
     Raises:
-        InvalidInputError: Its name is none that a file can have.
+        InvalidInputError: Its name is not a valid file name.
     """
     if not _NAME.fullmatch(proposer.name):
         raise errors.InvalidInputError(
-            f"A proposer's name is letters, digits and '-', up to 41; got {proposer.name!r:.100}."
+            f"The proposer's name is {proposer.name!r:.100}; expected up to 41 letters, digits, -."
         )
     told = {
         "name": proposer.name,
@@ -104,20 +100,20 @@ class Proposals:
 
     @property
     def rejections_key(self) -> str:
-        """The key of the file of what became no task."""
+        """The key of the rejections' file."""
         return f"tasks/{self.run}/rejected-{self.key}.jsonl"
 
     def done(self) -> set[str]:
-        """Return the ids of the episodes that have their proposals.
+        """Return the ids of the episodes with stored proposals.
 
         Raises:
-            StorageError: They cannot be listed.
+            StorageError: The files cannot be listed.
         """
         names = (entry.key.rpartition("/")[2] for entry in self.storage.list(self._folder))
         return {name.removesuffix(".json") for name in names if name.endswith(".json")}
 
     def keep(self, record: Record) -> bool:
-        """Write an episode's record, for good; returns False if somebody else was first.
+        """Write an episode's record once; return False if it already exists.
 
         Raises:
             StorageError: It cannot be written.
@@ -142,7 +138,7 @@ class Proposals:
         """Return an episode's record.
 
         Raises:
-            CorruptDataError: It is damaged, or from a newer webtraj.
+            CorruptDataError: The record is damaged, or from a newer webtraj.
             StorageError: It cannot be read.
         """
         key = self._record_key(episode_id)
@@ -161,19 +157,19 @@ class Proposals:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise errors.CorruptDataError(
-                f"{self.storage.url}: {key} is no record of proposals that this webtraj reads "
-                f"({error}). Delete it to have its episode proposed for again."
+                f"{self.storage.url}: {key} is not a record of proposals that webtraj can read "
+                f"({error}). Delete it to propose for its episode again."
             ) from error
 
     def publish(self, episode_ids: Sequence[str]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
-        """Write both files, of all episodes that have a record, in the order given.
+        """Write both files from all episodes with a record, in the given order.
 
         Returns:
-            The tasks, and the rows of what became none.
+            The tasks, and the rows of the rejections.
 
         Raises:
             CorruptDataError: A record is damaged.
-            StorageError: They cannot be read or written.
+            StorageError: The files cannot be read or written.
         """
         done = self.done()
         kept = [episode_id for episode_id in episode_ids if episode_id in done]
@@ -191,7 +187,7 @@ class Proposals:
 
 
 def _joined(found: Iterator[Record]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
-    """Return the tasks of records, each once, and what became none."""
+    """Return the distinct tasks of records, and the rejections."""
     tasks: dict[tuple[str, str], TaskSpec] = {}
     rejected: list[dict[str, Any]] = []
     for record in found:
@@ -210,7 +206,7 @@ def _rejected(record: Record, rejection: Rejection) -> dict[str, Any]:
 
 
 def _row(task: TaskSpec) -> dict[str, Any]:
-    """Return a task's row as plain JSON data, lists for tuples."""
+    """Return a task's row as plain JSON data, with lists for tuples."""
     row: dict[str, Any] = orjson.loads(orjson.dumps(task.to_data()))
     return row
 
@@ -220,7 +216,7 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 ALL_EPISODES = "all"
-"""What stands for a run in the files of a dataset that was not made by runs."""
+"""The run's name in files, for a dataset that was not made by runs."""
 
 _FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 _FAILURES_IN_A_ROW = 10
@@ -230,30 +226,30 @@ _NOTHING = "nothing was proposed"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """What came of proposing."""
+    """The result of proposing."""
 
     place: str
     """The dataset, without credentials."""
     tasks_key: str
-    """Where the tasks are in it: `tasks/<run>/proposed-<proposer>.jsonl`."""
+    """The key of the tasks' file: `tasks/<run>/proposed-<proposer>.jsonl`."""
     rejections_key: str
-    """And what became none."""
+    """The key of the rejections' file."""
     tasks: tuple[TaskSpec, ...]
     """All tasks of the run, those of earlier calls included."""
     rejections: Mapping[str, int]
-    """How often each reason kept a proposal from becoming a task, or an episode from having any."""
+    """The number of rejections by reason, including episodes without any task."""
     episodes: int
-    """How many episodes have been proposed for, in all."""
+    """The total number of episodes with proposals."""
     new: int = 0
-    """And how many of them by this call."""
+    """The number of those from this call."""
     unfinished: int = 0
-    """Episodes that did not end by themselves, and so were left out."""
+    """Episodes skipped because they did not end by themselves."""
     failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Why some episodes could not be proposed for, by id. To call again tries them again."""
+    """Why proposing failed for some episodes, by id. Calling again retries them."""
 
     @property
     def tasks_place(self) -> str:
-        """The tasks' file: what `read_tasks` takes."""
+        """The place of the tasks' file, as `read_tasks` takes it."""
         return f"{self.place.rstrip('/')}/{self.tasks_key}"
 
 
@@ -267,29 +263,28 @@ async def propose(
     storage_options: Mapping[str, Any] | None = None,
     on_episode: Callable[[Record], None] | None = None,
 ) -> Proposed:
-    """Propose tasks for the episodes of a dataset that have none yet from this proposer.
+    """Propose tasks for the episodes of a dataset without proposals from this proposer.
 
-    Each episode's proposals are on disk before the next is asked for; the tasks' file is written
-    when there is nothing left to ask (`webtraj.exploring.records`).
+    Each episode's proposals are stored at once; the tasks' file is written at the end.
 
     Args:
         place: The dataset's folder, or its URL.
-        proposer: Who proposes. It is left open.
-        run: Whose episodes; by default the latest run's, or all of a dataset without runs.
-        proposals: How many tasks an episode may give.
-        parallel: How many episodes are asked for at once.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
-        on_episode: Is called with each record that is new.
+        proposer: The proposer. It is not closed.
+        run: The run; by default the latest, or all episodes of a dataset without runs.
+        proposals: The maximum number of tasks per episode.
+        parallel: The number of episodes to propose for at once.
+        storage_options: Options for a bucket, as `webtraj.store.open_storage` takes them.
+        on_episode: A callback for each new record.
 
     Raises:
-        InvalidInputError: An argument is wrong, or there is no such run.
+        InvalidInputError: An argument is wrong, or the run does not exist.
         NotADatasetError: There is no dataset.
         StorageError: It cannot be read or written.
         ModelError: The model failed for ten episodes in a row. What was proposed is kept.
     """
     for name, value in (("proposals", proposals), ("parallel", parallel)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise errors.InvalidInputError(f"{name} is a whole number of 1 or more; got {value!r}.")
+            raise errors.InvalidInputError(f"{name} is {value!r}; expected a whole number from 1.")
     dataset, run_id, summaries = await asyncio.to_thread(_open, place, run, storage_options)
     finished = [summary.episode_id for summary in summaries if summary.end_reason in _FINISHED]
     files = Proposals(dataset.place.storage, run_id, proposer_key(proposer, proposals))
@@ -313,7 +308,7 @@ async def propose(
 
 @dataclasses.dataclass(slots=True)
 class _Asking:
-    """Proposing for what is left, a few at a time."""
+    """Proposing for the remaining episodes, a few at a time."""
 
     dataset: Dataset
     files: Proposals

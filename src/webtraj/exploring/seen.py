@@ -1,4 +1,4 @@
-"""What an exploring episode saw: its pages, and what was done to get from one to the next."""
+"""The pages that an exploring episode saw, and the actions between them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from webtraj.trajectory import EpisodeTrajectory, StepRecord
 __all__ = ["CHANNELS", "Seen", "Sight", "page_key", "seen_in", "site_key"]
 
 CHANNELS = ("goal", "url", "title", "axtree", "http_status", "last_action")
-"""The channels of a browser environment's observations that proposers read."""
+"""The observation channels that proposers read."""
 
 _UNREADABLE = "an action that has no words"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One step: what was done, and the page that was seen then."""
+    """One step: the action, and the page seen after it."""
 
     index: int
     """The step's index in the episode."""
@@ -31,39 +31,39 @@ class Sight:
     axtree: str = ""
     """The page as text (`webtraj.environments.browser.observation`); empty if not observed."""
     http_status: int = 0
-    """0 where it is not known."""
+    """The HTTP status; 0 if unknown."""
     action: str = ""
-    """What was done before, in webtraj's own words; empty on the first step."""
+    """The action in webtraj's notation; empty on the first step."""
     verb: str = ""
     """The action's verb: `click`."""
     text: str = ""
-    """What the action typed or chose, if it did."""
+    """The text that the action typed or chose, if any."""
     role: str = ""
-    """The role of the element that was acted on,"""
+    """The role of the target element."""
     name: str = ""
-    """and its name."""
+    """The name of the target element."""
     error: str = ""
-    """Why the action was not done; empty if it was."""
+    """Why the action failed; empty if it did not."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether the page is one of a site, and no error page."""
+        """Whether the page belongs to a site and is not an error page."""
         return self.http_status < 400 and urlsplit(self.url).scheme in ("http", "https")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one episode saw."""
+    """The pages and actions of one episode."""
 
     episode_id: str
     task: str
-    """The coarse task's name,"""
+    """The coarse task's name."""
     goal: str
-    """and its description."""
+    """The coarse task's description."""
     sites: tuple[str, ...]
-    """The site that was to be explored, by `site_key`; and where it sent who came, if elsewhere."""
+    """The `site_key` of the site to explore, and of the site it redirected to, if another."""
     sights: tuple[Sight, ...]
-    """The steps, in order; those whose observation is no page's are left out."""
+    """The steps in order, without those whose observation shows no page."""
 
     @property
     def site(self) -> str:
@@ -71,16 +71,16 @@ class Seen:
         return self.sites[0] if self.sites else ""
 
     def at(self, index: int) -> Sight | None:
-        """Return the step of an index; None if there is none."""
+        """Return the step with an index; None if there is none."""
         return next((sight for sight in self.sights if sight.index == index), None)
 
     def is_inside(self, url: str) -> bool:
-        """Return whether a URL leads to the site."""
+        """Return whether a URL belongs to the site."""
         return site_key(url) in self.sites
 
 
 def seen_in(trajectory: EpisodeTrajectory) -> Seen:
-    """Return what an episode saw. Text that was left on disk is read; pictures are not."""
+    """Return the pages and actions of an episode. Text on disk is read; pictures are not."""
     task = trajectory.info.metadata.get("task")
     spec: Mapping[str, Any] = task if isinstance(task, Mapping) else {}
     found = (_sight(step) for step in trajectory.steps)
@@ -97,7 +97,7 @@ def seen_in(trajectory: EpisodeTrajectory) -> Seen:
 
 
 def site_key(url: str) -> str:
-    """Return what URLs of one site have in common; empty for what is no web address.
+    """Return a key shared by all URLs of a site; empty if it is not a web address.
 
     >>> site_key("https://www.Example.org/shop"), site_key("http://localhost:80/"), site_key("x")
     ('example.org', 'localhost', '')
@@ -114,7 +114,7 @@ def site_key(url: str) -> str:
 
 
 def page_key(url: str) -> str:
-    """Return what the URLs of one page have in common.
+    """Return a key shared by all URLs of a page.
 
     >>> page_key("https://www.example.org/shop/?q=a#top") == page_key("http://example.org/shop?q=a")
     True
@@ -161,7 +161,7 @@ def _said(action: Any) -> str:
         return str(action) if isinstance(action, str) else _UNREADABLE
     try:
         return str(dialects_lib.make_dialect("webtraj").format(action))
-    except ValueError:  # The dialect has no words for it.
+    except ValueError:  # The dialect cannot express it.
         return repr(action)
 
 
