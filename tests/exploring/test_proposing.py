@@ -152,7 +152,7 @@ async def test_a_damaged_record_is_told_and_not_passed_over(folder):
     proposed = await propose(folder, Namer())
     (record,) = (folder / "tasks").rglob("e3.json")
     record.write_bytes(record.read_bytes()[:40])
-    with pytest.raises(errors.CorruptDataError, match="Delete it to have its episode proposed"):
+    with pytest.raises(errors.CorruptDataError, match="Delete it to propose for its episode"):
         await propose(folder, Namer())
     record.unlink()
     assert (await propose(folder, Namer())).tasks == proposed.tasks

@@ -59,7 +59,7 @@ async def test_a_script_is_played_whatever_is_called():
 
 
 async def test_a_script_at_its_end_says_so():
-    with pytest.raises(errors.EnvironmentMisuseError, match="script of 0 entries is at its end"):
+    with pytest.raises(errors.EnvironmentMisuseError, match="the script's 0 entries were used up"):
         await fakes.ScriptedEnvironment([]).reset()
 
 

@@ -82,7 +82,7 @@ def test_faults_of_a_project_are_found(project):
         "test_it_cannot_be_closed",
     }
     assert "ended INTERRUPTED in reset; expected TERMINATED" in done.stdout
-    assert "1 episode(s) have begun and not ended: left-open" in done.stdout
+    assert "1 episode(s) have not ended: left-open" in done.stdout
     assert results["test_it_leaves_an_episode_open"] == ["PASSED", "ERROR"]
     assert "the calculator is stuck" in done.stdout
     assert "calling step() on a fresh environment must produce a step" in done.stdout

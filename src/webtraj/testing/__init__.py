@@ -1,13 +1,13 @@
-"""What webtraj gives to the tests of those who build on it.
+"""Testing tools for projects that build on webtraj.
 
 * `EnvironmentContract` checks an environment against the environment contract.
-* `assert_ended`, `assert_no_open_episode`, `assert_valid_trajectory` check what was recorded.
-* `fakes` holds small environments, `faults` what makes things fail, `strategies` makes arbitrary
+* `assert_ended`, `assert_no_open_episode`, `assert_valid_trajectory` check recorded episodes.
+* `fakes` holds small environments, `faults` injects failures, `strategies` makes arbitrary
   trajectories for hypothesis.
-* `model_server` holds a fake model server: real HTTP, with replies and faults as the test wants.
-* `plugin` is a pytest plugin with fixtures; pytest loads it by itself.
+* `model_server` holds a fake model server: real HTTP with scripted replies and faults.
+* `plugin` is a pytest plugin with fixtures; pytest loads it automatically.
 
-Nothing is imported before it is used, so that the plugin costs a test run nothing.
+Everything is imported on first use, so the plugin does not slow down test runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assertions about what was recorded, and about nests of values beside nests of specs."""
+"""Assertions about recorded episodes, and about nested values and their specs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def assert_ended(
     Args:
         trajectory: The episode.
         reason: An `EndReason`, or its name in any case: "terminated".
-        phase: Where it must have ended; None allows all.
-        error: The class of the exception that must have ended it; None allows all, and none.
+        phase: The phase in which it must have ended; None allows any.
+        error: The class of the exception that must have ended it; None allows any or none.
 
     Raises:
-        AssertionError: It is open, or ended otherwise. The message shows the recorded error.
+        AssertionError: It is open, or ended differently. The message shows the recorded error.
     """
     __tracebackhide__ = True
     expected = EndReason[reason.upper()] if isinstance(reason, str) else reason
@@ -66,10 +66,10 @@ def assert_ended(
 
 
 def assert_no_open_episode(collector: Any) -> None:
-    """Assert that every episode that began on a collector has ended.
+    """Assert that every episode of a collector has ended.
 
     Args:
-        collector: A collector that knows its `open_episodes`, as the memory collector does.
+        collector: A collector with `open_episodes`, such as the memory collector.
 
     Raises:
         AssertionError: Some are open; the message names them.
@@ -78,27 +78,27 @@ def assert_no_open_episode(collector: Any) -> None:
     still_open = collector.open_episodes
     if still_open:
         raise AssertionError(
-            f"{len(still_open)} episode(s) have begun and not ended: {', '.join(still_open)}. "
-            "Close the environment, or leave its `async with`, before the collector is read."
+            f"{len(still_open)} episode(s) have not ended: {', '.join(still_open)}. "
+            "Close the environment, or leave its `async with`, before reading the collector."
         )
 
 
 def assert_valid_trajectory(
     trajectory: trajectory_lib.EpisodeTrajectory, *, allow_violations: bool = False
 ) -> None:
-    """Assert that an episode's record is whole and consistent with itself.
+    """Assert that an episode's record is complete and consistent.
 
-    Its steps are numbered from 0; FIRST is its first, LAST none but its last; each step keeps
-    dm_env's rules; its end says what its last step says; its times do not run backwards. Episodes
-    that were relabelled need no rewards.
+    Steps are numbered from 0; only the first is FIRST, and only the last may be LAST; each step
+    follows dm_env's rules; the end matches the last step; times do not run backwards. Relabelled
+    episodes need no rewards.
 
     Args:
         trajectory: The episode, ended or open.
-        allow_violations: Whether the environment may have broken dm_env's rules. If so, the rules
-            that rest on its good behaviour are not checked.
+        allow_violations: Whether the environment may have broken dm_env's rules. If so, rules that
+            depend on it are not checked.
 
     Raises:
-        AssertionError: It is not. The message lists everything that is wrong.
+        AssertionError: The record is invalid. The message lists every problem.
     """
     __tracebackhide__ = True
     problems = [*_numbering(trajectory), *_times(trajectory), *_ending(trajectory)]
@@ -116,8 +116,8 @@ def _numbering(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
 
 
 def _times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
-    # Not the episode's start: a collector notes that when it is told of the episode, which may be
-    # a moment after the call of `reset` that its first step counts from.
+    # Not the episode's start: a collector sets it slightly after the call of `reset` at which the
+    # first step starts.
     marks: list[tuple[str, float | None]] = []
     for step in trajectory.steps:
         marks.append((f"the start of step {step.index}", step.start_time))
@@ -140,7 +140,7 @@ def _ending(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
         yield "an end must have a reason"
     yield from (f"not recorded: {error}" for error in end.recording_errors)
     if last is None or not last.last:
-        # A TRUNCATED end without a LAST is a run loop's, and legal.
+        # A TRUNCATED end without a LAST comes from a run loop, and is legal.
         if end.reason is EndReason.TERMINATED:
             yield "an episode that ended TERMINATED must have a LAST step"
         return
@@ -166,7 +166,7 @@ def _step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
 
 
 def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
-    # One that was made with another goal has no rewards: those that it had were for the old one.
+    # A relabelled episode has no rewards: the old ones were for the old goal.
     rewarded = _RELABELLED not in trajectory.info.metadata
     for step in trajectory.steps:
         for rule in base_lib.broken_rules(step, StepType(step.step_type)):
@@ -189,9 +189,8 @@ def _traceback_of(end: trajectory_lib.EpisodeEnd) -> str:
     return f"\nIts recorded traceback:\n{end.error.traceback}"
 
 
-# Nests of values beside nests of specs: dicts, lists and tuples with arrays or specs as leaves.
-#
-# The spec decides what a leaf is, so that a spec may stand for a whole structure.
+# Nested values and specs: dicts, lists and tuples with arrays or specs as leaves.
+# The spec decides what a leaf is, so one spec can describe a whole structure.
 
 
 def generate(spec: Any) -> Any:
@@ -239,7 +238,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Return whether two nests are equal, arrays by their elements, with NaN equal to NaN."""
+    """Return whether two nests are equal, comparing arrays by element and NaN as equal to NaN."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

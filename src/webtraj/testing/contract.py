@@ -1,9 +1,9 @@
 """`EnvironmentContract`: checks an environment against the environment contract.
 
-The asynchronous twin of dm_env's `EnvironmentTestMixin` (dm_env/test_utils.py), with that one's
-messages, and with what it leaves out: how an episode ends, close, cancellation, errors, recording.
+The asynchronous counterpart of dm_env's `EnvironmentTestMixin` (dm_env/test_utils.py), with the
+same messages and more tests: ends of episodes, close, cancellation, errors, recording.
 
-To test an environment, subclass it in a test module and say how the environment is made::
+To test an environment, subclass it in a test module and implement `make_environment`::
 
     from webtraj.testing import EnvironmentContract
 
@@ -11,8 +11,8 @@ To test an environment, subclass it in a test module and say how the environment
         def make_environment(self):
             return MyEnvironment()
 
-Every test is a plain method that runs an event loop of its own, so that it works under pytest with
-any asynchronous plugin or none, and under unittest. Each makes a fresh environment and closes it.
+Every test is a plain method that runs its own event loop, so it works under unittest and under
+pytest with any asynchronous plugin or none. Each makes a fresh environment and closes it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = ["EnvironmentContract"]
 
 _T = TypeVar("_T")
 
-# Where in a call the cancellation strikes: at its first await, and further in.
+# Where to cancel a call: at its first await, and further in.
 _TURNS_BEFORE_CANCELLATION = (1, 2, 5, 20)
 
 
 class EnvironmentContract:
     """Tests of one environment. Subclass it and override `make_environment`.
 
-    Override `make_action_sequence` too, so that its actions reach the end of an episode: what the
-    contract says of ends is otherwise skipped.
+    Override `make_action_sequence` too, with actions that reach the end of an episode; otherwise
+    the tests of ends are skipped.
     """
 
     time_limit: ClassVar[float] = 60.0
-    """Seconds that a test may take; what hangs fails."""
+    """The time limit of a test, in seconds."""
     ends: ClassVar[Literal["terminated", "truncated"] | None] = None
     """How the episode of `make_action_sequence` must end; None allows both."""
 
@@ -62,7 +62,7 @@ class EnvironmentContract:
         )
 
     def make_action_sequence(self, environment: Any) -> Iterable[Any]:
-        """Return actions for an episode from its FIRST to, best, beyond its LAST.
+        """Return actions for an episode from its FIRST to its LAST, preferably beyond.
 
         By default, one action that conforms to the action spec, 20 times.
         """
@@ -73,10 +73,10 @@ class EnvironmentContract:
         return assertions.generate(environment.action_spec())
 
     def make_invalid_action(self, environment: Any) -> Any:
-        """Return an action that the environment cannot carry out.
+        """Return an action that the environment cannot execute.
 
         Raises:
-            unittest.SkipTest: There is none, which is the default: the test of it is skipped.
+            unittest.SkipTest: There is none (the default); its test is skipped.
         """
         raise unittest.SkipTest("make_invalid_action is not overridden")
 
@@ -100,7 +100,7 @@ class EnvironmentContract:
         self._test(check)
 
     def test_step_on_fresh_environment(self) -> None:
-        """`step` on a fresh environment returns FIRST, and what follows does not."""
+        """`step` on a fresh environment returns FIRST, and later steps do not."""
 
         async def check(environment: Any) -> None:
             timestep = await self._step(environment)
@@ -123,7 +123,7 @@ class EnvironmentContract:
         self._test(check)
 
     def test_longer_action_sequence(self) -> None:
-        """FIRST comes after LAST, and only there."""
+        """FIRST comes only after LAST."""
 
         async def check(environment: Any) -> None:
             for _ in range(2):
@@ -183,7 +183,7 @@ class EnvironmentContract:
         self._test(check)
 
     def test_emitted_observations_do_not_change(self) -> None:
-        """An observation is not changed after it was emitted, or its record would change too."""
+        """An emitted observation never changes, since its record would change too."""
 
         async def check(environment: Any) -> None:
             first = (await self._reset(environment)).observation
@@ -206,7 +206,7 @@ class EnvironmentContract:
         self._test(check)
 
     def test_close_is_idempotent(self) -> None:
-        """`close` in the middle of an episode succeeds, and again."""
+        """`close` in the middle of an episode succeeds, twice."""
 
         async def check(environment: Any) -> None:
             await self._reset(environment)
@@ -217,14 +217,14 @@ class EnvironmentContract:
         self._test(check)
 
     def test_reset_after_close_begins_an_episode_or_raises(self) -> None:
-        """`reset` after `close` works or raises; it does neither half."""
+        """`reset` after `close` works fully or raises."""
 
         async def check(environment: Any) -> None:
             await self._reset(environment)
             await environment.close()
             try:
                 timestep = await environment.reset()
-            except Exception:  # Which one is the environment's choice.
+            except Exception:  # Any exception is allowed.
                 return
             self._check_timestep(environment, timestep)
             _check(
@@ -235,7 +235,7 @@ class EnvironmentContract:
         self._test(check)
 
     def test_async_with_returns_an_environment_and_closes_it(self) -> None:
-        """`async with` gives an environment, lets exceptions out, and can be followed by close."""
+        """`async with` returns an environment, propagates exceptions, and allows `close`."""
 
         async def check(environment: Any) -> None:
             if not hasattr(type(environment), "__aenter__"):
@@ -286,7 +286,7 @@ class EnvironmentContract:
             await self._reset(environment)
             try:
                 timestep = await environment.step(action)
-            except Exception:  # Which one is the environment's choice.
+            except Exception:  # Any exception is allowed.
                 timestep = None
             if timestep is not None:
                 self._check_timestep(environment, timestep)
@@ -298,7 +298,7 @@ class EnvironmentContract:
     # Recording. ---------------------------------------------------------------------------------
 
     def test_recording_leaves_no_open_episode(self) -> None:
-        """Recorded, a whole and an unfinished episode make two valid trajectories."""
+        """A complete and an unfinished episode are recorded as two valid trajectories."""
 
         async def check(environment: Any) -> None:
             collector = memory.MemoryTrajectoryCollector()
@@ -320,7 +320,7 @@ class EnvironmentContract:
 
         self._test(check)
 
-    # How it is done. ----------------------------------------------------------------------------
+    # Helpers. -----------------------------------------------------------------------------------
 
     def _test(self, check: Callable[[Any], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -347,7 +347,7 @@ class EnvironmentContract:
             async with asyncio.timeout(self.time_limit) as limit:
                 yield
         except TimeoutError as error:
-            if not limit.expired():  # It is the environment's own.
+            if not limit.expired():  # The environment raised it.
                 raise
             raise AssertionError(messages.MUST_NOT_HANG.format(self.time_limit)) from error
 
@@ -375,7 +375,7 @@ class EnvironmentContract:
         )
 
     async def _play(self, environment: Any) -> Any:
-        """Play to LAST and returns it; skips the test if the actions do not reach one."""
+        """Play to LAST and return it; skip the test if the actions do not reach one."""
         await self._reset(environment)
         for action in self.make_action_sequence(environment):
             timestep = await self._step(environment, action)
@@ -415,7 +415,7 @@ async def _expecting(call: Awaitable[Any], message: str) -> None:
 
 
 async def _cancel(call: Coroutine[Any, Any, Any], turns: int) -> None:
-    """Start a call and cancels it after some turns of the loop, unless it has returned by then."""
+    """Start a call and cancel it after some turns of the loop, unless it has returned by then."""
     task = asyncio.create_task(call)
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -1,8 +1,8 @@
 """Small environments without a browser, for tests.
 
-`Catch` and `CatchEnvironment` are one well-behaved game, synchronous and asynchronous.
-`ScriptedEnvironment` does exactly what a test tells it to, faults included. `AresEnvironment`
-breaks the contract the way ARES environments do.
+`Catch` and `CatchEnvironment` are a well-behaved game, synchronous and asynchronous.
+`ScriptedEnvironment` follows a script, faults included. `AresEnvironment` breaks the contract the
+way ARES environments do.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 
 
 class Catch(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
-    """A ball falls, a paddle moves left, stays or moves right: dm_env's own example of old.
+    """A ball falls and a paddle moves left, stays or moves right: dm_env's own example.
 
-    Observations are float boards of shape (rows, columns), 1 where ball and paddle are. Reward is 1
-    for a catch, -1 for a miss, 0 before. An episode takes `rows - 1` steps and terminates.
+    Observations are float boards of shape (rows, columns) with 1 at the ball and the paddle. The
+    reward is 1 for a catch, -1 for a miss, 0 before. An episode terminates after `rows - 1` steps.
 
     Args:
         rows: Height of the board, at least 2.
@@ -89,7 +89,7 @@ class Catch(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
         return specs.DiscreteArray(3, dtype=int, name="direction")
 
     def close(self) -> None:
-        """Note in `closed` that it was closed."""
+        """Set `closed`."""
         self._over = True
         self.closed = True
 
@@ -100,7 +100,7 @@ class Catch(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
 
 
 class CatchEnvironment(Environment):
-    """`Catch` as an asynchronous environment, which lets other tasks run at every call.
+    """`Catch` as an asynchronous environment, which yields to other tasks at every call.
 
     >>> import asyncio
     >>> async def play() -> float:
@@ -134,7 +134,7 @@ class CatchEnvironment(Environment):
         return self._game.step(action)
 
     async def close(self) -> None:
-        """Note in `closed` that it was closed."""
+        """Set `closed`."""
         await asyncio.sleep(0)
         self._game.close()
         self.closed = True
@@ -156,16 +156,16 @@ class CatchEnvironment(Environment):
         return self._game.discount_spec()
 
 
-# An environment that does exactly what a test tells it to, faults included.
+# An environment that follows a script, faults included.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hang:
-    """In a script: a call that does not return until it is cancelled."""
+    """A script entry for a call that does not return until it is cancelled."""
 
 
 HANG = Hang()
-"""The one `Hang` that a script needs."""
+"""A shared `Hang`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,21 +178,21 @@ class Call:
 
 
 _SCRIPT_AT_END = (
-    "The script of {count} entries is at its end, and {method} was called. Expected: an entry for "
-    "each call of reset or step. Add the entry, or pass cycle=True."
+    "{method} was called after the script's {count} entries were used up; expected an entry for "
+    "each call of reset or step. Add an entry, or pass cycle=True."
 )
 
 
 class ScriptedEnvironment(Environment):
-    """Replays a script: each call of `reset` or `step` plays the next entry, whatever it is.
+    """An environment that plays a script: each call of `reset` or `step` plays the next entry.
 
-    It has no opinion on the contract, so that tests can break it.
+    It does not enforce the contract, so tests can break it.
 
     Args:
-        script: What the calls do, in order. A timestep is returned, an exception is raised, `HANG`
+        script: The entries, in order: a timestep is returned, an exception is raised, and `HANG`
             waits until the call is cancelled.
-        cycle: Whether `reset` begins the script anew, and `step` after its end too.
-        close_error: What every `close` raises; None lets it succeed.
+        cycle: Whether `reset`, and `step` after the end, restart the script.
+        close_error: The exception that every `close` raises; None lets it succeed.
         observation_spec: Spec of the observations; by default a float scalar.
         action_spec: Spec of the actions; by default three discrete ones.
 
@@ -218,7 +218,7 @@ class ScriptedEnvironment(Environment):
         self.calls: list[Call] = []
 
     async def reset(self) -> Any:
-        """Play the next entry; the first one, if the script is to cycle."""
+        """Play the next entry, or the first one with `cycle`."""
         self.calls.append(Call("reset"))
         if self._cycle:
             self._entries = self._begin()
@@ -236,11 +236,11 @@ class ScriptedEnvironment(Environment):
             raise self._close_error
 
     def observation_spec(self) -> Any:
-        """Return the spec that was given."""
+        """Return the given spec."""
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """Return the spec that was given."""
+        """Return the given spec."""
         return self._action_spec
 
     def reward_spec(self) -> specs.Array:
@@ -298,7 +298,7 @@ class AresTimeStep(NamedTuple):
 
 
 class AresEnvironment(Environment):
-    """An environment of ARES's shape, which differs from dm_env's rules in four ways.
+    """An environment in the style of ARES, which breaks dm_env's rules in four ways.
 
     Step types are strings; FIRST has reward 0.0 and discount 1.0; LAST has no observation; `step`
     on a fresh or finished environment raises. It has no specs.

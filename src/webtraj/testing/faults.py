@@ -1,4 +1,4 @@
-"""Faults to inject, so that what happens when things fail can be tested."""
+"""Faults to inject in tests of failures."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Method = Literal[
     "flush",
     "aclose",
 ]
-"""The calls that a collector and its recorders take."""
+"""The methods of a collector and its recorders."""
 
 
 class FailingCollector(TrajectoryCollector):
-    """A collector that forwards to another one and fails at a chosen call.
+    """A collector that forwards to another and fails at a chosen call.
 
     Args:
-        collector: The collector that keeps what does not fail.
-        method: Which method fails, on the collector or any of its recorders.
+        collector: The collector that receives the other calls.
+        method: The method that fails, on the collector or any of its recorders.
         on_call: The number of the call that fails, from 1, counted over all episodes. None fails
-            each of them.
-        error: Makes what is raised; by default a `CollectorError`.
+            every call.
+        error: Makes the exception; by default a `CollectorError`.
 
     Attributes:
-        calls: How often `method` was called so far.
+        calls: The number of calls of `method` so far.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class FailingCollector(TrajectoryCollector):
         await self._collector.drain()
 
     async def seal(self) -> None:
-        """See `TrajectoryCollector.seal`. Flushes, so that a failing `flush` is met here too."""
+        """See `TrajectoryCollector.seal`. It flushes, so a failing `flush` fails here too."""
         self._check("seal")
         await self.flush()
 
@@ -98,7 +98,7 @@ class FailingCollector(TrajectoryCollector):
 
 
 class _FailingRecorder:
-    """Forwards to a recorder, unless `check` raises."""
+    """A recorder that forwards to another, unless `check` raises."""
 
     def __init__(self, recorder: EpisodeRecorder, check: Callable[[Method], None]) -> None:
         self._recorder = recorder
@@ -125,16 +125,16 @@ class _FailingRecorder:
 
 @contextlib.contextmanager
 def file_size_limit(num_bytes: int) -> Iterator[None]:
-    """Has the kernel refuse that any file of this process grows beyond `num_bytes`.
+    """Make the kernel limit the size of this process's files to `num_bytes`.
 
-    This is a real fault, seen by every writer in the process: as on a full disk, a write that
-    crosses the line is cut short, and the next one fails (with EFBIG).
+    This is a real fault for every writer in the process: as on a full disk, a write that crosses
+    the limit is cut short, and the next one fails (with EFBIG).
 
     Args:
-        num_bytes: The limit. Files that are larger already can be read and cut.
+        num_bytes: The limit. Larger existing files can still be read and truncated.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # Python ignores the signal by itself, an embedding program may not.
+    # Python ignores the signal; an embedding program may not.
     handler = signal.getsignal(signal.SIGXFSZ)
     if handler is not signal.SIG_IGN:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -149,13 +149,13 @@ def file_size_limit(num_bytes: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk_full(*, after_bytes: int = 0) -> Iterator[None]:
-    """Fail `os.write` with ENOSPC once `after_bytes` have been written through it.
+    """Fail `os.write` with ENOSPC after `after_bytes` have been written through it.
 
-    As on a real full disk, the write that crosses the line is cut short first. Use
-    `file_size_limit` where the fault need not be ENOSPC itself: that one is the kernel's.
+    As on a real full disk, the write that crosses the limit is cut short first. If the error need
+    not be ENOSPC, prefer `file_size_limit`, which the kernel enforces.
 
     Args:
-        after_bytes: How much still fits.
+        after_bytes: The number of bytes that still fit.
     """
     write = os.write
     left = after_bytes

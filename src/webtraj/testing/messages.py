@@ -1,4 +1,4 @@
-"""What a broken environment contract is reported as, so that tests and users read the same words.
+"""Messages for violations of the environment contract, shared by tests and users.
 
 The first seven are dm_env's own, word for word (dm_env/test_utils.py).
 """

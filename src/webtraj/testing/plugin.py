@@ -1,22 +1,21 @@
-"""webtraj's pytest plugin. Installing webtraj is all it takes: pytest finds it by its entry point.
+"""webtraj's pytest plugin. pytest finds it by its entry point once webtraj is installed.
 
-It gives fixtures:
+It provides fixtures:
 
 * `trajectory_collector`: a fresh collector that keeps episodes in memory.
-* `recorded_environment`: a function that has an environment recorded by that collector, and closes
-  it after the test.
+* `recorded_environment`: a function that records an environment with that collector and closes it
+  after the test.
 * `page_environment`: a small environment with a real page in a real browser.
-* `model_server`: a server that answers as model servers do, what the test wants.
+* `model_server`: a fake model server with scripted replies.
 
-Where a test fails that used `trajectory_collector`, its episodes are kept as HTML files, one each,
-among pytest's temporary folders, and named in its report: open them in a browser.
+If a test that used `trajectory_collector` fails, its episodes are saved as HTML files in pytest's
+temporary folder and named in its report: open them in a browser.
 
-Environments come as the test can use them: asynchronous in an `async def` test, synchronous (by
-`webtraj.as_sync`) in a plain one. No fixture is a coroutine, so that it does not matter which
-plugin runs asynchronous tests, or how it is set up.
+Environments match the test: asynchronous in an `async def` test, synchronous (by `webtraj.as_sync`)
+in a plain one. No fixture is a coroutine, so any plugin can run asynchronous tests.
 
-Nothing is imported before a fixture is used: this module is loaded in every test run of everybody
-who has webtraj installed.
+Everything is imported on first use of a fixture, because every test run loads this module wherever
+webtraj is installed.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ def trajectory_collector(request: pytest.FixtureRequest) -> MemoryTrajectoryColl
 def recorded_environment(
     request: pytest.FixtureRequest, trajectory_collector: MemoryTrajectoryCollector
 ) -> Iterator[Callable[..., Any]]:
-    """A function that has an environment recorded by `trajectory_collector`.
+    """A function that records an environment with `trajectory_collector`.
 
-    `recorded_environment(env, **kwargs)` returns a `TrajectoryCollectingEnvironment` over any
-    environment that one takes, with those keyword arguments. When the test is over, each of them is
-    closed, in reverse order, and no episode may be left open::
+    `recorded_environment(env, **kwargs)` returns a `TrajectoryCollectingEnvironment` over `env`
+    with those keyword arguments. After the test, all are closed in reverse order, and no episode
+    may be left open::
 
         def test_it_is_solved(recorded_environment, trajectory_collector):
             env = recorded_environment(MyEnvironment())
@@ -91,7 +90,7 @@ def recorded_environment(
 def page_environment(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A small environment with a real page: MiniWoB++'s "click-test", whose button ends an episode.
 
-    It needs webtraj[miniwob] and a browser; without them, the test fails with an error that says
+    It needs webtraj[miniwob] and a browser; without them, the test fails with an error that names
     what to install.
     """
     from webtraj.environments import miniwob
@@ -102,10 +101,9 @@ def page_environment(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def model_server() -> Iterator[FakeModelServer]:
-    """A `webtraj.testing.model_server.FakeModelServer` that runs: real HTTP, scripted replies.
+    """A running `webtraj.testing.model_server.FakeModelServer`: real HTTP, scripted replies.
 
-    It says what it is told until it is given replies, by `script`. The test fails if a rule of its
-    raises::
+    It echoes requests until `script` gives it replies. The test fails if a rule raises::
 
         def test_my_agent(model_server):
             model_server.script("click('12')", "noop()")
@@ -120,8 +118,8 @@ def model_server() -> Iterator[FakeModelServer]:
 
 
 def _lender(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    """Return what makes environments usable for the test, and has them closed after it."""
-    # Asked now: while the test runs, pytest-asyncio puts a plain function in its place.
+    """Return a function that adapts environments to the test and closes them after it."""
+    # Checked now: while the test runs, pytest-asyncio replaces it with a plain function.
     is_async = inspect.iscoroutinefunction(request.function)
     opened = request.node.stash.setdefault(_OPENED, [])
 
@@ -144,7 +142,7 @@ def _close_synchronous(request: pytest.FixtureRequest) -> None:
 
 def _close(environment: Any) -> None:
     if inspect.iscoroutinefunction(environment.close):
-        # Its test never ran, because another fixture failed, so it is bound to no event loop.
+        # Its test never ran, because another fixture failed, so it has no event loop.
         import asyncio
 
         asyncio.run(environment.close())
@@ -160,10 +158,9 @@ def _taken(opened: list[Any]) -> list[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Has asynchronous tests close what our fixtures lent them.
+    """Close the environments of asynchronous tests at the end of the test.
 
-    That must happen on the test's own event loop, which plugins for asynchronous tests may have
-    closed by the time that fixtures are torn down. So it is done at the end of the test itself.
+    This needs the test's own event loop, which plugins may close before fixtures are torn down.
     """
     if (
         isinstance(item, pytest.Function)
@@ -190,18 +187,18 @@ def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep the episodes of a test that failed, once its fixtures have closed the environments."""
+    """Save the episodes of a failed test after its fixtures have closed the environments."""
     report = yield
     item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
     collector = item.stash.get(_COLLECTOR, None)
     if report.when == "teardown" and item.stash[_FAILED] and collector is not None:
-        # Of a test's last report, pytest shows the sections with this word in their names.
+        # In a test's last report, pytest shows the sections with this word in their names.
         report.sections.append(("webtraj: episodes, kept at teardown", _keep(item, collector)))
     return report
 
 
 def _keep(item: pytest.Item, collector: MemoryTrajectoryCollector) -> str:
-    """Write the latest episodes as HTML; returns what there is to say of it."""
+    """Write the latest episodes as HTML and return a summary."""
     from webtraj.viewer import page
 
     lines = []
@@ -211,13 +208,13 @@ def _keep(item: pytest.Item, collector: MemoryTrajectoryCollector) -> str:
             path = folder / f"{trajectory.episode_id}.html"
             path.write_text(page.episode_html(trajectory), encoding="utf-8")
             lines.append(str(path))
-    except Exception as error:  # The test's own failure is what matters.
-        lines.append(f"An episode could not be kept: {error!r}")
+    except Exception as error:  # The test's own failure matters more.
+        lines.append(f"An episode could not be saved: {error!r}")
     return "\n".join(lines) or "None had ended."
 
 
 def _folder_for_pages(item: pytest.Item) -> Path:
-    factory = getattr(item.config, "_tmp_path_factory", None)  # Not there with `-p no:tmpdir`.
+    factory = getattr(item.config, "_tmp_path_factory", None)  # Missing with `-p no:tmpdir`.
     base = Path(tempfile.mkdtemp()) if factory is None else factory.getbasetemp()
     name = re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid).strip("-")[-_LONGEST_NAME:]
     folder: Path = base / _PAGES / name

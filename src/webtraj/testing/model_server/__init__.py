@@ -1,24 +1,24 @@
-"""A model server for tests: real HTTP on this machine, replies as the test wants them.
+"""A model server for tests: real HTTP on this machine with scripted replies.
 
-It speaks OpenAI's chat completions as vLLM does, token ids, log-probabilities and weight versions
-included, or as OpenAI itself does, and Anthropic's messages::
+It speaks OpenAI's chat completions, either as vLLM does (with token ids, log-probabilities and
+weight versions) or as OpenAI does, and Anthropic's messages::
 
     from webtraj.testing.model_server import FakeModelServer, Reply
 
-    def test_my_agent(model_server):          # The fixture is a FakeModelServer that runs.
+    def test_my_agent(model_server):          # The fixture is a running FakeModelServer.
         model_server.script("click('12')", Reply.error(503), "noop()")
         run_my_agent(base_url=model_server.url)
         assert "Submit" in model_server.requests[0].text
 
-    def rule(request):                        # Or a rule: a request goes in, a reply comes out.
+    def rule(request):                        # Or a rule: a function from request to reply.
         return "click('3')" if request.images else Reply("noop()", delay=0.2)
 
     with FakeModelServer(rule) as server:
         ...
 
-It runs in a thread of its own, so that plain and asynchronous tests can use it, and programs that
-they start. It keeps every request. Faults are replies too: error statuses, waits, connections that
-are cut, bodies that are garbage. `stop` and `start` let the server go and come back.
+It runs in its own thread, so plain tests, asynchronous tests and subprocesses can use it. It keeps
+every request. Faults are replies too: error statuses, delays, broken connections, garbage bodies.
+`stop` and `start` take the server down and up again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes to the model server and comes back: requests, replies, and how each API writes them."""
+"""Requests and replies of the model server, in each API's format."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ __all__ = [
     "prompt_ids",
 ]
 
-# The fake model's tokenizer: every character is a token, whose id is the character's number.
-#
-# So token ids decode to the text, and a test can check that none was lost.
+# The fake model's tokenizer: every character is a token with its code point as id.
+# So token ids decode to the text, and tests can check that none was lost.
 
 END_OF_TURN = 0x110000
-"""The token that ends a message. The first number that is no character."""
+"""The token that ends a message: the first number that is not a code point."""
 IMAGE = 0x110001
-"""The token that a picture is shown as, several times."""
+"""The token that represents a picture, repeated several times."""
 TOKENS_PER_IMAGE = 64
 
 
@@ -53,7 +52,7 @@ def decode(ids: Iterable[int]) -> str:
 
 
 def logprob(token_id: int) -> float:
-    """Return the log-probability that a token always has."""
+    """Return a token's fixed log-probability."""
     return -(token_id % 7 + 1) / 8
 
 
@@ -71,21 +70,21 @@ def prompt_ids(request: ModelRequest) -> list[int]:
     return ids + encode("assistant: ")
 
 
-# What goes in and out of the fake model server.
+# Requests and replies.
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelRequest:
-    """A request as the server got it."""
+    """A request that the server received."""
 
     method: str
     path: str
-    """Without the query."""
+    """The path, without the query."""
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """The headers, by lower-case name."""
     body: bytes
     query: str = ""
-    """What follows the path's `?`."""
+    """The query string, after `?`."""
 
     @functools.cached_property
     def json(self) -> Any:
@@ -94,12 +93,12 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The requested model."""
         return str(self.json.get("model", ""))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, in the provider's shape."""
+        """The conversation, in the provider's format."""
         messages: list[dict[str, Any]] = self.json["messages"]
         return messages
 
@@ -119,7 +118,7 @@ class ModelRequest:
         ]
 
     def parts(self, index: int) -> list[dict[str, Any]]:
-        """Return the parts of a message, as a list even if it is one text."""
+        """Return the parts of a message, as a list even for plain text."""
         content = self.messages[index].get("content") or []
         return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
@@ -132,28 +131,27 @@ def _picture(part: Mapping[str, Any]) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server is to answer."""
+    """A reply for the server to send."""
 
     text: str = ""
-    """What the model says. It is cut off at the request's limit of tokens, each character being
-    one."""
+    """The model's text. It is cut at the request's token limit; each character is one token."""
     _: dataclasses.KW_ONLY
     reasoning: str = ""
-    """What it thought before, where the server tells that apart."""
+    """The reasoning, for servers that return it separately."""
     finish_reason: str = ""
-    """By default what follows from the text's length."""
+    """The finish reason; by default it depends on the text's length."""
     status: int = 200
     """The HTTP status."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """More headers."""
+    """Additional headers."""
     body: bytes | None = None
-    """The whole body instead, whatever it is."""
+    """A raw body to send instead."""
     failure: Mapping[str, Any] | None = None
-    """The fields of an error instead: `message`, `type`, `code`, `param`."""
+    """The fields of an error to send instead: `message`, `type`, `code`, `param`."""
     delay: float = 0.0
-    """Seconds until the answer; infinity has the client wait until it goes away."""
+    """The delay in seconds; infinity waits until the client goes away."""
     cut: Literal["", "before", "within"] = ""
-    """Whether the connection is cut before the answer, or half way through it."""
+    """Whether to break the connection before the answer, or half way through it."""
 
     @classmethod
     def error(
@@ -167,7 +165,7 @@ class Reply:
         retry_after: float | str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make an error, in the shape that errors have at the server.
+        """Make an error, in the server's format.
 
         >>> Reply.error(429, retry_after=2).headers
         {'retry-after': '2'}
@@ -177,7 +175,7 @@ class Reply:
         return cls(status=status, headers={**(headers or {}), **more}, failure=fields)
 
 
-# The bodies of answers, in the shapes of vLLM, OpenAI and Anthropic.
+# Response bodies in the formats of vLLM, OpenAI and Anthropic.
 
 OPENAI_FIELDS = frozenset(
     {
@@ -187,7 +185,7 @@ OPENAI_FIELDS = frozenset(
         "stream", "temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user",
     }
 )  # fmt: skip
-"""What a request to OpenAI may have; any other field is refused."""
+"""The fields that OpenAI accepts; any other is refused."""
 
 _TYPES = {
     400: "invalid_request_error",
@@ -201,7 +199,7 @@ _TYPES = {
 
 
 def error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an error as vLLM and OpenAI put it."""
+    """Return an error in vLLM's and OpenAI's format."""
     own = {"message": fields["message"], "type": fields.get("type") or "BadRequestError"}
     code = fields.get("code")
     code = status if code is None else code
@@ -209,7 +207,7 @@ def error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def anthropic_error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an error as Anthropic puts it."""
+    """Return an error in Anthropic's format."""
     kind = fields.get("type") or _TYPES.get(status, "api_error")
     return {
         "type": "error",
@@ -221,7 +219,7 @@ def anthropic_error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
 def chat_completion(
     request: ModelRequest, reply: Reply, number: int, *, like_vllm: bool
 ) -> dict[str, Any]:
-    """Return a reply as vLLM or OpenAI puts it."""
+    """Return a reply in vLLM's or OpenAI's format."""
     body = request.json
     prompt = prompt_ids(request)
     text, ids = _generated(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
@@ -255,7 +253,7 @@ def chat_completion(
 
 
 def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """Return a reply as Anthropic puts it."""
+    """Return a reply in Anthropic's format."""
     text, ids = _generated(reply, request.json["max_tokens"])
     finish_reason = "end_turn" if ids[-1:] == [END_OF_TURN] else "max_tokens"
     thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "0"}]
@@ -278,7 +276,7 @@ def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[
 
 
 def _generated(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:
-    """Return the text and the token ids that fit."""
+    """Return the text and token ids within the limit."""
     ids = [*encode(reply.text), END_OF_TURN][:max_tokens]
     return decode(ids), ids
 

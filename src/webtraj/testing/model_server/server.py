@@ -1,4 +1,4 @@
-"""The server itself: HTTP in a thread of its own."""
+"""The server itself: HTTP in its own thread."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from webtraj.testing.model_server.exchange import ModelRequest, Reply
 
 __all__ = ["Answer", "FakeModelServer", "HttpThread", "Rule"]
 
-# The fake model server's HTTP: it listens, and answers, in a thread of its own.
+# The fake model server's HTTP, in its own thread.
 
 _HOST = "127.0.0.1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """A response, or less than that."""
+    """A response, possibly broken."""
 
     status: int
     body: bytes
@@ -37,12 +37,12 @@ class Answer:
 
 
 class HttpThread:
-    """Answers requests until it is stopped.
+    """A thread that answers HTTP requests until it is stopped.
 
     Args:
-        handle: Gives the answer to a request. It is cancelled when the client goes away.
-        changed: Is called when a connection has come or gone.
-        port: The port; 0 has the system choose a free one.
+        handle: Answers a request. It is cancelled when the client goes away.
+        changed: A callback for when a connection opens or closes.
+        port: The port; 0 lets the system choose a free one.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class HttpThread:
         self._thread = threading.Thread(target=self._run, name="fake-model-server", daemon=True)
 
     def start(self) -> None:
-        """Return when it listens. Raises `OSError` if the port is taken."""
+        """Start listening. Raise `OSError` if the port is taken."""
         self._thread.start()
         self._listening.wait()
         if self._error is not None:
@@ -70,7 +70,7 @@ class HttpThread:
             raise self._error
 
     def stop(self) -> None:
-        """Cut all connections and stops listening."""
+        """Cut all connections and stop listening."""
         self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._error is not None:
@@ -90,8 +90,8 @@ class HttpThread:
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
         await self._stop.wait()
-        # A server that is closed while asyncio accepts a connection loses its socket. So it accepts
-        # no more first. Those that are just being accepted have a task, and are none of ours yet.
+        # Closing a server while asyncio accepts a connection leaks its socket. So stop accepting
+        # first. Connections being accepted have a task, and are not ours yet.
         for listener in server.sockets:
             self.loop.remove_reader(listener.fileno())
         own = {asyncio.current_task()}
@@ -172,7 +172,7 @@ class _Connection(asyncio.Protocol):
         self._send(h11.Response(status_code=answer.status, headers=headers))
         if answer.cut == "within":
             self._send(h11.Data(data=answer.body[: len(answer.body) // 2]))
-            # Sends what it has before it goes.
+            # Sends buffered data before closing.
             self._transport.close()
             return
         self._send(h11.Data(data=answer.body))
@@ -188,10 +188,10 @@ class _Connection(asyncio.Protocol):
             self._transport.write(data)
 
 
-# The fake model server: what it answers, and what it remembers.
+# The fake model server: its replies and its memory of requests.
 
 Rule = Callable[[ModelRequest], "str | Reply"]
-"""Gives the reply to a request. It runs in the server's thread, and must not block."""
+"""A function from request to reply. It runs in the server's thread and must not block."""
 
 _COMPLETIONS = "/v1/chat/completions"
 _MESSAGES = "/v1/messages"
@@ -199,26 +199,26 @@ _JSON = {"content-type": "application/json"}
 
 
 class FakeModelServer:
-    """Answers as model servers do, what the test wants.
+    """A fake model server with scripted replies.
 
     Args:
-        replies: A rule; or the replies to give one after the other, after which requests are
-            refused. By default the last message's text comes back.
-        models: The models that it has, LoRA adapters included.
-        vendor: Whose extras it has: `vllm`'s, or `openai`'s, which refuses fields that it does not
-            know. Both answer Anthropic's messages too.
-        api_key: The key that requests must have; None takes any or none.
-        max_model_len: Tokens of the model's context; None for no limit.
-        weight_version: The version of the weights, as vLLM tells it.
+        replies: A rule, or replies to give in order, after which requests are refused. By default
+            it echoes the last message's text.
+        models: The models that it serves, LoRA adapters included.
+        vendor: The vendor to imitate: `vllm`, or `openai`, which refuses unknown fields. Both also
+            answer Anthropic's messages.
+        api_key: The key that requests must have; None accepts any or none.
+        max_model_len: The model's context length in tokens; None for no limit.
+        weight_version: The version of the weights, as vLLM reports it.
 
     Attributes:
-        url: What clients take as base URL, `/v1` included.
-        requests: The requests for replies, in the order of their arrival.
+        url: The base URL for clients, `/v1` included.
+        requests: The requests for replies, in order of arrival.
         visits: The paths of all requests.
-        errors: What a rule has raised, or a request that makes no sense. The fixture fails a test
-            that leaves any.
-        overrides: Replies by path, whatever is asked there: `{"/health": Reply.error(503)}`.
-        peak: The most requests that it has held at once.
+        errors: Exceptions of the rule, and malformed requests. The fixture fails a test that leaves
+            any.
+        overrides: Fixed replies by path: `{"/health": Reply.error(503)}`.
+        peak: The highest number of concurrent requests.
     """
 
     def __init__(
@@ -256,9 +256,9 @@ class FakeModelServer:
         self._running = asyncio.Event()
 
     def start(self) -> None:
-        """Begin to listen, at the same address as before. Returns when it does."""
+        """Start listening, at the same address as before."""
         if self._http is None:
-            # Each start has an event loop of its own, and so an event.
+            # Each start has its own event loop, and so its own event.
             self._running = asyncio.Event()
             self._set_running()
             http = HttpThread(self._handle, self._notify, self._port)
@@ -266,7 +266,7 @@ class FakeModelServer:
             self._http, self._port = http, http.port
 
     def stop(self) -> None:
-        """Goes away: cuts all connections, and refuses new ones. Idempotent."""
+        """Cut all connections and refuse new ones. Idempotent."""
         http, self._http = self._http, None
         if http is not None:
             http.stop()
@@ -295,20 +295,20 @@ class FakeModelServer:
 
     @property
     def busy(self) -> int:
-        """How many requests wait for their answer."""
+        """The number of unanswered requests."""
         return self._busy
 
     @property
     def num_connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._http.connections) if self._http else 0
 
     def script(self, *replies: str | Reply) -> None:
-        """Add replies that are given, one after the other, before the rule has its say."""
+        """Add replies to give in order, before the rule is used."""
         self._script.extend(replies)
 
     def pause(self) -> None:
-        """Let all requests wait from now on."""
+        """Hold all requests from now on."""
         self._paused = True
         self._in_thread(self._set_running)
 
@@ -320,17 +320,17 @@ class FakeModelServer:
     def wait_until(
         self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
     ) -> None:
-        """Return as soon as a condition holds, such as `lambda server: server.busy == 3`.
+        """Wait until a condition holds, such as `lambda server: server.busy == 3`.
 
-        Blocks; an asynchronous test awaits `until`.
+        This blocks; an asynchronous test awaits `until`.
 
         Raises:
-            TimeoutError: It does not come to hold.
+            TimeoutError: The condition does not hold in time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), timeout):
                 raise TimeoutError(
-                    f"The fake model server waited {timeout:g} s for a condition in vain; it has "
+                    f"The condition did not hold within {timeout:g} s; the fake model server has "
                     f"{len(self.requests)} requests, {self._busy} of them unanswered, and "
                     f"{self.num_connections} connections."
                 )
@@ -338,7 +338,7 @@ class FakeModelServer:
     async def until(
         self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
     ) -> None:
-        """Return as soon as a condition holds. See `wait_until`."""
+        """Wait until a condition holds. See `wait_until`."""
         await asyncio.to_thread(self.wait_until, condition, timeout)
 
     def _set_running(self) -> None:
@@ -404,7 +404,7 @@ class FakeModelServer:
         return reply.text.encode()
 
     def _reply(self, request: ModelRequest) -> Reply | dict[str, Any]:
-        """Return a reply; or, where the server's own state is asked for, JSON data."""
+        """Return a reply, or JSON data for requests about the server's own state."""
         is_vllm = self.vendor == "vllm"
         match request.method, request.path:
             case "POST", ("/v1/chat/completions" | "/v1/messages"):

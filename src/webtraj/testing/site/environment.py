@@ -39,7 +39,7 @@ from webtraj.testing.site.world import World
 
 __all__ = ["FixtureEnvironment", "FixtureTask", "SiteAccess"]
 
-# What an agent on the fixture site may reach: the site, and the files of its task.
+# The access policy of agents: the site, and the files of the task.
 
 
 class SiteAccess:
@@ -47,9 +47,9 @@ class SiteAccess:
 
     def __init__(self) -> None:
         self.origins: tuple[str, ...] = ()
-        """The site's origins; none before it runs."""
+        """The site's origins; empty before it runs."""
         self.folder: Path | None = None
-        """Where files may be uploaded from."""
+        """The folder of files that may be uploaded."""
 
     def open(self, url: str) -> bool:
         """See `AccessPolicy.open`."""
@@ -78,7 +78,7 @@ class FixtureTask:
 
     Args:
         task: The task.
-        place: Where it is played.
+        place: The site and folder to use.
     """
 
     def __init__(self, task: tasks_lib.SiteTask, place: _Place) -> None:
@@ -95,7 +95,7 @@ class FixtureTask:
 
     @property
     def assignment(self) -> tasks_lib.Assignment:
-        """What the last visit is asked for."""
+        """The assignment of the last visit."""
         assert self._assignment is not None, "There is no assignment before the first episode."
         return self._assignment
 
@@ -122,7 +122,7 @@ class FixtureTask:
 
     @property
     def shares_context(self) -> bool:
-        """See `BrowserTask.shares_context`. The history of one episode is not for the next."""
+        """See `BrowserTask.shares_context`. Episodes do not share browser history."""
         return False
 
     @property
@@ -161,7 +161,7 @@ class FixtureTask:
     async def validate(
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
     ) -> browser_tasks_lib.Verdict:
-        """See `BrowserTask.validate`. The page is not looked at: the world decides."""
+        """See `BrowserTask.validate`. Only the world is checked, not the page."""
         if answer is not None:
             self.world.answers.append(answer)
         if self.assignment.done(self.world):
@@ -194,26 +194,26 @@ class FixtureTask:
 
 
 class FixtureEnvironment(environment_lib.BrowserEnvironment):
-    """Plays tasks of the fixture site, each `reset` the next of them.
+    """An environment of the fixture site's tasks; each `reset` starts the next one.
 
-    The same task and seed give the same goal and the same pages, at the same URLs but for the token
-    of a visit.
+    The same task and seed give the same goal and pages, at the same URLs except for the visit's
+    token.
     Reward is 1 when the server's state is what the goal asks for, which ends the episode, as does a
     mistake that cannot be undone, with 0; before that it is 0.
 
     Args:
         tasks: A task's name, or several: `add-to-cart` (see `tasks.TASKS`).
         seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
-        site: Where to play, running; None makes one, closed with the environment.
+        pool: The browser pool; None shares one (see `BrowserEnvironment`).
+        site: A running site; None makes one, which is closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
         max_steps: After this many steps an episode is truncated; None never does. By default 40,
             unless the task has a limit of its own.
-        settle: When a page counts as settled after an action.
+        settle: The condition for a page to be settled after an action.
         viewport: Width and height in CSS pixels.
 
     Raises:
-        InvalidInputError: A task of that name does not exist.
+        InvalidInputError: A task's name is unknown.
     """
 
     def __init__(
@@ -240,14 +240,14 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
             default_max_steps=_MAX_STEPS,
             settle=settle,
             policy=self._place.access,
-            # Goals name the passwords to type, which are made up.
+            # Goals contain passwords to type; they are fictitious.
             redact_passwords=False,
             viewport=viewport,
         )
 
     @property
     def site_task(self) -> FixtureTask:
-        """The task of the current episode, or of the first to come."""
+        """The task of the current episode, or of the first one."""
         return self._site_tasks[max(self._episode, 0) % len(self._site_tasks)]
 
     @property

@@ -99,7 +99,7 @@ class FixtureSite:
         await self.close()
 
     async def close(self) -> None:
-        """Stop both servers and cuts what is under way. Idempotent."""
+        """Stop both servers and cut open connections. Idempotent."""
         servers, self._servers = self._servers, None
         if servers is not None:
             await servers.aclose()
@@ -116,9 +116,9 @@ class FixtureSite:
         """Begin a visit.
 
         Args:
-            seed: What decides goods, names, prices and people.
-            start: The path where it begins.
-            prepare: Changes the world before anybody sees it.
+            seed: The seed of goods, names, prices and people.
+            start: The path where the visit begins.
+            prepare: A function that changes the world before the visit begins.
 
         Raises:
             EnvironmentMisuseError: The site is not running.
@@ -135,7 +135,7 @@ class FixtureSite:
         return SiteVisit(token, world, f"{self.origin}/enter/{token}?to={start}")
 
     def end_visit(self, visit: SiteVisit) -> None:
-        """Forget a visit; what its browser asks for from now on is gone."""
+        """Forget a visit; its browser gets 410 from now on."""
         self._worlds.pop(visit.token, None)
 
     def _handler(self, other: int) -> Callable[[Request], Response]:

@@ -87,7 +87,7 @@ def popups(visit: Visit) -> Response:
 
 @routes("GET", "/extras/partner")
 def partner(visit: Visit) -> Response:
-    """Tells the coupon."""
+    """Show the coupon."""
     ((code, percent),) = visit.world.coupons.items()
     return visit.show("Partner's offer", element("p", f"The coupon {code} takes {percent} % off."))
 
@@ -261,7 +261,7 @@ def _entry(visit: Visit, index: int) -> Markup:
 
 @routes("POST", "/api/likes")
 def like(visit: Visit) -> Response:
-    """Like an entry of the feed, or takes that back."""
+    """Like an entry of the feed, or undo that."""
     index = int(visit.request.json["index"])
     if index not in range(len(visit.world.feed)):
         raise LookupError(f"The feed has no entry {index}.")
@@ -371,7 +371,7 @@ def cut(visit: Visit) -> Response:
 
 @routes("GET", "/never")
 def never(visit: Visit) -> Response:
-    """Never answers."""
+    """Never answer."""
     return Response(fault="hang")
 
 

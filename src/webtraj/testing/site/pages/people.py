@@ -317,7 +317,7 @@ def reply(visit: Visit) -> Response:
 
 @routes("POST", "/forum/*/posts/*/vote")
 def vote(visit: Visit) -> Response:
-    """Vote a post of somebody else up, or takes the vote back."""
+    """Vote up somebody else's post, or undo the vote."""
     thread, post = _thread_and_post(visit)
     if visit.world.account is None or post.author == visit.world.user:
         raise LookupError("Only others' posts can be voted up, by those who are logged in.")

@@ -223,7 +223,7 @@ def review(visit: Visit) -> Response:
 
 @routes("POST", "/products/*/wish")
 def wish(visit: Visit) -> Response:
-    """Put a product on the wish list, or takes it off."""
+    """Add a product to the wish list, or remove it."""
     product, wishes = _product(visit), visit.world.wish_list
     if product.id in wishes:
         wishes.remove(product.id)
@@ -277,7 +277,7 @@ def _cart_row(product: Product, count: int) -> list[Markup | str]:
 
 @routes("POST", "/cart/add")
 def add_to_cart(visit: Visit) -> Response:
-    """Put some of a product into the cart."""
+    """Add some of a product to the cart."""
     form, world = visit.request.form, visit.world
     product = world.product(int(form["product"]))
     count = world.cart.get(product.id, 0) + int(form.get("quantity", "1"))
@@ -289,7 +289,7 @@ def add_to_cart(visit: Visit) -> Response:
 
 @routes("POST", "/cart/set")
 def set_quantity(visit: Visit) -> Response:
-    """Change a quantity; none takes the product out."""
+    """Change a quantity; 0 removes the product."""
     product, count = int(visit.request.form["product"]), int(visit.request.form["quantity"])
     if not 0 <= count <= MAX_QUANTITY:
         raise ValueError(f"The cart takes up to {MAX_QUANTITY} of a product, not {count}.")
@@ -339,7 +339,7 @@ def checkout(visit: Visit) -> Response:
 
 @routes("POST", "/checkout")
 def place_order(visit: Visit) -> Response:
-    """Place the order, or says what is wrong with it."""
+    """Place the order, or show what is wrong with it."""
     world, form = visit.world, visit.request.form
     if not world.cart:
         return see_other("/cart")

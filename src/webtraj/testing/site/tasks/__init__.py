@@ -18,7 +18,7 @@ def find_task(name: str) -> SiteTask:
     """Return a task.
 
     Raises:
-        InvalidInputError: There is none of that name.
+        InvalidInputError: The name is unknown.
     """
     _load()
     if name not in registered():

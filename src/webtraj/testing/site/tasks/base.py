@@ -1,4 +1,4 @@
-"""What a task of the fixture site is, and how one is written.
+"""Tasks of the fixture site, and how to write one.
 
 A task is a function from a seeded world to an assignment, registered by decorator::
 
@@ -8,9 +8,8 @@ A task is a function from a seeded world to an assignment, registered by decorat
         steps = (click("button", "Log out"),)
         return Assignment("Log out.", done=lambda w: not w.user, steps=steps)
 
-The function chooses what is asked for, with `rng`, and may change the world before the visit
-begins.
-`done` looks at the world and at nothing else: a task is judged by what happened on the server.
+The function chooses the goal with `rng`, and may change the world before the visit begins.
+`done` looks only at the world: a task is judged by what happened on the server.
 `steps` are the oracle; unlike an agent it knows the world, so it need not read to find its way.
 """
 
@@ -51,7 +50,7 @@ __all__ = [
     "wait_until",
 ]
 
-# The steps that oracles are made of. Each looks its element up when its turn has come.
+# The steps of oracles. Each finds its element when its turn comes.
 
 Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
 
@@ -85,7 +84,7 @@ _HAS_MORE = "() => scrollY + innerHeight < document.documentElement.scrollHeight
 
 
 def act(action: a.Action) -> Step:
-    """Does an action that needs no element."""
+    """Take an action that needs no element."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         yield action
@@ -164,7 +163,7 @@ def click_inside(selector: str, x: float, y: float) -> Step:
 
 
 def wait_for_end() -> Step:
-    """Wait for what the page cannot see: the answer to a frame of another origin."""
+    """Wait for the response to a frame of another origin, which the page cannot see."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -174,7 +173,7 @@ def wait_for_end() -> Step:
 
 
 def scroll_until(selector: str) -> Step:
-    """Scroll down until an element is there; waits where the page is still fetching more."""
+    """Scroll down until an element appears, waiting while the page loads more."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -186,7 +185,7 @@ def scroll_until(selector: str) -> Step:
 
 
 def wait_until(selector: str) -> Step:
-    """Wait until an element is there: the page of a tab that is about to open."""
+    """Wait until an element appears, such as on a tab that is opening."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -225,18 +224,18 @@ def _never(_: World) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one episode asks for."""
+    """The assignment of one episode."""
 
     goal: str
-    """What the agent is told."""
+    """The goal."""
     done: Judge
-    """Whether it has done it. Must be false at first."""
+    """Whether the goal is reached. Must be false at first."""
     spoiled: Judge = _never
-    """Whether it has done what cannot be undone, so that the episode has failed."""
+    """Whether an irreversible mistake was made, so that the episode failed."""
     steps: tuple[Step, ...] = ()
-    """The oracle's way; empty if there is none."""
+    """The oracle's steps; empty if there are none."""
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-    """Files that the agent has at hand, by name."""
+    """Files that the agent can upload, by name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,12 +250,12 @@ class SiteTask:
     assign: Callable[[World, random.Random], Assignment]
 
     def begin(self, world: World) -> Assignment:
-        """Make a world ready for an episode of this task, and returns what is asked for in it."""
+        """Prepare a world for an episode of this task, and return its assignment."""
         return self.assign(world, random.Random(f"{self.name} {world.seed}"))
 
     @property
     def has_oracle(self) -> bool:
-        """Whether its assignments come with the steps that do them."""
+        """Whether its assignments have oracle steps."""
         return _has_oracle(self)
 
 
@@ -269,10 +268,10 @@ def task(
     """Register a task.
 
     Raises:
-        ValueError: `names.TASKS` does not list it, or it is there already.
+        ValueError: `names.TASKS` does not list it, or it is already registered.
     """
     if name not in names.TASKS or name in _TASKS:
-        raise ValueError(f"The task {name!r} is not listed in names.TASKS, or written twice.")
+        raise ValueError(f"The task {name!r} is not listed in names.TASKS, or is registered twice.")
 
     def register(assign: Callable[[World, random.Random], Assignment]) -> SiteTask:
         made = _TASKS[name] = SiteTask(name, difficulty, start, assign)
