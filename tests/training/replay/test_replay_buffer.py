@@ -216,7 +216,7 @@ def test_only_the_last_iterations_that_hold_episodes_count(episode, tmp_path, da
     assert ReplayBuffer.from_datasets(iterations, last_n_iterations=None).contents.iterations == (
         1, 2, 3, 4, 5, 7,
     )  # fmt: skip
-    with pytest.raises(errors.InvalidInputError, match="no dataset to train on"):
+    with pytest.raises(errors.InvalidInputError, match="No dataset to train on"):
         ReplayBuffer.from_datasets(Iterations(str(tmp_path / "runs"), "test"))
 
 

@@ -77,7 +77,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_shapes_are_refused_and_named(name):
-    with pytest.raises(errors.InvalidInputError, match="Message 1 of a recorded prompt cannot"):
+    with pytest.raises(
+        errors.InvalidInputError, match="Cannot read message 1 of a recorded prompt"
+    ):
         read_messages([{"role": "user", "content": "x"}, REFUSED[name]])
 
 
@@ -127,7 +129,7 @@ def test_the_call_that_was_acted_on_is_the_sample(episode, call):
     for step, which in ((2, None), (1, 0), (1, 7), (0, None)):
         with pytest.raises(errors.InvalidInputError, match="has no model call"):
             sample_of(trajectory, step, which)
-    with pytest.raises(errors.InvalidInputError, match="is not there"):
+    with pytest.raises(errors.InvalidInputError, match="does not exist"):
         sample_of(trajectory, 9)
 
 
@@ -147,7 +149,7 @@ INFRASTRUCTURE = (
 def test_what_says_nothing_of_the_agent_gives_no_sample_and_no_reward(episode, reason, outcome):
     trajectory = episode("e1", reason=reason, outcome=outcome)
     assert list(samples_of(trajectory)) == []
-    with pytest.raises(errors.InvalidInputError, match="says nothing of the agent"):
+    with pytest.raises(errors.InvalidInputError, match="says nothing about the agent"):
         sample_of(trajectory, 1)
 
 
@@ -200,7 +202,9 @@ def test_decisions_without_model_calls_are_samples_only_if_rendered(episode):
 
 def test_a_call_whose_prompt_cannot_be_read_is_an_error_that_names_it(episode):
     odd = lambda name, step: ModelCall(text="x", messages=({"role": "tool", "content": "x"},))  # noqa: E731
-    with pytest.raises(errors.InvalidInputError, match=r"step 1 of the episode 'e1': Message 0"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"step 1 of the episode 'e1': Cannot read message 0"
+    ):
         list(samples_of(episode("e1", call=odd)))
 
 

@@ -1,10 +1,10 @@
-"""The replay buffer: from datasets of many iterations to the samples that a model is trained on.
+"""The replay buffer: from datasets of many iterations to training samples.
 
-* `buffer`: `ReplayBuffer`, which reads datasets and draws; `selection`: what was drawn.
-* `scanning`, `filling`: how datasets become its rows; `weights`: rows, weights and drawing.
-* `filters`: what is left out, for which reasons, and what must be.
+* `buffer`: `ReplayBuffer`, which reads datasets and draws samples; `selection`: the drawn samples.
+* `scanning`, `filling`: reading datasets into rows; `weights`: rows, weights and drawing.
+* `filters`: what is left out and why, and what is held out.
 * `cutting`: one decision of an episode as a sample; `rendering`: prompts for an oracle's decisions.
-* `report`: all of that in numbers.
+* `report`: the numbers.
 """
 
 from webtraj.training.replay.buffer import ReplayBuffer

@@ -1,10 +1,10 @@
-"""The replay buffer: samples of many episodes, held as numbers, loaded when they are asked for.
+"""The replay buffer: samples of many episodes, held as tables and loaded lazily.
 
-    from_datasets   reads each episode once, and keeps a row for each decision to learn from
-    sample          draws rows by weight
-    Selection       loads the samples of rows, an episode at a time
+from_datasets   reads each episode once, and keeps a row for each usable decision
+sample          draws rows by weight
+Selection       loads the samples of rows, one episode at a time
 
-No trajectory is held. What was left out is counted, by reason and task, and told by `report`.
+No trajectory is kept in memory. `report` counts what was left out, by reason and task.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = ["ReplayBuffer"]
 
 
 class ReplayBuffer:
-    """Samples to draw from; `from_datasets` makes one. It never changes.
+    """An immutable buffer of samples, made by `from_datasets`.
 
     Attributes:
-        contents: What it holds: tables of numbers, names, and counts of what was left out.
+        contents: Tables of numbers, names, and counts of what was left out.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class ReplayBuffer:
         seed: int = 0,
         storage_options: Mapping[str, Any] | None = None,
     ) -> ReplayBuffer:
-        """Read datasets into a buffer, each episode once, with memory for a few at a time.
+        """Read datasets into a buffer, each episode once, with a few in memory at a time.
 
         Args:
-            places: A dataset's folder or URL; several, the oldest first, which are iterations 1, 2,
-                ...; datasets by the number of their iteration; or a rollout's `Iterations`.
-            last_n_iterations: How many iterations count, the latest ones; None for all.
-            filters: What is let in; by default what `Filters` says.
-            held_out: What must not be in it.
-            loss_weights: How much each sample counts in training; by default its reward, so that
-                failures count 0. `weights.uniform` takes all alike, ungraded ones too.
-            render: Makes samples of decisions that no model was asked for.
-            seed: For all that is drawn.
-            storage_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
+            places: A dataset's folder or URL; several, oldest first, as iterations 1, 2, ...;
+                datasets by iteration number; or a rollout's `Iterations`.
+            last_n_iterations: The number of latest iterations to use; None for all.
+            filters: What to let in; by default `Filters()`.
+            held_out: Tasks and sites that must not be in it.
+            loss_weights: The loss weight of each sample; by default its reward, so failures
+                count 0. `weights.uniform` weighs all alike, ungraded ones too.
+            render: Makes samples from decisions without a model call.
+            seed: Seed of all draws.
+            storage_options: Options for buckets: see `webtraj.store.bucket.BucketStorage`.
 
         Raises:
             LeakError: Held-out tasks or sites are in the data.
@@ -116,20 +116,20 @@ class ReplayBuffer:
 
     @functools.cached_property
     def view(self) -> View:
-        """All samples as weightings see them."""
+        """All samples as input of weightings."""
         return self.contents.view(np.arange(len(self)))
 
     @property
     def all(self) -> Selection:
-        """All samples, each once, in the order in which they were recorded."""
+        """All samples, each once, in recorded order."""
         return self.select(np.arange(len(self)), {"how": "all"})
 
     def select(self, rows: NDArray[np.int64], how: Mapping[str, Any] | None = None) -> Selection:
-        """Return the samples of rows of your own choice.
+        """Return the samples of given rows.
 
         Args:
-            rows: Indices into `view`'s arrays; one may be there several times.
-            how: What is to be on record of the choice, as plain data.
+            rows: Indices into `view`'s arrays, possibly repeated.
+            how: Provenance of the choice, as plain data.
         """
         rows = np.asarray(rows, np.int64)
         return Selection(self, rows, self._loss_weights[rows], dict(how or {"how": "by hand"}))
@@ -145,13 +145,13 @@ class ReplayBuffer:
         """Draw samples by weight.
 
         Args:
-            num_samples: How many. Without replacement, all that have a weight if there are fewer.
-            weights: How likely each is; `webtraj.training.replay.weights` has some.
-            seed: Of the draw; None for the buffer's.
+            num_samples: The number to draw. Without replacement, at most all with a weight.
+            weights: The weighting; see `webtraj.training.replay.weights`.
+            seed: Seed of the draw; None for the buffer's.
             replacement: Whether a sample may be drawn several times.
 
         Raises:
-            InvalidInputError: There is nothing to draw from, or a weight is none.
+            InvalidInputError: There is nothing to draw from, or a weight is invalid.
         """
         seed = self.seed if seed is None else seed
         found = draw(
@@ -172,20 +172,20 @@ class ReplayBuffer:
         seed: int | None = None,
         replacement: bool = False,
     ) -> Selection:
-        """Draw samples, those of later iterations more often.
+        """Draw samples, favouring later iterations.
 
-        A sample of the i-th oldest iteration has the weight i to the power: of four equal
-        iterations at power 2 the draw has 3, 13, 30 and 53 %. These shares are met as nearly as
-        whole samples allow, not by chance; what an iteration lacks goes to the others.
+        A sample of the i-th oldest iteration has the weight i to the power: at power 2, four equal
+        iterations get 3, 13, 30 and 53 % of the draw. The draw meets these shares exactly, up to
+        whole samples; if an iteration has too few, the others get the rest.
 
         Args:
-            num_samples: How many. Without replacement, all there are if there are fewer.
-            recency_bias_power: 0 takes all iterations alike.
-            seed: Of the draw; None for the buffer's.
+            num_samples: The number to draw. Without replacement, at most all.
+            recency_bias_power: The power; 0 treats all iterations alike.
+            seed: Seed of the draw; None for the buffer's.
             replacement: Whether a sample may be drawn several times.
 
         Raises:
-            InvalidInputError: There is nothing to draw from, or the power is none.
+            InvalidInputError: There is nothing to draw from, or the power is invalid.
         """
         seed = self.seed if seed is None else seed
         view = self.view
@@ -220,15 +220,15 @@ class ReplayBuffer:
         return self.select(np.sort(np.concatenate(found or [np.zeros(0, np.int64)])), how)
 
     def report(self, selection: Selection | None = None) -> ReplayReport:
-        """Return what is in the buffer, what was left out of it and why.
+        """Return a report of the samples in the buffer, and of those left out and why.
 
         Args:
-            selection: What was drawn; by default all there is.
+            selection: The drawn samples; by default all.
         """
         return report_on(self.all if selection is None else selection)
 
     def settings(self) -> dict[str, Any]:
-        """Return what made the buffer, as JSON data."""
+        """Return the sources and settings of the buffer as JSON data."""
         held_out = dataclasses.asdict(self.contents.held_out)
         return {
             "webtraj": webtraj.__version__,
@@ -243,10 +243,10 @@ class ReplayBuffer:
         }
 
     def require_samples(self, ways_in: Mapping[Reason, str] | None = None) -> None:
-        """Raise an error that says why there are no samples, if there are none.
+        """Raise an error with the reasons if the buffer is empty.
 
         Args:
-            ways_in: What the caller's user can do about each reason.
+            ways_in: A remedy for each reason, in the caller's terms.
 
         Raises:
             InvalidInputError: The buffer is empty.
@@ -257,8 +257,8 @@ class ReplayBuffer:
             ways = [f"{way} ({reason})" for reason, way in (ways_in or {}).items()
                     if way and reason in dropped]  # fmt: skip
             raise errors.InvalidInputError(
-                f"No sample is left of {self.contents.num_episodes} episodes ({reasons or 'none'})."
-                " Record more, or set other filters."
+                f"No samples left of {self.contents.num_episodes} episodes ({reasons or 'none'})."
+                " Record more episodes, or change the filters."
                 + (f" These let some in: {', '.join(ways)}." if ways else "")
             )
 

@@ -1,11 +1,10 @@
 """Cutting samples out of recorded episodes.
 
-What a sample says is what was recorded. The messages are those that were sent, the token ids those
-that were sampled, the completion what came back. Nothing is rendered anew, unless a renderer is
-given; and what that made is marked (`Sample.recorded`).
+A sample holds what was recorded: the messages that were sent, the token ids that were sampled, and
+the completion that came back. Only a given renderer makes prompts anew, and those samples are
+marked (`Sample.recorded`).
 
-An episode that something other than the agent has cut short says nothing of the agent: it has no
-samples, and no reward.
+An episode cut short by something other than the agent has no samples and no reward.
 """
 
 from __future__ import annotations
@@ -51,11 +50,10 @@ __all__ = [
     "task_facts",
 ]
 
-# Recorded conversations, read back: from the shapes of providers to messages.
+# Recorded conversations: from providers' shapes to messages.
 #
-# What `webtraj.agents.models.messages` writes into a `ModelCall`, with the bytes of pictures in
-# place, comes back here as it was. Data URIs and base64, as other software records them, are read
-# too. A conversation of another shape is refused, never guessed at.
+# Messages that `webtraj.agents.models.messages` wrote into a `ModelCall` come back unchanged. Data
+# URIs and base64 from other software are read too. Unknown shapes are refused, never guessed at.
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -67,13 +65,13 @@ _TEXTS = ("text", "input_text", "output_text")
 _SAYS_MORE = ("tool_calls", "tool_call_id", "function_call")
 _SHAPE = (
     "expected messages with a role of system, user or assistant, and a content of text, or of "
-    "parts of text and pictures, as OpenAI or Anthropic have them"
+    "parts of text and pictures, in OpenAI's or Anthropic's form"
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """A text or a picture of a message, maybe not loaded yet."""
+    """A text or picture of a message, possibly not loaded yet."""
 
     value: str | bytes | LazyBlob
     is_image: bool
@@ -81,31 +79,31 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """One message, its parts maybe not loaded yet."""
+    """One message, its parts possibly not loaded yet."""
 
     role: Role
     leaves: tuple[Leaf, ...]
 
     def load(self) -> Message:
-        """Return the message itself."""
+        """Load the message."""
         return Message(self.role, tuple(map(_part_of, self.leaves)))
 
 
 def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
-    """Return the messages that recorded ones stand for; lazy blobs in them are loaded.
+    """Return recorded messages in webtraj's form, with lazy blobs loaded.
 
     >>> read_messages([{"role": "user", "content": "Click it."}])
     (Message(role='user', parts=(Text(text='Click it.'),)),)
 
     Raises:
-        InvalidInputError: They are of a shape that is not known, or hold more than text and
-            pictures, such as the results of tools.
+        InvalidInputError: They have an unknown shape, or hold more than text and pictures, such as
+            tool results.
     """
     return tuple(turn.load() for turn in outline(messages))
 
 
 def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
-    """Does what `read_messages` does, and loads no lazy blobs.
+    """Return recorded messages as `read_messages` does, without loading lazy blobs.
 
     Raises:
         InvalidInputError: See `read_messages`.
@@ -114,7 +112,7 @@ def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
 
 
 def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
-    """Return messages in the form that `outline` gives."""
+    """Return messages in the form of `outline`."""
     return tuple(
         Turn(
             message.role,
@@ -128,7 +126,7 @@ def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
 
 
 def loaded(value: Any) -> Any:
-    """Return what a lazy blob stands for, and anything else as it is."""
+    """Return the content of a lazy blob, and any other value unchanged."""
     return value.load() if isinstance(value, LazyBlob) else value
 
 
@@ -140,7 +138,7 @@ def _part_of(leaf: Leaf) -> Part:
 def _turn(index: int, message: Any) -> Turn:
     if isinstance(message, Mapping):
         role = _ROLES.get(message.get("role", ""))
-        # A message that says more than its content, such as a call of a tool, is not just that.
+        # A message with more than content, such as a tool call, cannot be reduced to it.
         if role is not None and not any(message.get(name) for name in _SAYS_MORE):
             leaves = _leaves(index, message.get("content"))
             if leaves:
@@ -171,7 +169,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
-    """Return the bytes of a picture, or None if the part is none that was kept."""
+    """Return the bytes of a picture; None if the part is not a recorded picture."""
     match part:
         case {"type": "image_url", "image_url": {"url": data}}:
             pass
@@ -195,57 +193,57 @@ def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
     try:
         return base64.b64decode(data, validate=True) or None
     except (binascii.Error, ValueError):
-        return None  # A URL: the picture itself is not on record.
+        return None  # A URL: the picture was not recorded.
 
 
 def _refusal(index: int, what: Any) -> errors.InvalidInputError:
     return errors.InvalidInputError(
-        f"Message {index} of a recorded prompt cannot be read: {_SHAPE}; got {what!r:.200}."
+        f"Cannot read message {index} of a recorded prompt: {_SHAPE}; got {what!r:.200}."
     )
 
 
 FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
-"""How an episode ends that ended by itself."""
+"""The ends of episodes that ended by themselves."""
 NO_REWARD = (
     *INFRASTRUCTURE_FAILURES,
     Outcome.AGENT_ERROR,
     Outcome.BLOCKED,
     Outcome.CANCELLED,
 )
-"""The outcomes without a reward to learn from."""
+"""Outcomes without a reward to learn from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a decision would have been asked for by, and replied with."""
+    """A rendered prompt and completion of a decision."""
 
     messages: tuple[Message, ...]
     completion: str
 
 
 class Renderer(Protocol):
-    """Makes prompts and completions for decisions that no model was asked for, as an oracle's."""
+    """A renderer of prompts and completions for decisions without a model call, as an oracle's."""
 
     @property
     def reference(self) -> Mapping[str, Any]:
-        """What it is and how it is set, as plain data: it goes on record with the samples."""
+        """Return its name and settings as plain data, for the samples' provenance."""
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
-        """Return what it makes of an episode's decisions, by the index of their step."""
+        """Return the rendered decisions of an episode by step index."""
 
 
 def samples_of(
     trajectory: EpisodeTrajectory, *, render: Renderer | None = None, iteration: int = 0
 ) -> Iterator[Sample]:
-    """Yield a sample for each decision of an episode that a model's reply stands behind.
+    """Yield a sample for each decision of an episode that a model made.
 
     Args:
-        trajectory: The episode. One that did not end by itself has no samples.
-        render: Makes samples of decisions without model calls too.
-        iteration: The iteration that it was collected in.
+        trajectory: The episode. If it did not end by itself, it has no samples.
+        render: Makes samples from decisions without model calls too.
+        iteration: The iteration that collected it.
 
     Raises:
-        InvalidInputError: A recorded prompt is of no shape that is known.
+        InvalidInputError: A recorded prompt has an unknown shape.
     """
     if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
         return
@@ -271,23 +269,23 @@ def sample_of(
 
     Args:
         trajectory: The episode.
-        step: The index of the step whose decision it is.
-        call: Which of the decision's model calls; None for the one that was acted on.
+        step: The index of the step.
+        call: The index of the model call; None for the one that was acted on.
         render: Makes the sample if there are no model calls.
-        iteration: The iteration that it was collected in.
+        iteration: The iteration that collected it.
 
     Raises:
-        InvalidInputError: There is no such step or call, the call gave no reply, the episode did
-            not end by itself, or the prompt is of no shape that is known.
+        InvalidInputError: There is no such step or call, the call has no reply, the episode did
+            not end by itself, or the prompt has an unknown shape.
     """
     where = f"The step {step} of the episode {trajectory.episode_id!r}"
     if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
         raise errors.InvalidInputError(
             f"{where} gives no sample: the episode ended as {trajectory.end_reason.name.lower()}, "
-            f"{trajectory.outcome.name.lower()}, which says nothing of the agent."
+            f"{trajectory.outcome.name.lower()}, which says nothing about the agent."
         )
     if not 0 <= step < len(trajectory.steps):
-        raise errors.InvalidInputError(f"{where} is not there; it has {len(trajectory.steps)}.")
+        raise errors.InvalidInputError(f"{where} does not exist; it has {len(trajectory.steps)}.")
     decision = trajectory.steps[step].decision
     if render is not None and not has_calls(decision) and not call:
         rendered = render.render(trajectory)
@@ -304,7 +302,7 @@ def sample_of(
 
 
 def answered_call(decision: Decision | None) -> int | None:
-    """Return which model call was acted on: the last one that gave a reply; None without any."""
+    """Return the index of the call that was acted on: the last with a reply; None if none has."""
     if decision is None:
         return None
     calls = decision.model_calls
@@ -317,10 +315,10 @@ def has_calls(decision: Decision | None) -> bool:
 
 
 def reward_of(trajectory: EpisodeTrajectory) -> float | None:
-    """Return what an episode was worth: the judge's reward, or 1 for success and 0 for failure.
+    """Return an episode's reward: the judge's, or 1 for success and 0 for failure.
 
     Returns:
-        None if that is not known, or the outcome is none to learn from.
+        None if it is unknown, or the outcome is not one to learn from.
     """
     outcome = trajectory.outcome
     if outcome not in (Outcome.SUCCESS, Outcome.FAILURE) or trajectory.end is None:
@@ -400,7 +398,7 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
 
 
 def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
-    """Return the action of a step: its decision's, or what the environment was given."""
+    """Return the action of a step: its decision's, or the one sent to the environment."""
     record = trajectory.steps[step]
     if record.decision is not None and record.decision.action is not None:
         return record.decision.action
@@ -408,6 +406,6 @@ def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
 
 
 def task_facts(trajectory: EpisodeTrajectory) -> Mapping[str, Any]:
-    """Return what the record says of the task beyond its name, as `TaskSpec.to_data` has it."""
+    """Return the recorded facts of the task beyond its name: see `TaskSpec.to_data`."""
     facts = trajectory.info.metadata.get("task")
     return facts if isinstance(facts, Mapping) else {}

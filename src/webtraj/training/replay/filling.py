@@ -1,4 +1,4 @@
-"""Filling a replay buffer: from datasets to tables, one pass over the episodes."""
+"""Filling of a replay buffer: from datasets to tables, in one pass over the episodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webtraj.trajectory import Outcome
 
 __all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
 
-# Where a replay buffer's episodes are: datasets, each of one iteration.
+# Sources of a replay buffer: datasets, each of one iteration.
 
 Places = Place | Sequence[Place] | Mapping[int, Place] | Iterations
 """One dataset, several that followed each other, datasets by iteration, or a rollout's iterations.
@@ -38,11 +38,11 @@ class Source:
     """One dataset."""
 
     iteration: int
-    """From 1; 0 if there is none."""
+    """The iteration, from 1; 0 if there is none."""
     place: DatasetPlace
 
     def open(self) -> Dataset:
-        """Read its index, which takes far more memory than what a buffer keeps."""
+        """Read its index, which takes far more memory than a buffer's rows."""
         dataset = Dataset(self.place, (), "lazy")
         return dataset.refresh(complete=True)
 
@@ -53,15 +53,15 @@ def open_sources(
     last_n_iterations: int | None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Source]:
-    """Open the datasets of the last iterations, the oldest first.
+    """Open the datasets of the last iterations, oldest first.
 
-    Of an iteration that was judged, the judged dataset is meant, which says what its episodes were
-    worth. A number that was claimed, and given up before its first episode, is no iteration.
+    For a judged iteration this is the judged dataset, which has the rewards. Iterations that were
+    abandoned before their first episode do not count.
 
     Raises:
-        NotADatasetError: One of those that were named is no dataset.
-        InvalidInputError: There is none, or `last_n_iterations` is no number above 0.
-        StorageError: One cannot be read.
+        NotADatasetError: A named place is not a dataset.
+        InvalidInputError: There is no dataset, or `last_n_iterations` is below 1.
+        StorageError: A dataset cannot be read.
     """
     if last_n_iterations is not None and (
         isinstance(last_n_iterations, bool) or last_n_iterations < 1
@@ -90,8 +90,8 @@ def open_sources(
             raise
     if not found:
         raise errors.InvalidInputError(
-            f"There is no dataset to train on{f' in {where!r}' if where else ''}; name datasets, "
-            "or the save_path of a rollout that has recorded some."
+            f"No dataset to train on{f' in {where!r}' if where else ''}. Name datasets, "
+            "or the save_path of a rollout with recorded episodes."
         )
     return found[::-1]
 
@@ -110,7 +110,7 @@ def _numbered(places: Any) -> dict[int, Place]:
     if isinstance(places, Mapping):
         if not all(type(number) is int and number >= 0 for number in places):
             raise errors.InvalidInputError(
-                f"Datasets go by the number of their iteration; got {list(places)!r:.200}."
+                f"Expected iteration numbers as keys of the datasets; got {list(places)!r:.200}."
             )
         return dict(places)
     return dict(enumerate(places, start=1))
@@ -123,14 +123,14 @@ _GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a replay buffer holds."""
+    """The contents of a replay buffer."""
 
     steps: NDArray[Any]
-    """A row of `columns.STEPS` for each sample, in the order in which they were recorded."""
+    """A row of `columns.STEPS` for each sample, in recorded order."""
     episodes: NDArray[Any]
     """A row of `columns.EPISODES` for each episode that has samples."""
     episode_ids: tuple[str, ...]
-    """Their ids."""
+    """The ids of these episodes."""
     sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut
@@ -142,22 +142,22 @@ class Contents:
     groups: tuple[str, ...]
     """The ids of the groups; empty text for episodes that are compared by task and policy."""
     group_sum: NDArray[np.float64]
-    """The sum of the rewards of each group's graded episodes,"""
+    """The sum of rewards of each group's graded episodes."""
     group_count: NDArray[np.int64]
-    """and their number."""
+    """The number of each group's graded episodes."""
     num_episodes: int
-    """Episodes that were looked at."""
+    """Episodes that were read."""
     num_steps: int
-    """Their actions, as the index counts them."""
+    """Their actions, as counted by the index."""
     dropped: dict[tuple[Reason, str], int]
-    """Episodes or steps that were left out, by reason and task."""
+    """Episodes or steps left out, by reason and task."""
     graded: dict[str, tuple[int, int]]
     """Successes and graded episodes of each task."""
     problems: tuple[str, ...]
-    """What was wrong with the first episodes that could not be read."""
+    """The errors of the first episodes that could not be read."""
 
     def dropped_by_reason(self) -> dict[Reason, int]:
-        """Return how many episodes or steps were left out, by reason."""
+        """Return the number of episodes or steps left out, by reason."""
         found: collections.Counter[Reason] = collections.Counter()
         for (reason, _), count in self.dropped.items():
             found[reason] += count
@@ -169,7 +169,7 @@ class Contents:
         return tuple(sorted({source.iteration for source in self.sources}))
 
     def view(self, rows: NDArray[np.int64]) -> View:
-        """Return rows of `steps` as weightings see them."""
+        """Return rows of `steps` as input of weightings."""
         steps = self.steps[rows]
         episodes = self.episodes[steps["episode"]]
         counts = self.group_count[episodes["group"]]
@@ -202,10 +202,10 @@ def fill(
     render: Renderer | None,
     seed: int,
 ) -> Contents:
-    """Return what is in datasets, as filters let it in.
+    """Read datasets through filters into a buffer's contents.
 
     Raises:
-        LeakError: Held-out tasks or sites are among it.
+        LeakError: Held-out tasks or sites are in the data.
         StorageError: A bucket cannot be read.
     """
     where = parse_condition(filters.where) if filters.where else None
@@ -251,11 +251,11 @@ class _Filling:
         self._num_episodes = self._num_steps = 0
 
     def add_source(self, source: Source) -> None:
-        """Begin a dataset."""
+        """Start a dataset."""
         self._sources.append(source)
 
     def add(self, scan: EpisodeScan) -> None:
-        """Add an episode of the dataset that was begun last."""
+        """Add an episode of the current dataset."""
         summary = scan.summary
         self._num_episodes += 1
         self._num_steps += summary.num_steps
@@ -281,10 +281,10 @@ class _Filling:
         self._dropped[reason, task] += count
 
     def _grade(self, scan: EpisodeScan) -> int:
-        """Count an episode for its task and group, and returns the group's number."""
+        """Count an episode for its task and group, and return the group's index."""
         summary = scan.summary
         iteration = self._sources[-1].iteration
-        # Attempts in another iteration were other weights'.
+        # Attempts in another iteration came from other weights.
         shared = summary.group_id or f"{summary.policy}\0{summary.task}"
         group = self._groups.number(f"{iteration}\0{shared}")
         if group == len(self._sums):
@@ -331,10 +331,10 @@ class _Filling:
         )  # fmt: skip
 
     def finish(self, seed: int) -> Contents:
-        """Return what was added, once what needs to know all of it has been seen to.
+        """Apply the filters that need all episodes, and return the contents.
 
         Raises:
-            LeakError: Held-out tasks or sites are among it.
+            LeakError: Held-out tasks or sites are in the data.
         """
         leaks = {task: count for task, count in sorted(self._leaks.items()) if count}
         if leaks and self._held_out.on_leak == "error":
@@ -423,10 +423,10 @@ class _Filling:
 
 
 def _latest(digests: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which ones have no equal after them."""
+    """Return a mask of the last of each run of equal digests."""
     keep = np.zeros(len(digests), np.bool_)
     halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))  # Of equals, the latest comes last.
+    order = np.lexsort((halves[:, 1], halves[:, 0]))  # Among equals, the latest is last.
     last = np.ones(len(digests), np.bool_)
     last[:-1] = False
     for half in halves.T:

@@ -1,4 +1,4 @@
-"""What keeps episodes and steps out of a replay buffer, and what is held out for evaluation."""
+"""Filters of a replay buffer, and data held out for evaluation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Reason(enum.StrEnum):
-    """Why something gives no samples. Reports count each, by task."""
+    """The reason why an episode or step gives no samples. Reports count each by task."""
 
     WHERE = "not asked for"
     """An episode that does not meet the condition `Filters.where`."""
@@ -41,33 +41,33 @@ class Reason(enum.StrEnum):
     UNFINISHED = "unfinished"
     """An episode that did not end by itself."""
     INFRASTRUCTURE = "infrastructure"
-    """An episode that infrastructure or site has cut short, or that its judge could not judge."""
+    """An episode cut short by infrastructure or the site, or that its judge could not judge."""
     EMPTY = "empty"
     """An episode without actions."""
     TOO_SHORT = "too short"
     """An episode with fewer actions than `Filters.min_steps`."""
     NOT_JUDGED = "not judged"
-    """An episode of unknown outcome that no judge looked at, where only successes are wanted."""
+    """An unjudged episode of unknown outcome, where only successes are wanted."""
     UNDECIDED = "outcome unknown"
-    """An episode that was judged and whose outcome is still unknown, likewise."""
+    """A judged episode of unknown outcome, where only successes are wanted."""
     NOT_SUCCESSFUL = "not successful"
     """An episode that failed, where only successes are wanted."""
     HOLE = "None in observation, action or response"
-    """An episode with a hole in it."""
+    """An episode with a missing observation, action or response."""
     HELD_OUT = "held out"
-    """An episode of a task or site that is kept for evaluation."""
+    """An episode of a task or site that is held out."""
     TOO_EASY_OR_HARD = "outside the success band"
     """An episode of a task that succeeds too often or too rarely to be learned from."""
     NO_MODEL_CALL = "no model call"
-    """A decision that no model was asked for, where nothing renders it."""
+    """A decision without a model call and without a renderer."""
     NO_REPLY = "no reply text"
-    """A decision whose model calls have all failed, or replied without text."""
+    """A decision whose model calls all failed or returned no text."""
     UNREADABLE_PROMPT = "unreadable prompt"
-    """A decision whose prompt is of no shape that is known."""
+    """A decision whose prompt has an unknown shape."""
     INVALID_ACTION = "invalid action"
-    """A decision that was no action."""
+    """A decision that was not a valid action."""
     NO_EFFECT = "no effect"
-    """A step after which the page was as before."""
+    """A step that did not change the page."""
     DUPLICATE = "duplicate"
     """A decision with the same prompt and completion as a later one."""
     TASK_CAP = "over the cap of its task"
@@ -90,36 +90,37 @@ EPISODE_REASONS = frozenset(
         Reason.TOO_EASY_OR_HARD,
     }
 )
-"""The reasons for which whole episodes go; the others are for single steps."""
+"""The reasons for leaving out whole episodes; the others are for single steps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What is let into a replay buffer. Episodes that no one can learn from never are."""
+    """Filters of a replay buffer. Episodes without anything to learn are always left out."""
 
     filter_successful_only: bool = True
-    """Whether only successes give samples."""
+    """Whether to use successful episodes only."""
     filter_same_screenshot: bool = True
-    """Whether steps without effect are left out. It goes by more than pictures: see
+    """Whether to leave out steps without effect, judged by more than pictures: see
     `webtraj.processing.steps.pruning`."""
     same_screenshot_except: tuple[str, ...] = ()
-    """Patterns of tasks and environments whose steps without effect stay: `miniwob/*`."""
+    """Patterns of tasks and environments that keep steps without effect: `miniwob/*`."""
     min_steps: int = 1
-    """Actions that an episode must have. Tasks that are done with a single click need 1."""
+    """The fewest actions in an episode. Tasks of a single click need 1."""
     valid_actions_only: bool = True
-    """Whether replies that were no actions are left out. Right for imitation; reinforcement needs
-    them, so `webtraj export` lets them into tokens and preferences unless told otherwise."""
+    """Whether to leave out replies that were not valid actions. Imitation needs this;
+    reinforcement learning needs the replies, so `webtraj export` keeps them for tokens and
+    preferences by default."""
     distinct: bool = True
-    """Whether of decisions with the same prompt and completion only the latest stays."""
+    """Whether to keep only the latest of decisions with the same prompt and completion."""
     max_per_task: int | None = None
-    """Samples of one task; which ones stay is drawn by the buffer's seed."""
+    """The most samples of one task, drawn by the buffer's seed; None for no cap."""
     max_per_site: int | None = None
-    """Samples of one site, likewise. Those without a site have no cap."""
+    """The most samples of one site, drawn likewise. Samples without a site have no cap."""
     success_band: tuple[float, float] | None = None
-    """Success rates, from one to another, ends included, that a task's graded episodes must have:
-    (0.05, 0.75) leaves out what is hopeless and what is known."""
+    """The inclusive range of a task's success rate: (0.05, 0.75) leaves out tasks that are
+    hopeless or already solved."""
     where: str = ""
-    """A condition on episodes, as `webtraj.datasets.dataset` has them."""
+    """A condition on episodes: see `webtraj.datasets.dataset`."""
 
     def __post_init__(self) -> None:
         flags = (
@@ -145,7 +146,7 @@ class Filters:
             object.__setattr__(self, "success_band", band)
 
     def to_data(self) -> dict[str, Any]:
-        """Return them as JSON data."""
+        """Return the filters as JSON data."""
         return {
             field.name: list(value) if isinstance(value, tuple) else value
             for field in dataclasses.fields(self)
@@ -154,7 +155,7 @@ class Filters:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name is one of some, or fits a pattern of them.
+    """Return whether a name matches any of the names or patterns.
 
     >>> matches("miniwob/click-test", ["miniwob/*"])
     True
@@ -166,26 +167,26 @@ def _refusal(name: str, value: Any, expected: str) -> errors.InvalidInputError:
     return errors.InvalidInputError(f"Filters.{name} is {value!r:.100}; expected {expected}.")
 
 
-# What is kept for evaluation, and is in the training data all the same.
+# Held-out data that is in the training data.
 
 _MOST_NAMED = 5
 _FILES = (".jsonl", ".parquet")
 
 
 class LeakError(errors.InvalidInputError):
-    """What is kept for evaluation is in the training data."""
+    """Held-out tasks or sites are in the training data."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """Tasks and sites that are never trained on."""
+    """Tasks and sites that are held out from training."""
 
     tasks: tuple[str, ...] = ()
-    """Names, patterns (`miniwob/*`), or task files (`.jsonl`, `.parquet`) whose tasks they are."""
+    """Names, patterns (`miniwob/*`), or task files (`.jsonl`, `.parquet`)."""
     sites: tuple[str, ...] = ()
     """Names or patterns."""
     on_leak: Literal["error", "drop"] = "error"
-    """What becomes of episodes of theirs: a `LeakError`, or they are left out, and counted."""
+    """Raise a `LeakError` for their episodes, or leave them out and count them."""
 
     def __post_init__(self) -> None:
         for name in ("tasks", "sites"):
@@ -201,7 +202,7 @@ class HeldOut:
             )
 
     def read(self, storage_options: Mapping[str, Any] | None = None) -> HeldOut:
-        """Return the same with the names of the tasks in place of their files.
+        """Return a copy with task files replaced by the names of their tasks.
 
         Raises:
             InvalidInputError: A file is missing or wrong.
@@ -215,14 +216,14 @@ class HeldOut:
         return dataclasses.replace(self, tasks=tuple(names))
 
     def has(self, task: str, site: str) -> bool:
-        """Return whether a task is held out, by its name or its site."""
+        """Return whether a task is held out by its name or site."""
         return matches(task, self.tasks) or (bool(site) and matches(site, self.sites))
 
     def refuse(self, found: Mapping[str, int]) -> LeakError:
-        """Return the error that names what leaked.
+        """Return the error for leaked tasks.
 
         Args:
-            found: How many episodes there are of each task.
+            found: The number of episodes of each leaked task.
         """
         return LeakError(
             f"{len(found)} held-out tasks are in the training data: {_named(found)}. Keep "
@@ -234,13 +235,13 @@ class HeldOut:
 def check_parts(
     train: Selection, validation: Selection, *, by: Sequence[str] = ("episode", "prompt", "page")
 ) -> None:
-    """Check that two parts have nothing in common, of one buffer or two.
+    """Check that two selections, of one buffer or two, have nothing in common.
 
     Args:
-        train: What is trained on.
-        validation: What is not.
-        by: What they must not share: of "episode", "task", "site", "prompt" (to the letter, its
-            pictures to the byte) and "page" (what was observed, for the same goal).
+        train: The samples to train on.
+        validation: The samples to validate on.
+        by: What they must not share: "episode", "task", "site", "prompt" (identical text and
+            pictures) or "page" (the same observation for the same goal).
 
     Raises:
         LeakError: They share something.
@@ -252,13 +253,13 @@ def check_parts(
             named = {_text(one): 0 for one in shared}
             raise LeakError(
                 f"{len(shared)} {kind}s are in both training and validation data: "
-                f"{_named(named)}. Split by 'task' or 'site', so that what is alike stays in one "
+                f"{_named(named)}. Split by 'task' or 'site', so that similar samples stay in one "
                 "part."
             )
 
 
 def leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows of the second have a prompt or a page that is in the first, too."""
+    """Return a mask of the validation rows whose prompt or page is in the training rows too."""
     found: NDArray[np.bool_] = np.isin(_packed(validation["prompt"]), _packed(train["prompt"]))
     pages = _packed(train["page"])
     seen = np.isin(_packed(validation["page"]), pages[pages != _NO_PAGE])
@@ -269,8 +270,8 @@ _NO_PAGE = bytes(0)
 
 
 def _packed(values: NDArray[Any]) -> NDArray[Any]:
-    # numpy sorts and compares strings of bytes, and no raw ones. Hashes that end in zeros stay
-    # apart: all are of one length.
+    # numpy sorts byte strings but not raw bytes. Hashes ending in zeros stay distinct, since all
+    # have the same length.
     return np.ascontiguousarray(values).view(f"S{values.dtype.itemsize}")
 
 

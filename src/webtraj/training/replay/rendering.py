@@ -1,8 +1,8 @@
-"""Rendering: the prompts that a model agent would have been shown, for what an oracle decided.
+"""Rendering of the prompts that a model agent would have sent for an oracle's decisions.
 
-The model agent itself is run over the recorded observations, with a client that replies what was
-done. So a rendered prompt is the same, to the letter, as the one that the trained model will be
-asked by, history included.
+The model agent itself runs over the recorded observations, with a client that replies with the
+recorded actions. So a rendered prompt is identical to the one that the trained model will get,
+history included.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ __all__ = ["AgentRenderer"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRenderer:
-    """Renders what `webtraj.agents.model.ModelAgent` would ask, set as it is here.
+    """A renderer of the prompts of `webtraj.agents.model.ModelAgent` with the given settings.
 
-    A step whose action the dialect cannot say, or whose observation lacks what the context shows,
-    is not rendered, and neither are those after it: their history would lack that step.
+    A step is not rendered if the dialect cannot express its action or its observation lacks what
+    the context shows; nor are the steps after it, whose history would lack it.
     """
 
     dialect: str = "webtraj"
-    """How the model is to say actions; `webtraj.environments.actions.dialects` lists them."""
+    """The action dialect: see `webtraj.environments.actions.dialects`."""
     prompt: str = "plain"
-    """What it is told: what `webtraj.agents.prompts.load_prompt` takes."""
+    """The prompt: see `webtraj.agents.prompts.load_prompt`."""
     context: ContextSettings = dataclasses.field(default_factory=ContextSettings)
-    """What it is shown."""
+    """Settings of the context."""
     viewport: tuple[int, int] | None = None
-    """Width and height of the page in CSS pixels, for dialects with coordinates; None takes what
-    the observation says."""
+    """Width and height of the page in CSS pixels, for dialects with coordinates; None uses the
+    observation's."""
 
     def __post_init__(self) -> None:
         if self.context.mode == "marks":
             raise errors.InvalidInputError(
-                "Marks cannot be rendered: recorded actions name elements by their refs. Choose "
+                "Marks cannot be rendered: recorded actions name elements by refs. Use "
                 "the mode 'text' or 'coordinates'."
             )
-        load_prompt(self.prompt)  # So that a wrong name is told at once.
+        load_prompt(self.prompt)  # Fail early on a wrong name.
 
     @property
     def reference(self) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class AgentRenderer:
 
 
 class _Replay:
-    """An agent that goes through one recorded episode."""
+    """An agent that replays one recorded episode."""
 
     def __init__(self, settings: AgentRenderer, trajectory: EpisodeTrajectory) -> None:
         self._trajectory = trajectory
@@ -98,7 +98,7 @@ class _Replay:
         self._actor = agent.begin_episode(_Described(trajectory))  # type: ignore[arg-type]
 
     def render(self, step: int) -> Rendered | None:
-        """Return what the agent asks and is replied at a step; None if that cannot be said.
+        """Return the agent's prompt and reply at a step; None if they cannot be expressed.
 
         Raises:
             AgentError: The observation lacks what the context shows.
@@ -113,7 +113,7 @@ class _Replay:
         before = _shown(self._trajectory.steps[step - 1].observation)
         deciding = self._actor.act(before)
         try:
-            deciding.send(None)  # Nothing in there waits: the client replies at once.
+            deciding.send(None)  # Nothing waits: the client replies at once.
         except StopIteration as done:
             decision: Decision = done.value
             if decision.parse_error:
@@ -123,7 +123,7 @@ class _Replay:
 
 
 class _Teacher(AsyncClosing):
-    """A client that replies what it was told to, and remembers what it was asked."""
+    """A client that gives a prepared reply and keeps the request."""
 
     name = "teacher"
 
@@ -138,34 +138,34 @@ class _Teacher(AsyncClosing):
         *,
         timeout: float | None = None,
     ) -> ModelCall:
-        """Return the reply."""
+        """Return the prepared reply."""
         del sampling, timeout
         self.messages = tuple(messages)
         return ModelCall(text=self.reply)
 
     async def aclose(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Described:
-    """What an agent may ask of an environment, answered from the record."""
+    """An environment's description, from the record."""
 
     trajectory: EpisodeTrajectory
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Return task, seed and goal."""
+        """Return the task, seed and goal."""
         info = self.trajectory.info
         return {"task": info.task, "seed": info.seed, "goal": loaded(info.goal)}
 
 
 def _reply(action: Action, decision: Decision | None, dialect: Dialect, prompt: Prompt) -> str:
-    """Return the reply that says an action, in the sections that the prompt asks for."""
+    """Return the reply with an action, in the sections that the prompt asks for."""
     said = dialect.format(action)
     if not isinstance(said, str):
         raise errors.UnsupportedActionError(
-            f"The dialect {dialect.name!r} says actions by tool calls, which are no text to learn; "
-            "choose another for rendering."
+            f"The dialect {dialect.name!r} writes actions as tool calls, which are not text to "
+            "learn. Use another for rendering."
         )
     if not prompt.sections:
         return said

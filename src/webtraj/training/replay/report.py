@@ -1,4 +1,4 @@
-"""What is in a replay buffer or a selection of it, what was left out, and why: in numbers."""
+"""A report in numbers on a replay buffer or a selection, and on what was left out and why."""
 
 from __future__ import annotations
 
@@ -24,51 +24,51 @@ _UNKNOWN = "-"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What a selection holds, and what its buffer left out."""
+    """A report on a selection and on what its buffer left out."""
 
     episodes_read: int
-    """Episodes that were looked at."""
+    """Episodes that were read."""
     steps_read: int
     """Their actions."""
     samples: int
-    """In the selection; one that is drawn several times counts each time."""
+    """Samples in the selection; repeated ones count each time."""
     distinct_samples: int
     episodes: int
-    """That the samples are of."""
+    """Episodes of the samples."""
     dropped_episodes: Mapping[str, Mapping[str, int]]
-    """By reason and task: episodes that were left out as a whole,"""
+    """Whole episodes left out, by reason and task."""
     dropped_steps: Mapping[str, Mapping[str, int]]
-    """and steps of others."""
+    """Single steps left out, by reason and task."""
     tasks: Mapping[str, int]
     """Samples by task."""
     sites: Mapping[str, int]
     levels: Mapping[str, int]
-    """Samples by how hard their task is."""
+    """Samples by the task's difficulty."""
     outcomes: Mapping[str, int]
     actions: Mapping[str, int]
-    """Samples by verb."""
+    """Samples by the action's verb."""
     iterations: Mapping[int, int]
     policy_ages: Mapping[int, int]
-    """Samples by how many iterations ago they were collected: 0 for the latest."""
+    """Samples by age in iterations: 0 for the latest."""
     policy_versions: Mapping[str, int]
-    """Samples by the weights that sampled them; `-` where that is not known."""
+    """Samples by the weights that sampled them; `-` if unknown."""
     prompt_tokens: Mapping[str, float]
-    """The percentiles of prompts' lengths: p0, p50, p90, ..."""
+    """Percentiles of the prompts' lengths: p0, p50, p90, ..."""
     completion_tokens: Mapping[str, float]
     estimated_tokens: int
-    """Samples whose tokens were estimated, none being on record."""
+    """Samples without recorded token ids, whose length is estimated."""
     rendered: int
-    """Samples that were rendered afterwards, no model having been asked."""
+    """Samples rendered afterwards, without a model call."""
     positive: int
     """Samples with a loss weight above 0."""
     effective_sample_size: float
-    """How many equally weighted samples would say as much, by the loss weights."""
+    """The effective number of samples under the loss weights."""
     success_rates: Mapping[str, tuple[int, int]]
-    """Successes and graded episodes of each task that was looked at."""
+    """Successes and graded episodes of each task that was read."""
     solved_tasks: int
-    """Tasks with at least one success: what the data can teach at most."""
+    """Tasks with at least one success: an upper bound on what the data can teach."""
     problems: tuple[str, ...]
-    """What was wrong with the first episodes that could not be read."""
+    """The errors of the first episodes that could not be read."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the report as JSON data."""
@@ -78,7 +78,7 @@ class ReplayReport:
         return data
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return rows of what and how much, for a table."""
+        """Return rows of label and value for a table."""
         return [
             ("episodes read", f"{self.episodes_read:,}"),
             ("steps read", f"{self.steps_read:,}"),

@@ -1,7 +1,6 @@
-"""Reading an episode for what a replay buffer keeps of it: numbers, hashes and names.
+"""Scanning of an episode for the buffer's row: numbers, hashes and names.
 
-Nothing of an episode outlives its scan. Blobs are not read: their names are the hashes of what
-they hold.
+Nothing else of the episode stays in memory. Blobs are not read: their names are content hashes.
 """
 
 from __future__ import annotations
@@ -37,17 +36,16 @@ __all__ = [
     "unit_digest",
 ]
 
-# Digests of what samples hold: equal for equal contents, whether those were loaded or not.
+# Digests of samples: equal for equal contents, loaded or not.
 #
-# A lazy blob's name is the SHA-256 of its bytes, so what lies beside an episode need not be read to
-# tell whether two prompts are the same.
+# A lazy blob's name is the SHA-256 of its bytes, so prompts are compared without reading blobs.
 
 _PAGE = ("url", "axtree", "text", "screenshot")
 _SIZE = 16
 
 
 def prompt_digest(turns: Iterable[Turn]) -> bytes:
-    """Return 16 bytes that tell a prompt from all others."""
+    """Return the 16-byte digest of a prompt."""
     digest = hashlib.blake2b(digest_size=_SIZE)
     for turn in turns:
         digest.update(b"\1" + turn.role.encode())
@@ -58,12 +56,12 @@ def prompt_digest(turns: Iterable[Turn]) -> bytes:
 
 
 def sample_digest(prompt: bytes, completion: str | LazyBlob) -> bytes:
-    """Return 16 bytes that tell a prompt with its completion from all others."""
+    """Return the 16-byte digest of a prompt with its completion."""
     return hashlib.blake2b(prompt + content_sha256(completion), digest_size=_SIZE).digest()
 
 
 def page_digest(goal: Any, observation: Any) -> bytes:
-    """Return 8 bytes that tell a goal on a page from all others; empty if no page is observed."""
+    """Return the 8-byte digest of a goal on a page; empty if no page is observed."""
     if not isinstance(observation, Mapping):
         return b""
     shown = [(name, observation[name]) for name in _PAGE if _is_content(observation.get(name))]
@@ -76,13 +74,13 @@ def page_digest(goal: Any, observation: Any) -> bytes:
 
 
 def unit_digest(*parts: object) -> int:
-    """Return a number below 2**64 that follows from the parts alone, anywhere and any time."""
+    """Return a number below 2**64 that depends on the parts only, on every machine."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def content_sha256(value: Any) -> bytes:
-    """Return the SHA-256 of text or bytes, as blobs are named."""
+    """Return the SHA-256 of text or bytes, as in blob names."""
     if isinstance(value, LazyBlob):
         return bytes.fromhex(value.blob.sha256)
     data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
@@ -109,7 +107,7 @@ class Found:
     prompt_tokens: int
     completion_tokens: int
     counted: bool
-    """Whether the tokens are those on record, or estimated."""
+    """Whether the tokens were recorded and not estimated."""
     recorded: bool
     prompt: bytes
     sample: bytes
@@ -118,35 +116,35 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeScan:
-    """What a buffer is told of an episode."""
+    """The result of scanning an episode."""
 
     summary: EpisodeSummary
     dropped: Reason | None = None
-    """Why the whole episode goes."""
+    """The reason why the whole episode is left out; None if it is not."""
     detail: str = ""
     reward: float | None = None
     site: str = ""
     level: str = "unknown"
     steps: int = 0
-    """Its decisions, those that give no samples included."""
+    """Its decisions, including those without samples."""
     found: tuple[Found, ...] = ()
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
-    """Why its other steps give no samples."""
+    """Numbers of steps without samples, by reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scanner:
-    """Scans episodes. Safe to share between threads."""
+    """A scanner of episodes. Safe to share between threads."""
 
     filters: Filters
     render: cutting.Renderer | None
     where: Callable[[EpisodeSummary], bool] | None
 
     def before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Return why an episode goes, as far as the index tells."""
+        """Return why an episode is left out, as far as the index shows; None otherwise."""
         if self.where is not None and not self.where(summary):
             return Reason.WHERE
-        # Whether an unknown outcome was judged, only the episode says.
+        # Only the episode shows whether an unknown outcome was judged.
         reason = self._why_not(
             summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps, judged=False
         )
@@ -155,10 +153,10 @@ class Scanner:
     def scan(
         self, summary: EpisodeSummary, load: Callable[[str], EpisodeTrajectory]
     ) -> EpisodeScan:
-        """Return what there is in an episode.
+        """Scan an episode.
 
         Raises:
-            StorageError: It cannot be read now.
+            StorageError: The episode cannot be read now.
         """
         try:
             trajectory = load(summary.episode_id)
@@ -288,7 +286,7 @@ def _sized(
 
 
 def digests_of(messages: Any, completion: str) -> bytes:
-    """Return the digest of a sample that was loaded."""
+    """Return the digest of a loaded sample."""
     return sample_digest(prompt_digest(outline_of_messages(messages)), completion)
 
 
@@ -310,9 +308,9 @@ def _is_invalid(trajectory: EpisodeTrajectory, step: int) -> bool:
 
 
 def _hole_in(trajectory: EpisodeTrajectory) -> str:
-    """Return where None stands that must not; empty if it stands nowhere."""
+    """Return the place of a forbidden None; empty if there is none."""
     for step, record in enumerate(trajectory.steps):
-        # What the last one shows, no decision was made on.
+        # No decision was made on the last observation.
         if not record.last and _is_none(record.observation):
             return f"the observation of step {step} is None"
         if step and cutting.action_of(trajectory, step) is None:

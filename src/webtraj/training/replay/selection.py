@@ -1,4 +1,4 @@
-"""Selections: some of a replay buffer's samples, in an order, with what each counts."""
+"""Selections: an ordered subset of a replay buffer's samples with loss weights."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Loader", "Parts", "Selection", "SplitBy", "in_validation"]
 
-# Splitting into training and validation: by episodes, groups, tasks or sites, never by steps.
+# Splits into training and validation: by episodes, groups, tasks or sites, never by steps.
 #
-# Which part a unit goes to follows from the seed and its name alone, so that it stays there when
-# data is added: what was validated on is never trained on later.
+# A unit's part follows from the seed and its name alone, so it stays when data is added: validation
+# data never becomes training data later.
 
 SplitBy = Literal["episode", "group", "task", "site"]
-"""What is kept in one part."""
+"""The unit that a split keeps together."""
 
 
 def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Return which of some units are for validation: about `ratio` of them.
+    """Return a mask of the units for validation: about `ratio` of them.
 
-    If none would be, and there are two at least, the one that comes nearest to it is: the only case
-    in which a unit can change its part when others are added.
+    If there would be none among two or more units, the nearest one is taken: the only case in which
+    a unit can change its part when others are added.
 
     >>> in_validation(["a", "b"], 0.0).tolist()
     [False, False]
 
     Args:
         names: The units, each once.
-        ratio: From 0 to below 1.
-        seed: Another one gives another split.
+        ratio: The share for validation, from 0 to below 1.
+        seed: Seed of the split.
 
     Raises:
-        InvalidInputError: The ratio is another number, or nothing would be left to train on.
+        InvalidInputError: The ratio is out of range, or nothing would be left to train on.
     """
     if isinstance(ratio, bool) or not 0.0 <= ratio < 1.0:
         raise errors.InvalidInputError(
@@ -69,12 +69,12 @@ def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArr
     if len(names) and chosen.all():
         raise errors.InvalidInputError(
             f"A split of {ratio} leaves nothing to train on: there are only {len(names)} units to "
-            "split. Take a smaller ratio, or split by something finer."
+            "split. Use a smaller ratio, or split by a finer unit."
         )
     return chosen
 
 
-# Loading the samples of rows: an episode at a time, the last few kept.
+# Loading the samples of rows: one episode at a time, with the last few cached.
 
 _KEPT = 4
 _AHEAD = 4
@@ -88,19 +88,19 @@ class _Episode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Once:
-    """A renderer that has done its work for one episode."""
+    """A renderer with the finished result for one episode."""
 
     reference: Mapping[str, Any]
     rendered: Mapping[int, Rendered]
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
-        """Return what was rendered."""
+        """Return the rendered decisions."""
         del trajectory
         return self.rendered
 
 
 class Loader:
-    """Loads samples. Safe to share between threads."""
+    """A loader of samples. Safe to share between threads."""
 
     def __init__(self, contents: Contents, render: Renderer | None) -> None:
         self._contents = contents
@@ -112,7 +112,7 @@ class Loader:
         """Yield the samples of rows, without loss weights or advantages.
 
         Raises:
-            CorruptDataError: An episode is missing, damaged, or not what it was when it was read.
+            CorruptDataError: An episode is missing, damaged, or has changed since it was read.
             StorageError: A bucket cannot be read.
         """
         episodes = self._contents.steps["episode"]
@@ -146,8 +146,8 @@ class Loader:
             same = False
         if not same:
             raise errors.CorruptDataError(
-                f"The episode {episode.trajectory.episode_id!r} is not what it was when the replay "
-                "buffer read it. Make the buffer anew; datasets must not change meanwhile."
+                f"The episode {episode.trajectory.episode_id!r} has changed since the replay "
+                "buffer read it. Build the buffer again; datasets must not change meanwhile."
             )
         return sample
 
@@ -172,7 +172,7 @@ class Loader:
             sha256=row["sha256"].tobytes().hex(),
         )
         place = contents.sources[row["source"]].place
-        # From a bucket all blobs come at once; of a folder, only those that a prompt shows.
+        # From a bucket, load all blobs at once; from a folder, only those in a prompt.
         blobs = functools.partial(Dataset, place, [summary])
         dataset = blobs("eager" if place.is_remote else "lazy")
         trajectory = dataset[summary.episode_id]
@@ -184,22 +184,21 @@ class Loader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """A selection, split."""
+    """The parts of a split selection."""
 
     train: Selection
     validation: Selection
     left_out: int
-    """Samples that are in neither part: they would have been for validation, and are trained on in
-    another episode, the same prompt or page."""
+    """Validation samples dropped because another episode trains on the same prompt or page."""
 
 
 class Selection(Sequence[Sample]):
-    """Samples of a replay buffer. Iterating loads one episode after the other.
+    """A selection of a replay buffer's samples. Iterating loads one episode at a time.
 
     Attributes:
-        rows: Which rows of the buffer they are.
-        loss_weights: How much each counts.
-        how: What they were selected by, as plain data.
+        rows: The rows of the buffer.
+        loss_weights: The loss weight of each sample.
+        how: The provenance of the selection, as plain data.
     """
 
     def __init__(
@@ -227,10 +226,10 @@ class Selection(Sequence[Sample]):
     def __getitem__(self, key: slice) -> Selection: ...
 
     def __getitem__(self, key: int | slice) -> Sample | Selection:
-        """Return a sample, loaded; for a slice, a selection of those.
+        """Return the loaded sample at an index, or a selection for a slice.
 
         Raises:
-            IndexError: There is none at that position.
+            IndexError: The index is out of range.
             CorruptDataError: Its episode is missing, damaged, or has changed.
         """
         if isinstance(key, slice):
@@ -250,7 +249,7 @@ class Selection(Sequence[Sample]):
 
     @functools.cached_property
     def view(self) -> View:
-        """The samples as weightings see them."""
+        """The samples as input of weightings."""
         return self.buffer.contents.view(self.rows)
 
     @property
@@ -260,13 +259,13 @@ class Selection(Sequence[Sample]):
 
     @functools.cached_property
     def episode_ids(self) -> tuple[str, ...]:
-        """The ids of the episodes that they are of, each once."""
+        """The ids of the samples' episodes, each once."""
         ids = self.buffer.contents.episode_ids
         return tuple(ids[number] for number in np.unique(self.records["episode"]))
 
     @property
     def keys(self) -> list[SampleKey]:
-        """Where each sample is from."""
+        """The key of each sample."""
         ids = self.buffer.contents.episode_ids
         return [
             SampleKey(ids[episode], step, call)
@@ -274,19 +273,19 @@ class Selection(Sequence[Sample]):
         ]
 
     def positive(self) -> Selection:
-        """Return the samples that count: those whose loss weight is above 0."""
+        """Return the samples with a loss weight above 0."""
         return self._some(np.flatnonzero(self.loss_weights > 0.0), {"positive": True})
 
     def shuffled(self, seed: int = 0) -> Selection:
-        """Return the samples in an order that the seed gives. It loads episodes over and over."""
+        """Return the samples in a seeded random order. Iterating it reloads episodes repeatedly."""
         luck = mixed(np.arange(len(self), dtype=np.uint64), seed)
         return self._some(np.argsort(luck, kind="stable"), {"shuffled": seed})
 
     def with_loss_weights(self, weighting: Weighting) -> Selection:
-        """Return the same samples, counting what a weighting says.
+        """Return the same samples with loss weights from a weighting.
 
         Raises:
-            InvalidInputError: A weight is none.
+            InvalidInputError: A weight is invalid.
         """
         weights = checked(weighting, self.view)
         return Selection(self.buffer, self.rows, weights, {**self.how, "loss_weights": "set"})
@@ -299,26 +298,26 @@ class Selection(Sequence[Sample]):
         seed: int | None = None,
         shared: Literal["drop", "error", "allow"] = "drop",
     ) -> Parts:
-        """Split the samples for training and validation. What is in one unit stays together.
+        """Split the samples into training and validation, keeping units together.
 
-        Where a unit goes follows from its name and the seed, and stays so when data is added.
+        A unit's part follows from its name and the seed, and stays the same when data is added.
 
         Args:
-            ratio: Which share of the units is for validation.
-            by: What a unit is: an episode, a group of attempts, a task or a site. Samples without a
-                group or site go by their episode.
-            seed: Another one gives another split; None for the buffer's.
-            shared: What becomes of validation samples whose prompt, or whose page and goal, is
-                trained on in another unit. "drop": they are in neither part; "error": a
-                `LeakError`; "allow": they stay.
+            ratio: The share of units for validation.
+            by: The unit: an episode, a group of attempts, a task or a site. Samples without a
+                group or site use their episode.
+            seed: Seed of the split; None for the buffer's.
+            shared: The treatment of validation samples whose prompt, or page and goal, is also in
+                training. "drop": put them in neither part; "error": raise a `LeakError`; "allow":
+                keep them.
 
         Raises:
             LeakError: See `shared`.
-            InvalidInputError: The ratio is none, or a part has no samples.
+            InvalidInputError: The ratio is invalid, or a part has no samples.
         """
         if shared not in ("drop", "error", "allow"):
             raise errors.InvalidInputError(
-                f"shared={shared!r} is not known; expected 'drop', 'error' or 'allow'."
+                f"shared={shared!r} is unknown; expected 'drop', 'error' or 'allow'."
             )
         seed = self.buffer.seed if seed is None else seed
         names, units = np.unique(self._units(by), return_inverse=True)
@@ -332,8 +331,8 @@ class Selection(Sequence[Sample]):
         validation = self._some(candidates, {**how, "part": "validation"})
         if ratio > 0.0 and held.any() and not len(validation):
             raise errors.InvalidInputError(
-                "Nothing is left to validate on: every page of those episodes is trained on in "
-                "another one, too. Split by='task' or by='site', or give shared='allow'."
+                "Nothing is left to validate on: every page of the validation episodes is also in "
+                "the training data. Split by='task' or by='site', or pass shared='allow'."
             )
         if shared != "allow":
             kinds = ("episode", *([by] if by in ("task", "site") else []), "prompt", "page")
@@ -341,9 +340,9 @@ class Selection(Sequence[Sample]):
         return Parts(train, validation, int(held.sum()) - len(validation))
 
     def provenance(self) -> dict[str, Any]:
-        """Return what made the selection, as JSON data: the same inputs give the same.
+        """Return the provenance of the selection as JSON data, equal for equal inputs.
 
-        Datasets and episodes with the SHA-256 of their files, the steps of each that are in it,
+        It lists datasets and episodes with the SHA-256 of their files, the selected steps of each,
         filters, seeds and webtraj's version.
         """
         contents = self.buffer.contents
@@ -370,7 +369,7 @@ class Selection(Sequence[Sample]):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Of what is in it, in order, and what each sample counts."""
+        """The SHA-256 of its samples in order, with their loss weights."""
         digest = hashlib.sha256(np.ascontiguousarray(self.records["sample"]).tobytes())
         digest.update(self.loss_weights.astype("<f8").tobytes())
         digest.update(orjson.dumps([[key.episode_id, key.step, key.call] for key in self.keys]))

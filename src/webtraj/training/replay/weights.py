@@ -1,11 +1,11 @@
-"""The rows of a replay buffer, their weights, and drawing by these.
+"""The rows of a replay buffer, weightings, and weighted drawing.
 
-A row has a few numbers, some 70 bytes. Names (of tasks, sites, ...) are held once, and rows have
-their numbers. A million steps take less than 100 MB, however long their prompts are.
+A row is about 70 bytes of numbers. Names (of tasks, sites, ...) are stored once, and rows hold
+their indices. A million steps take less than 100 MB, no matter how long their prompts are.
 
-A weighting says how likely each sample is to be drawn, or how much it counts: a function of a
-`View` that returns a number of at least 0 for each sample. They are multiplied by `product`. Any
-function of yours is one, too.
+A weighting gives each sample a weight, for drawing or for the loss: a function of a `View` that
+returns a number of at least 0 per sample. `product` multiplies weightings. You can pass any
+function of your own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STEPS = np.dtype(
         ("prompt", "V16"), ("sample", "V16"), ("page", "V8"),
     ]
 )  # fmt: skip
-"""A row for each decision that gives a sample."""
+"""The columns of a sample's row."""
 
 EPISODES = np.dtype(
     [
@@ -60,19 +60,19 @@ EPISODES = np.dtype(
         ("reward", "<f8"), ("hash", "<u8"), ("sha256", "V32"),
     ]
 )  # fmt: skip
-"""A row for each episode that has such decisions."""
+"""The columns of an episode's row."""
 
 LEVELS = ("unknown", "easy", "medium", "hard")
 
 
 class Names:
-    """Numbers for names, in the order of their first coming."""
+    """Indices for names, in order of first appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """Return a name's number."""
+        """Return a name's index, adding it if new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def __len__(self) -> int:
@@ -80,12 +80,12 @@ class Names:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of their numbers."""
+        """The names in order of their indices."""
         return tuple(self._numbers)
 
 
 class Growing:
-    """A table that rows are added to."""
+    """A growing table of rows."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._rows = np.zeros(1024, dtype)
@@ -98,13 +98,13 @@ class Growing:
         """Add rows."""
         end = self._length + len(rows)
         if end > len(self._rows):
-            # In place: a copy would be held beside it.
+            # In place, to avoid a second copy.
             self._rows.resize(max(end, len(self._rows) * 5 // 4), refcheck=False)
         self._rows[self._length : end] = rows
         self._length = end
 
     def take(self) -> NDArray[Any]:
-        """Return the table, and leaves nothing here."""
+        """Return the table and leave this one empty."""
         rows = self._rows
         rows.resize(self._length, refcheck=False)
         self._rows, self._length = np.zeros(0, rows.dtype), 0
@@ -113,10 +113,10 @@ class Growing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Samples as weightings and splits see them: an array each, one number a sample."""
+    """Samples as input of weightings and splits: arrays with one number per sample."""
 
     episode: NDArray[np.int64]
-    """Number of its episode."""
+    """Index of its episode."""
     step: NDArray[np.int64]
     iteration: NDArray[np.int64]
     task: NDArray[np.int64]
@@ -124,22 +124,22 @@ class View:
     site: NDArray[np.int64]
     """Index into `sites`."""
     level: NDArray[np.int64]
-    """Index into `LEVELS`: how hard the task is."""
+    """Index into `LEVELS`: the task's difficulty."""
     outcome: NDArray[np.int64]
     """A `webtraj.Outcome`."""
     reward: NDArray[np.float64]
-    """What its episode was worth; NaN if that is not known."""
+    """The reward of its episode; NaN if unknown."""
     advantage: NDArray[np.float64]
-    """The reward minus the mean of its group, of all graded episodes on record, those included
-    that the buffer's filters leave out. NaN if the reward is not known or there is no other."""
+    """The reward minus the mean of its group's graded episodes, including those that the buffer's
+    filters leave out. NaN if the reward is unknown or there is no other episode."""
     tokens: NDArray[np.int64]
-    """Of prompt and completion."""
+    """Tokens of prompt and completion."""
     version: NDArray[np.int64]
     """Index into `versions`."""
     tasks: tuple[str, ...]
     sites: tuple[str, ...]
     versions: tuple[str, ...]
-    """Which weights sampled it; empty text where that is not known."""
+    """The versions of the weights; empty text if unknown."""
     iterations: tuple[int, ...]
     """The iterations of the buffer, in order."""
 
@@ -148,7 +148,7 @@ class View:
 
 
 def mixed(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return numbers that look random and follow from each value and the seed (splitmix64)."""
+    """Return pseudorandom numbers determined by each value and the seed (splitmix64)."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(seed % 2**64) + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -157,42 +157,40 @@ def mixed(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 Weighting = Callable[[View], NDArray[Any]]
-"""Returns a weight of at least 0 for each sample."""
+"""A function that returns a weight of at least 0 for each sample."""
 
 Balance = Literal["task", "site", "level", "outcome", "iteration", "episode"]
 
 
 def uniform(view: View) -> NDArray[np.float64]:
-    """Return all samples the same weight."""
+    """Return the same weight for all samples."""
     return np.ones(len(view))
 
 
 def by_reward(view: View) -> NDArray[np.float64]:
-    """Return a sample what its episode was worth: 1 for a success, 0 for a failure.
+    """Return the reward of each sample's episode: 1 for a success, 0 for a failure.
 
-    Rewards below 0, and those that are not known, count 0.
+    Negative and unknown rewards count 0.
     """
     return np.maximum(np.nan_to_num(view.reward, nan=0.0), 0.0)
 
 
 def recency(power: float = 2.0) -> Weighting:
-    """Return the weighting by the age of iterations: of the i-th oldest, i to a power.
-
-    Ages go by the iterations that the buffer holds, not by the places of samples in a list.
+    """Return the weighting by recency: i to a power for samples of the i-th oldest iteration.
 
     Raises:
-        InvalidInputError: The power is no number of at least 0.
+        InvalidInputError: The power is not a number of at least 0.
     """
     return functools.partial(_recency, power=_checked_power(power))
 
 
 def balanced(by: Balance) -> Weighting:
-    """Return the weighting by which all tasks (or sites, ...) have the same weight in sum.
+    """Return the weighting that gives all tasks (or sites, ...) the same total weight.
 
-    By "episode" a long episode counts no more than a short one.
+    Balanced by "episode", long episodes count no more than short ones.
 
     Raises:
-        InvalidInputError: There is nothing of that name to balance by.
+        InvalidInputError: `by` is unknown.
     """
     known = ("task", "site", "level", "outcome", "iteration", "episode")
     if by not in known:
@@ -203,16 +201,16 @@ def balanced(by: Balance) -> Weighting:
 def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weighting:
     """Return the weighting by the reward minus the mean of the group.
 
-    Samples without an advantage, since nothing compares with their episode, count 0.
+    Samples without an advantage count 0.
 
     Args:
-        positive_only: Whether samples below their group's mean count 0; otherwise by how much
-            they are off it, in either direction.
-        scale: If given, the weight is `exp(advantage / scale)`, as advantage-weighted regression
-            has it, for all samples that have one.
+        positive_only: Whether samples below their group's mean count 0; otherwise the weight is
+            the absolute advantage.
+        scale: If given, the weight is `exp(advantage / scale)`, as in advantage-weighted
+            regression.
 
     Raises:
-        InvalidInputError: The scale is no number above 0.
+        InvalidInputError: The scale is not a number above 0.
     """
     if scale is not None and not 0.0 < scale < math.inf:
         raise errors.InvalidInputError(f"advantage(scale={scale!r}): expected a number above 0.")
@@ -220,7 +218,7 @@ def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weig
 
 
 def product(*weightings: Weighting) -> Weighting:
-    """Return the weighting that multiplies those."""
+    """Return the product of weightings."""
 
     def weigh(view: View) -> NDArray[np.float64]:
         total = np.ones(len(view))
@@ -232,29 +230,31 @@ def product(*weightings: Weighting) -> Weighting:
 
 
 def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
-    """Return the weights that a weighting gives.
+    """Return the validated weights of a weighting.
 
     Raises:
-        InvalidInputError: They are not one finite number of at least 0 for each sample.
+        InvalidInputError: The weights are not one finite number of at least 0 per sample.
     """
     try:
         weights = np.asarray(weighting(view), np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.InvalidInputError(f"A weighting gave no numbers: {error}.") from error
+        raise errors.InvalidInputError(
+            f"A weighting gave values that are not numbers: {error}."
+        ) from error
     if weights.shape != (len(view),):
         raise errors.InvalidInputError(
-            f"A weighting gave an array of shape {weights.shape}; expected ({len(view)},): a "
-            "weight for each sample."
+            f"A weighting gave an array of shape {weights.shape}; expected ({len(view)},): one "
+            "weight per sample."
         )
     if not np.all(np.isfinite(weights) & (weights >= 0.0)):
         raise errors.InvalidInputError(
-            "A weighting gave weights that are negative or no numbers; expected at least 0."
+            "A weighting gave negative or non-finite weights; expected at least 0."
         )
     return weights
 
 
 def iteration_shares(iterations: int, power: float) -> list[float]:
-    """Return which share of a draw each of several equal iterations has, the oldest first.
+    """Return the share of a draw for each of several equal iterations, oldest first.
 
     >>> [round(100 * share) for share in iteration_shares(4, power=2)]
     [3, 13, 30, 53]
@@ -264,7 +264,7 @@ def iteration_shares(iterations: int, power: float) -> list[float]:
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:
-    """Return how many equally weighted samples would say as much: (sum w)^2 / sum w^2.
+    """Return the effective sample size: (sum w)^2 / sum w^2.
 
     >>> effective_sample_size(np.array([1.0, 1.0, 0.0]))
     2.0
@@ -299,11 +299,11 @@ def _checked_power(power: float) -> float:
     return float(power)
 
 
-# Drawing rows by weight: seeded, and the same on every machine.
+# Weighted drawing: seeded, and the same on every machine.
 #
-# Each sample's luck follows from the seed and where the sample is from, not from its place in a
-# list. So a draw without replacement from a buffer that has grown differs from the old one only by
-# what the new samples push out.
+# Each sample's random number follows from the seed and the sample's origin, not from its position.
+# So a draw without replacement from a grown buffer differs from the old one only where new samples
+# displace old ones.
 
 _Floats = NDArray[np.float64]
 
@@ -311,14 +311,14 @@ _Floats = NDArray[np.float64]
 def draw(
     weights: _Floats, keys: NDArray[np.uint64], count: int, *, seed: int, replacement: bool
 ) -> NDArray[np.int64]:
-    """Return the indices that were drawn, in order; those of weight 0 never are.
+    """Return the drawn indices in order. Weight 0 is never drawn.
 
     Args:
-        weights: At least 0 each.
-        keys: What tells the samples apart, the same whatever else is drawn from.
-        count: How many. Without replacement no more are drawn than there are.
-        seed: Another one gives another draw.
-        replacement: Whether one may be drawn several times.
+        weights: Weights of at least 0.
+        keys: A stable key for each sample.
+        count: The number to draw. Without replacement, at most all.
+        seed: Seed of the draw.
+        replacement: Whether an index may be drawn several times.
 
     Raises:
         InvalidInputError: The count is negative, or there is nothing to draw from.
@@ -330,7 +330,7 @@ def draw(
     if not len(weights) or weights.max() <= 0.0:
         raise errors.InvalidInputError(
             "There is nothing to draw from: no sample has a weight above 0. The buffer's report "
-            "says what was left out, and why."
+            "lists what was left out, and why."
         )
     if replacement:
         sums = np.cumsum(weights / weights.max())
@@ -338,8 +338,8 @@ def draw(
         found = np.searchsorted(sums, points, side="right")
         last = int(np.flatnonzero(weights)[-1])
         return np.sort(np.minimum(found, last)).astype(np.int64)
-    # Efraimidis and Spirakis: the least of exponential times, each at the rate of its weight,
-    # by their logarithms, which do not overflow.
+    # Efraimidis and Spirakis: the smallest exponential times, each at the rate of its weight,
+    # compared by their logarithms, which do not overflow.
     possible = np.flatnonzero(weights > 0.0)
     times = np.log(-np.log(_uniform(keys[possible], seed))) - np.log(weights[possible])
     if count < len(possible):
@@ -348,13 +348,13 @@ def draw(
 
 
 def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
-    """Return how many to draw of each part, so that their shares are met as nearly as can be.
+    """Return how many to draw from each part to meet their shares as closely as possible.
 
     Args:
-        shares: The weight of each part, in sum.
-        sizes: How many there are of each; what a part lacks goes to the others by their shares.
-            None if they are drawn with replacement.
-        count: How many in all.
+        shares: The total weight of each part.
+        sizes: The size of each part; if one is too small, the others get the rest by their
+            shares. None with replacement.
+        count: The total number.
 
     >>> quotas(np.array([1.0, 4.0, 9.0, 16.0]), None, 100).tolist()
     [3, 13, 30, 54]
@@ -379,9 +379,9 @@ def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDAr
 
 
 def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) -> NDArray[np.int64]:
-    """Return each one's place among those of its group, from 0, in an order that the seed gives.
+    """Return each item's rank within its group, from 0, in a seeded random order.
 
-    Which ones of a group come first does not depend on how many there are.
+    The order of two items does not depend on the other items.
     """
     luck = mixed(keys, seed)
     order = np.lexsort((keys, luck, groups))
