@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what webtraj records, for property tests of code that reads it.
+"""Hypothesis strategies for recorded data, for property tests of code that reads it.
 
 The module needs Hypothesis and is imported by nothing else. Strategies are made once, since making
 one costs far more than drawing from it. `same` compares what was written with
@@ -26,7 +26,7 @@ __all__ = ["arrays", "decisions", "episode_ids", "same", "scalars", "trajectorie
 
 @functools.cache
 def episode_ids() -> st.SearchStrategy[str]:
-    """Return a strategy for ids that an episode may have."""
+    """Return a strategy for valid episode ids."""
     return st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", fullmatch=True)
 
 
@@ -38,7 +38,7 @@ def texts() -> st.SearchStrategy[str]:
 
 @functools.cache
 def dtypes() -> st.SearchStrategy[np.dtype[Any]]:
-    """Return a strategy for the dtypes that an array can be kept in, objects excepted."""
+    """Return a strategy for the dtypes that arrays are stored in, except objects."""
     simple = st.one_of(
         hnp.scalar_dtypes(),
         hnp.unicode_string_dtypes(endianness="?"),
@@ -75,10 +75,10 @@ def _keys() -> st.SearchStrategy[Any]:
 
 @functools.cache
 def values(*, max_leaves: int = 12) -> st.SearchStrategy[Any]:
-    """Return a strategy for values that can be kept without loss, nested in any way.
+    """Return a strategy for nested values that can be stored without loss.
 
     Args:
-        max_leaves: About how many values that hold no others one may have.
+        max_leaves: The approximate maximum number of leaves.
     """
     leaves = st.one_of(
         st.none(),
@@ -144,11 +144,11 @@ def _model_calls() -> st.SearchStrategy[trajectory_lib.ModelCall]:
 
 @st.composite
 def trajectories(draw: st.DrawFn, *, max_steps: int = 4) -> trajectory_lib.EpisodeTrajectory:
-    """Draw an ended episode that an environment, sound or not, may have left.
+    """Draw an ended episode, as a correct or faulty environment may leave it.
 
     Args:
         draw: Given by Hypothesis.
-        max_steps: The most records it has.
+        max_steps: The maximum number of steps.
     """
     info = draw(_infos())
     num_steps = draw(st.integers(0, max_steps))

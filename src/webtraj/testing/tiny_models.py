@@ -1,7 +1,7 @@
-"""Models of random weights, small enough to train and serve on two CPU cores, without a download.
+"""Models with random weights, small enough to train and serve on two CPU cores, without downloads.
 
-Needs torch, transformers and tokenizers, which are imported when a model is made. Heads are 32
-wide: vLLM's attention on CPUs knows no narrower ones.
+Making a model imports torch, transformers and tokenizers. Attention heads are 32 wide, the minimum
+for vLLM on CPUs.
 """
 
 from __future__ import annotations
@@ -54,17 +54,18 @@ def make_text_model(
     context: int = 2048,
     spread: float = 0.02,
 ) -> Path:
-    """Make a Qwen3 of about 0.2 million parameters, with a tokenizer of its own.
+    """Make a Qwen3 of about 0.2 million parameters with its own tokenizer.
 
     Args:
         folder: A new folder for it.
-        corpus: Texts that the tokenizer is made for.
-        seed: Of the weights.
-        vocab_size: How many tokens there may be.
-        width: Of its layers; a multiple of 32.
-        layers: How many.
-        context: How many tokens it can attend to.
-        spread: Of the weights; 0.02 is good to train, 0.2 makes replies that differ clearly.
+        corpus: Texts to train the tokenizer on.
+        seed: The seed of the weights.
+        vocab_size: The maximum size of the vocabulary.
+        width: The width of its layers; a multiple of 32.
+        layers: The number of layers.
+        context: The context length in tokens.
+        spread: The standard deviation of the weights; 0.02 suits training, 0.2 makes replies differ
+            clearly.
 
     Returns:
         The folder.
@@ -93,8 +94,8 @@ def make_vision_model(
 ) -> Path:
     """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters.
 
-    It is one of few vision-language models whose processor works without torchvision, whose builds
-    on PyPI do not load beside torch for CPUs. Arguments as of `make_text_model`.
+    It is one of few vision-language models whose processor works without torchvision; PyPI's builds
+    of that do not load with torch for CPUs. The arguments are those of `make_text_model`.
     """
     import torch
     import transformers
@@ -158,7 +159,7 @@ def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any
 def _language(
     tokenizer: Any, width: int, layers: int, context: int, spread: float
 ) -> Mapping[str, Any]:
-    """Return what the configurations of both language models share."""
+    """Return the configuration that both language models share."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": width,
@@ -176,7 +177,7 @@ def _language(
 
 
 def _saved(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
-    """Save a model, whole or not at all."""
+    """Save a model atomically."""
     path = Path(folder)
     draft = path.with_name(f"{path.name}.draft")
     model.save_pretrained(draft)

@@ -1,7 +1,7 @@
-"""The state of one visit to the site: all that its pages show and its forms change.
+"""The state of one visit to the site: everything that its pages show and its forms change.
 
-Each episode has a `World` of its own, made from a seed: the same seed, the same goods, names,
-prices and people, on any machine. Tasks are judged by it, never by the text of a page.
+Each episode has its own `World`, made from a seed: the same seed gives the same goods, names,
+prices and people on any machine. Tasks are judged by the world, never by the text of a page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def money(cents: int) -> str:
 
 @dataclasses.dataclass(slots=True)
 class Review:
-    """What a customer says of a product."""
+    """A customer's review of a product."""
 
     author: str
     stars: int
@@ -48,7 +48,7 @@ class Review:
 
 @dataclasses.dataclass(slots=True)
 class Product:
-    """Something to buy."""
+    """A product of the shop."""
 
     id: int
     name: str
@@ -97,7 +97,7 @@ class Order:
     shipping: str = "standard"
     gift_wrap: bool = False
     delivery_date: str = ""
-    """ISO 8601; empty for as soon as can be."""
+    """ISO 8601; empty for as soon as possible."""
     coupon: str = ""
     payment: str = "invoice"
     paid: bool = False
@@ -134,7 +134,7 @@ class Upload:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class World:
-    """All of one visit."""
+    """The state of one visit."""
 
     seed: int
     products: list[Product]
@@ -156,28 +156,28 @@ class World:
     """Cards of the drag-and-drop board, by column."""
 
     user: str = ""
-    """Who is logged in; empty for nobody."""
+    """The username that is logged in; empty if nobody is."""
     currency: str = "USD"
     cart: dict[int, int] = dataclasses.field(default_factory=dict)
     """Quantity by product id."""
     wish_list: list[int] = dataclasses.field(default_factory=list)
     answers: list[str] = dataclasses.field(default_factory=list)
-    """What the agent has answered."""
+    """The agent's answer."""
     downloads: list[str] = dataclasses.field(default_factory=list)
     """Paths of the files that were downloaded."""
     uploads: list[Upload] = dataclasses.field(default_factory=list)
     subscribers: list[str] = dataclasses.field(default_factory=list)
-    """Addresses that the newsletter was ordered for."""
+    """Addresses subscribed to the newsletter."""
     liked: set[int] = dataclasses.field(default_factory=set)
     """Indices of the liked entries of the feed."""
     note: str = ""
-    """What the rich-text editor saved."""
+    """The text saved by the rich-text editor."""
     stars: int = 0
-    """What the shop was rated with."""
+    """The shop's rating."""
     dialogs: dict[str, object] = dataclasses.field(default_factory=dict)
-    """What the page's dialogs returned, by kind."""
+    """The results of the page's dialogs, by kind."""
     failures_left: int = 0
-    """How many more times the till breaks down."""
+    """The remaining number of checkout failures."""
 
     @property
     def account(self) -> Account | None:
@@ -188,7 +188,7 @@ class World:
         """Return a product.
 
         Raises:
-            LookupError: There is none of that id.
+            LookupError: No product or thread has this id.
         """
         for product in self.products:
             if product.id == product_id:
@@ -199,7 +199,7 @@ class World:
         """Return a thread.
 
         Raises:
-            LookupError: There is none of that id.
+            LookupError: No product or thread has this id.
         """
         for thread in self.threads:
             if thread.id == thread_id:
@@ -210,7 +210,7 @@ class World:
         """Return an order.
 
         Raises:
-            LookupError: There is none of that number.
+            LookupError: No order has this number.
         """
         for order in self.orders:
             if order.number == number:
@@ -218,7 +218,7 @@ class World:
         raise LookupError(f"There is no order {number}.")
 
     def cart_cents(self) -> int:
-        """Return what the goods in the cart cost."""
+        """Return the price of the goods in the cart, in cents."""
         return sum(self.product(key).cents * count for key, count in self.cart.items())
 
 
