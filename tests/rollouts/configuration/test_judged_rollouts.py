@@ -395,7 +395,7 @@ async def test_a_crawl_proposes_for_what_was_seen(build, world, shops, write_row
     assert (again.proposed.new, again.proposed.tasks) == (0, summary.proposed.tasks)
     fine = dataclasses.asdict(task("sells"))
     write_rows(world / "fine.jsonl", [{"preset": "shop/sells", "goal": fine["goal"]}])
-    with pytest.raises(errors.InvalidInputError, match="no coarse one"):
+    with pytest.raises(errors.InvalidInputError, match="is not coarse"):
         build(*given, f"source_parquet_path={world}/fine.jsonl", name="crawled")
 
 
