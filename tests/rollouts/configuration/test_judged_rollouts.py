@@ -270,7 +270,7 @@ async def test_another_judge_is_refused_where_one_has_judged(build, shop_world):
     with FakeModelServer(truth) as server:
         await build(*asking(server)).play()
         summary = await build(*asking(server, "openai_config.votes=3"), resume=True).play()
-    assert "made by another pipeline" in summary.judged.stopped
+    assert "belongs to another pipeline" in summary.judged.stopped
     assert not summary.judged.complete
     assert outcomes(summary.judged.place) == JUDGED
 
