@@ -90,7 +90,7 @@ def test_ids_that_spell_other_replies_are_refused(text_model, tmp_path):
         dataclasses.replace(on_record(text_model, sample(number)), completion_token_ids=ids)
         for number in range(3)
     ]
-    with pytest.raises(errors.InvalidInputError, match="recorded with another tokenizer"):
+    with pytest.raises(errors.InvalidInputError, match="come from another tokenizer"):
         train(settings(text_model, tmp_path), samples)
 
 
@@ -153,7 +153,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_sample(text_model, 
     broken.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     samples = [sample(1), sample(2, "~"), sample(3)]
-    with pytest.raises(NonFiniteLossError, match=r"no number: episode2, step 1\. The"):
+    with pytest.raises(NonFiniteLossError, match=r"not finite: episode2, step 1\. The"):
         train(settings(tmp_path / "model", tmp_path / "run"), samples)
     assert find_latest(tmp_path / "run") is None
     assert train(settings(tmp_path / "model", tmp_path / "fine"), samples[::2]).finished

@@ -92,7 +92,7 @@ def test_other_data_or_settings_are_refused(text_model, tmp_path):
     with pytest.raises(errors.InvalidInputError, match="a run with other samples"):
         train(wanted, SAMPLES[:-1])
     other = wanted.model_copy(update={"learning_rate": 0.5, "max_steps": 3})
-    with pytest.raises(errors.InvalidInputError, match="settings: learning_rate, max_steps;"):
+    with pytest.raises(errors.InvalidInputError, match=r"settings: learning_rate, max_steps\."):
         train(other, SAMPLES)
     with pytest.raises(errors.InvalidInputError, match="already holds a run"):
         train(wanted.model_copy(update={"resume": False}), SAMPLES)
