@@ -76,5 +76,5 @@ def test_a_key_given_as_the_name_is_not_quoted():
 
 
 def test_a_key_without_a_model_is_refused():
-    with pytest.raises(errors.InvalidInputError, match="api_key_variable is given, and no model"):
+    with pytest.raises(errors.InvalidInputError, match="api_key_variable is given without a model"):
         load_config(None, {"api_key_variable": "MY_KEY"}).make_client()

@@ -201,5 +201,7 @@ def test_the_prompt_is_known_by_its_hash():
 
 
 def test_settings_that_make_no_sense_are_told():
-    with pytest.raises(errors.InvalidInputError, match=r"max_attempts .* at least 1; got 0"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"max_attempts is 0; expected .* at least 1"
+    ):
         ModelProposer(client=OpenAICompatibleClient("m", "http://127.0.0.1:1/v1"), max_attempts=0)

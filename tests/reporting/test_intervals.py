@@ -104,7 +104,7 @@ def test_nothing_is_said_of_nothing_and_counts_must_be_counts():
     assert paired_difference_interval(0, 0, 0, 0) is None
     with pytest.raises(errors.InvalidInputError, match="Invalid counts of pairs"):
         paired_difference_interval(1, -1, 0, 0)
-    with pytest.raises(errors.InvalidInputError, match="count of successes"):
+    with pytest.raises(errors.InvalidInputError, match="3 successes of 2 trials"):
         difference_interval((3, 2), (1, 2))
 
 

@@ -110,7 +110,7 @@ def test_a_damaged_picture_is_told_and_no_reason_to_fail(tmp_path):
     data = json.loads(
         Parsed(episode_html(EpisodeTrajectory(EpisodeInfo(), (step,)))).all("script")[0][1]
     )
-    assert "cannot be read" in data["problems"][0]
+    assert "Cannot read the blob" in data["problems"][0]
 
 
 def test_a_dataset_is_exported_as_pages(tmp_path):

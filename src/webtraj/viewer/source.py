@@ -271,7 +271,7 @@ class _ShownBlobs:
             try:
                 self._texts[blob] = self._store.load(blob, text=True)
             except errors.CorruptDataError as error:
-                self._texts[blob] = f"Cannot be read: {error}"
+                self._texts[blob] = str(error)
                 self._problems.append(self._texts[blob])
         return self._texts[blob]
 

@@ -250,7 +250,7 @@ class Values:
         try:
             found = value.load()
         except errors.WebtrajError as error:
-            self._unreadable[key] = unicode_text(f"Cannot be read: {error}")
+            self._unreadable[key] = unicode_text(str(error))
             return self._unreadable[key]
         return unicode_text(found) if isinstance(found, str) else found
 

@@ -59,7 +59,7 @@ def test_bad_options_are_named(name, options, said):
 
 
 def test_unknown_step_is_named_with_those_there_are():
-    with pytest.raises(errors.InvalidInputError, match=r"no step 'prune'; .* prune-loops"):
+    with pytest.raises(errors.InvalidInputError, match=r"No step is named 'prune'; .* prune-loops"):
         step_class("prune")
 
 

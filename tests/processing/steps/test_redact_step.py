@@ -71,7 +71,7 @@ def test_episode_without_secrets_goes_on_as_it_is():
         ({}, "nothing to redact"),
         ({"patterns": "phone-numbers"}, "phone-numbers"),
         ({"secrets": {"key": "abc"}}, "at least"),
-        ({"secrets": ["abc"]}, "secrets is no mapping"),
+        ({"secrets": ["abc"]}, "secrets is not a mapping"),
         ({"regexes": {"badge": "("}}, "badge"),
     ],
     ids=["nothing", "unknown pattern", "short secret", "no mapping", "no regex"],

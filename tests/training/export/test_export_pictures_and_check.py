@@ -167,7 +167,7 @@ def test_what_the_disk_has_changed_is_not_exported(tmp_path):
 
 ROWS = {
     "elsewhere": ("images/", "../../", "expected images/<sha256>.png"),
-    "missing": (".png", ".gif", "cannot be read"),
+    "missing": (".png", ".gif", "Cannot read the picture"),
     "no-reply": ('"gpt"', "3", "Row 0 does not follow the format"),
     "no-column": ('"sample"', '"simple"', "KeyError"),
 }

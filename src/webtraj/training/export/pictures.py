@@ -211,7 +211,7 @@ class PictureReader:
                 image = Image((self._folder / name).read_bytes())
             except OSError as error:
                 raise errors.CorruptDataError(
-                    f"Cannot read the picture {name!r:.200} of a row: {error}."
+                    f"Cannot read the picture {name!r:.200} of a row: {errors.reason(error)}."
                 ) from error
             if image.uuid != named[1]:
                 raise errors.CorruptDataError(f"The picture {name!r} is damaged.")
