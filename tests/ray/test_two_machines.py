@@ -114,7 +114,9 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
         two.kill_all()
         assert two.plays()  # What it leaves behind are journals.
     on_two = two.spooled()
-    wait_until(lambda: first.said("Lost the node"), seconds=60, what="the machine's loss is noticed")
+    wait_until(
+        lambda: first.said("Lost the node"), seconds=60, what="the machine's loss is noticed"
+    )
     again = {episode_id[:-3] for episode_id in on_two}
     wait_until(
         lambda: sum(one_id[:-3] in again and one_id[-2:] != "00" for one_id in first.ended) >= 4,

@@ -129,7 +129,7 @@ def test_nothing_to_train_on_is_an_error(text_model, tmp_path):
             settings(text_model, tmp_path / "run"),
             [sample(number, loss_weight=0.0) for number in range(2)],
         )
-    with pytest.raises(TrainingError, match="nothing to train on"):
+    with pytest.raises(TrainingError, match="Nothing to train on"):
         train(settings(text_model, tmp_path / "run"), [])
     assert not (tmp_path / "run").exists()
 

@@ -116,5 +116,5 @@ def test_publishing_replaces_what_was_published(text_model, tmp_path):
         folder = publish(tmp_path / str(number), tmp_path / "out")
         assert same(weights(folder), weights(run.checkpoint / "model"))
         assert [path.name for path in (tmp_path / "out").iterdir()] == ["model.pt"]
-    with pytest.raises(errors.InvalidInputError, match="has no checkpoint"):
+    with pytest.raises(errors.InvalidInputError, match="No checkpoint in"):
         publish(tmp_path / "none", tmp_path / "out")
