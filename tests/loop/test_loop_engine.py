@@ -205,7 +205,7 @@ async def test_what_was_made_and_removed_before_it_was_trained_on_is_made_again(
     assert result.finished
     assert notes.began == [(1, name) for name in ("postprocess", "export", "train", "publish")]
     assert (notes.total, notes.done) == (6, 2)
-    assert [note for note in notes.notes if note.startswith("Again")] == [
+    assert [note for note in notes.notes if note.startswith("Running ")] == [
         f"Running {name} of iteration 1 again: its outputs were removed."
         for name in ("postprocess", "export")
     ]

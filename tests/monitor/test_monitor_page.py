@@ -150,8 +150,10 @@ def test_the_command_serves_until_a_signal(played):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/) shows .*\n", line)
-        assert found, line + process.stderr.read()
+        found = re.fullmatch(
+            r"Monitor of \S+ at (http://127\.0\.0\.1:\d+/) \(Ctrl-C to stop\)\n", line
+        )
+        assert found, line
         assert json.loads(ask(httpx.URL(found[1]), "/api/status").content)["cells"] == "+"
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shlex
 import shutil
 import subprocess
@@ -430,7 +431,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with running(serve, cwd=shell.folder) as line:
-        url = line.partition("/v1")[0]
+        url = re.search(r"http://[^/]+", line)[0]
         for at, save_path in ((shell.folder, "runs"), (elsewhere, "../my work/runs/")):
             told = f"'save_path={save_path}' env_config.vllm_server_url={url}"
             subprocess.run(

@@ -130,10 +130,10 @@ async def test_restarts_are_bounded(stand_in):
     policy = RestartPolicy(limit=3, first_pause=0.01)
     async with stand_in.server(trouble=trouble, restarts=policy) as server:
         os.kill(server.pid, signal.SIGKILL)
-        with pytest.raises(errors.ModelUnavailableError, match="3 times in a row") as caught:
+        with pytest.raises(errors.ModelUnavailableError, match="3 restarts in a row") as caught:
             await server.wait()
         assert "stand-in: there is no such model" in str(caught.value)
-        with pytest.raises(errors.ModelUnavailableError, match="3 times in a row"):
+        with pytest.raises(errors.ModelUnavailableError, match="3 restarts in a row"):
             await server.wait_healthy()
     assert len(stand_in.processes) == 1 + 3
 

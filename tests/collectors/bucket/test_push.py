@@ -362,7 +362,7 @@ def test_the_command_takes_options_of_the_bucket_but_no_secrets(abandon):
     assert "SECRET" not in result.stderr
     result = webtraj("push", spool, "--option", "region=eu-west-1")
     assert result.returncode == 2
-    assert "A folder takes no storage options; got region" in result.stderr
+    assert "Storage options region do not apply to the folder" in result.stderr
 
 
 @pytest.mark.slow

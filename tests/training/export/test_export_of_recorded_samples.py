@@ -160,7 +160,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
         folder, "--format", "sharegpt", "--out", out, "--filter", "min_steps=1",
         "--filter", "distinct=false", "--set", "cutoff_len=100000",
     )  # fmt: skip
-    assert re.search(r"not taken +not successful +4\n", said)
+    assert re.search(r"skipped +not successful +4\n", said)
     assert "sharegpt: train: 4 rows of 4 samples of 4 episodes; 2 pictures" in said
     shown = run("preview", out, "--samples", 1, "--skip", 1)
     assert "Thought: it is " in shown
@@ -186,7 +186,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     for words, message in {
         ("--format", "atif", "--samples", "3"): "--samples cannot be used with the episode format",
         ("--format", "trl", "--limit", "3"): "--shareable, --redact, --id and --limit",
-        ("--format", "trl", "--filter", "min_step=1"): "no filter 'min_step'",
+        ("--format", "trl", "--filter", "min_step=1"): "No filter 'min_step'",
         ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",
         ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
         ("--format", "sharegpt", "--where", "task == 'x'"): "not asked for: 8",
