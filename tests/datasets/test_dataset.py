@@ -146,15 +146,15 @@ def test_a_wrong_place_is_told_apart_from_one_that_is_not_there(tmp_path, five):
     (tmp_path / "empty").mkdir()
     around = five.path.parent
     for place, why in (
-        (tmp_path / "nowhere", "it does not exist. Name the folder"),
+        (tmp_path / "nowhere", "the folder does not exist. Name the folder"),
         (file, "it is a file. Name the folder"),
-        (file / "below", "it does not exist. Name the folder"),
+        (file / "below", "the folder does not exist. Name the folder"),
         (tmp_path / "empty", "it has no dataset.json. Name the folder"),
         (around, f"These in it are datasets: {five.path}."),
     ):
         with pytest.raises(errors.NotADatasetError) as refused:
             open_dataset(place)
-        assert f"{str(place)!r} is not a webtraj dataset: " in str(refused.value)
+        assert f"No dataset at {str(place)!r}: " in str(refused.value)
         assert why in str(refused.value)
 
 

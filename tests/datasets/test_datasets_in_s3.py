@@ -110,9 +110,9 @@ def test_rebuilds_and_writers_at_once_lose_nothing(place, bucket_options, episod
 
 
 def test_what_is_no_dataset_or_cannot_be_reached_is_said(place, bucket_options, bucket_url):
-    with pytest.raises(errors.NotADatasetError, match="is not a webtraj dataset"):
+    with pytest.raises(errors.NotADatasetError, match="No dataset at"):
         open_dataset(place, storage_options=bucket_options)
-    with pytest.raises(errors.NotADatasetError, match="is not a webtraj dataset"):
+    with pytest.raises(errors.NotADatasetError, match="No dataset at"):
         open_dataset("s3://no-such-bucket-anywhere/x", storage_options=bucket_options)
 
 

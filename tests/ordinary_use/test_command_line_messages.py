@@ -20,7 +20,7 @@ WRONG = {
     "train --config none.yaml": "'none.yaml' cannot be read: No such file or directory; expected a "
     "YAML file",
     "show d nope": "No episode matches 'nope'; the dataset has 2. Give an id, the start",
-    "verify nowhere": "'nowhere' is not a webtraj dataset: it does not exist. Name the folder",
+    "verify nowhere": "No dataset at 'nowhere': the folder does not exist. Name the folder",
 }
 
 

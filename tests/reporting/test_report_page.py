@@ -165,7 +165,7 @@ def test_command_prints_json(play, ends_by, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["nowhere"], errors.NotADatasetError, "not a webtraj dataset"),
+        (["nowhere"], errors.NotADatasetError, "No dataset at"),
         (["a", "b", "--each-run"], errors.InvalidInputError, "Give one dataset"),
         (["a", "--each-run", "--run", "last"], errors.InvalidInputError, "leave out --run"),
         (["a", "--where", "1 +"], errors.InvalidInputError, "1 +"),

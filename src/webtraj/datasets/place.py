@@ -429,7 +429,7 @@ def open_place(
         content = storage.read(HEADER)
     except errors.StorageMissingError as error:
         raise errors.NotADatasetError(
-            f"{storage.url!r} is not a webtraj dataset: it has no {HEADER} ({error}). "
+            f"No dataset at {storage.url!r}: it has no {HEADER} ({error}). "
             "Name the folder or URL that a collector wrote to."
         ) from error
     header = DatasetHeader.from_bytes(content, f"{storage.url.rstrip('/')}/{HEADER}")

@@ -438,7 +438,7 @@ class DatasetLayout:
             content = self.header.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise errors.NotADatasetError(
-                f"{str(self.root)!r} is not a webtraj dataset: {_why_not(self.root)}."
+                f"No dataset at {str(self.root)!r}: {_why_not(self.root)}."
             ) from None
         return DatasetHeader.from_bytes(content, str(self.header))
 
@@ -446,7 +446,7 @@ class DatasetLayout:
 def _why_not(root: Path) -> str:
     """Return why a path has no header, and what to give instead."""
     if not root.exists():
-        return "it does not exist. Name the folder that a collector wrote"
+        return "the folder does not exist. Name the folder that a collector wrote"
     if not root.is_dir():
         return "it is a file. Name the folder that a collector wrote"
     found = sorted(header.parent for header in root.glob(f"*/{HEADER}"))

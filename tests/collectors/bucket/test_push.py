@@ -350,7 +350,7 @@ def test_the_command_exits_with_1_if_something_is_left(abandon):
 def test_the_command_exits_with_2_if_there_is_no_spool(tmp_path):
     result = webtraj("push", tmp_path)
     assert result.returncode == 2
-    assert "is not a webtraj dataset" in result.stderr
+    assert "No dataset at" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
