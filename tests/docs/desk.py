@@ -38,13 +38,13 @@ AGENTLAB = ROOT / "tests/datasets/importers/data/browsergym"
 
 # These serve until Ctrl-C: they get it once they have printed a line.
 _WEBTRAJ = """\
-import signal, subprocess, sys
+import os, signal, subprocess, sys
 words = [word for word in sys.argv[1:3] if not word.startswith("-")]
 command = [sys.executable, "-m", "webtraj", *sys.argv[1:]]
 serves = words and (words[0] in ("view", "serve") or words == ["openenv", "serve"])
 serves = serves or words[:1] == ["monitor"] and "--web" in sys.argv  # Else it looks once.
 if not serves or "--help" in sys.argv:
-    sys.exit(subprocess.run(command).returncode)
+    os.execv(command[0], command)  # So that a page that kills it kills it.
 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 line = process.stdout.readline()
 process.send_signal(signal.SIGINT)

@@ -64,8 +64,8 @@ class BrowserEnvironment(base_lib.Environment):
         max_steps: The step limit, after which an episode is truncated; None for no limit. By
             default the task's own limit, or else `default_max_steps`.
         default_max_steps: The limit for tasks without their own.
-        settle: When a page counts as settled after an action. policy: What the agent may reach
-        beyond the first page; by default nothing.
+        settle: When a page counts as settled after an action.
+        policy: What the agent may reach beyond the first page; by default nothing.
         secrets: Values by name that must not be recorded: each is recorded as `<secret:name>` and
             painted over in screenshots. The agent sees the original values.
         redact_passwords: Whether to redact the contents of password fields in the same way.
