@@ -62,7 +62,7 @@ class ContextSettings:
     """The most pictures, including the current one; the oldest are dropped first."""
     page_tokens: int = 8_000
     """The token budget of the current page's text. Whole lines beyond it are cut from the end; 0
-    leaves all text out. (In `coordinates` there is none.)"""
+    leaves all text out. (The mode `coordinates` has no text.)"""
     old_page_tokens: int = 1_000
     """The same for the page of an earlier round."""
     text_tokens: int | None = 24_000

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import PIL.Image
 import pytest
 from hypothesis import given, settings
@@ -322,3 +323,17 @@ def test_importing_the_trainer_loads_nothing_heavy():
         "'playwright', 'PIL', 'matplotlib'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_sampled_reply_without_token_ids_is_refused_and_not_imitated():
+    from webtraj.training.sft.encoding import Encoded
+    from webtraj.training.sft.policy_gradient import with_policy
+    from webtraj.training.sft.settings import PolicySettings
+
+    ids, trained = np.arange(3, dtype=np.int32), np.array([False, False, True])
+    encoded = Encoded("The sample of e, step 1,", ids, trained, 1.0, False, 1.0)
+    with pytest.raises(
+        errors.InvalidInputError, match=r"of e, step 1, .* lacks recorded token ids"
+    ):
+        with_policy(encoded, -0.5, PolicySettings())
+    assert with_policy(encoded, None, PolicySettings(supervised_weight=0.5)).weight == 0.5

@@ -121,7 +121,17 @@ def is_zero(advantage: float) -> bool:
 
 
 def with_policy(encoded: Encoded, advantage: float | None, settings: PolicySettings) -> Encoded:
-    """Return an encoded sample with its advantage, and its weight by the normalizer."""
+    """Return an encoded sample with its advantage, and its weight by the normalizer.
+
+    Raises:
+        InvalidInputError: It has an advantage but no recorded token ids. To imitate it instead
+            would teach failures.
+    """
+    if advantage is not None and encoded.behaviour is None:
+        raise errors.InvalidInputError(
+            f"{encoded.name} has log-probabilities but lacks recorded token ids; add those of its "
+            "prompt and completion, or leave out its log-probabilities to imitate it."
+        )
     weight = encoded.weight * (settings.supervised_weight if advantage is None else 1.0)
     weight, mass = weighed(weight, int(encoded.trained.sum()), settings)
     return dataclasses.replace(encoded, advantage=advantage, weight=weight, mass=mass)
