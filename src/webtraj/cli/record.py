@@ -1,0 +1,204 @@
+"""`webtraj record`: record what a person, or another program, does in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.demonstrating import Progress, Recorded, Recorder
+    from webtraj.environments.browser.environment import BrowserEnvironment
+    from webtraj.environments.browser.pool import BrowserPool
+
+__all__ = ["record"]
+
+_ONE_OF = "Give one of: a URL, --preset, or --attach."
+
+
+def record(
+    url: Annotated[str | None, typer.Argument(help="The page to begin at.")] = None,
+    out: Annotated[
+        str, typer.Option(help="The dataset to record to: a folder or bucket URL.")
+    ] = "runs/demonstrations",
+    goal: Annotated[str, typer.Option(help="What is to be done, for the record.")] = "",
+    task: Annotated[str, typer.Option(help="The task's name, for the record.")] = "web",
+    preset: Annotated[
+        str | None, typer.Option(help="Demonstrate a preset's task: miniwob/click-test.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="With --preset: the first episode's seed.")] = 0,
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Episodes to record, one after another.")
+    ] = 1,
+    attach: Annotated[
+        str | None,
+        typer.Option(
+            help="Record what happens in a running Chromium: http://127.0.0.1:9222. Nothing is "
+            "changed in it."
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Who acts, for the record; by default 'human'.")
+    ] = None,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(help="Redact this, too: a pattern such as email, or name=CSS-SELECTOR."),
+    ] = None,
+    observe: Annotated[
+        list[str] | None, typer.Option(help="Channels to observe; repeat for several.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    headless: Annotated[bool, typer.Option(hidden=True)] = False,
+    debugging_port: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Record what you do in a browser, as episodes of a dataset.
+
+    A browser opens at the URL or task. Act in it. A small window of its own has the buttons to
+    pause, undo, redact, and stop with a verdict; the same keys work in this terminal. Passwords are
+    never recorded.
+    """
+    from webtraj import errors
+    from webtraj.cli import signals
+    from webtraj.cli.options import storage_options
+    from webtraj.rollouts.recording import open_collector, settle_format
+
+    if sum(given is not None for given in (url, preset, attach)) != 1:
+        raise errors.InvalidInputError(_ONE_OF)
+    options = storage_options(option)
+    collector = open_collector(out, options, settle_format(None, out, options))
+    recording = _Recording(collector, preset=preset, url=url, attach=attach, goal=goal, task=task)
+    recording.seed, recording.episodes = seed, episodes
+    recording.policy = policy or ("attached" if attach else "human")
+    recording.observe, recording.redact = observe, redact
+    recording.headless, recording.debugging_port = headless, debugging_port
+    recorded = signals.run(recording.run())
+    for episode in recorded:
+        print(
+            f"{episode.episode_id}: {episode.steps} steps, {episode.outcome.name.lower()}, "
+            f"reward {episode.reward:g}"
+        )
+    print(f"Recorded in {out}. To look at it: webtraj view {out}")
+
+
+class _Recording:
+    """One run of the command."""
+
+    seed: int
+    episodes: int
+    policy: str
+    observe: Sequence[str] | None
+    redact: Sequence[str] | None
+    headless: bool
+    debugging_port: int | None
+
+    def __init__(
+        self,
+        collector: TrajectoryCollector,
+        *,
+        preset: str | None,
+        url: str | None,
+        attach: str | None,
+        goal: str,
+        task: str,
+    ) -> None:
+        self._collector = collector
+        self._preset, self._url, self._attach = preset, url, attach
+        self._goal, self._task = goal, task
+        self._recorder: Recorder | None = None
+        self._paused = False
+
+    async def run(self) -> list[Recorded]:
+        """Record the episodes, and close everything."""
+        from webtraj.collectors.base import aclose
+        from webtraj.demonstrating import bar as bar_lib
+        from webtraj.demonstrating.recorder import Recorder
+
+        environment, pool = self._made()
+        bar = None if self._attach else bar_lib.Bar(pool, lambda: recorder)
+        recorder = self._recorder = Recorder(
+            environment,
+            self._collector,
+            policy=self.policy,
+            metadata={"source": "attach" if self._attach else "record"},
+            on_progress=lambda progress: self._show(progress, bar),
+        )
+        recorded: list[Recorded] = []
+        try:
+            if bar is not None:
+                await bar.open()
+            with bar_lib.terminal_keys(self._on_key) as has_keys:
+                if has_keys:
+                    for key, (_, does) in bar_lib.KEYS.items():
+                        print(f"  {key}  {does}")
+                for _ in range(self.episodes):
+                    recorded.append(await recorder.record_episode())
+                    if recorded[-1].stopped and self._preset is not None:
+                        break
+        finally:
+            if bar is not None:
+                await bar.close()
+            await recorder.close()
+            await pool.close()
+            await aclose(self._collector)
+        return recorded
+
+    def _made(self) -> tuple[BrowserEnvironment, BrowserPool]:
+        from webtraj import demonstrating
+
+        if self._attach is not None:
+            return demonstrating.borrowed_environment(
+                self._attach,
+                goal=self._goal,
+                name=self._task,
+                observe=self.observe,
+                redaction=_rules(self.redact),
+            )
+        port = self.debugging_port
+        arguments = () if port is None else (f"--remote-debugging-port={port}",)
+        pool = demonstrating.headed_pool(
+            confined=self._preset is not None, arguments=arguments, headless=self.headless
+        )
+        if self._preset is not None:
+            made = demonstrating.preset_environment(
+                self._preset, pool=pool, seed=self.seed, observe=self.observe
+            )
+            return made, pool
+        assert self._url is not None
+        made = demonstrating.page_environment(
+            self._url,
+            pool=pool,
+            goal=self._goal,
+            name=self._task,
+            observe=self.observe,
+            redaction=_rules(self.redact),
+        )
+        return made, pool
+
+    def _show(self, progress: Progress, bar: Any) -> None:
+        self._paused = progress.paused
+        if bar is not None:
+            bar.show(progress)
+        if progress.notice:
+            print(progress.notice, flush=True)
+
+    def _on_key(self, key: str) -> None:
+        from webtraj.demonstrating import bar as bar_lib
+
+        if key in bar_lib.KEYS and self._recorder is not None:
+            bar_lib.obey(self._recorder, bar_lib.KEYS[key][0], paused=self._paused)
+
+
+def _rules(given: Sequence[str] | None) -> Any:
+    """Return redaction rules from `--redact`: names of kinds, and selectors with a name."""
+    if not given:
+        return None
+    from webtraj.environments.redaction import RedactionRules
+
+    selectors = dict(text.split("=", 1) for text in given if "=" in text)
+    patterns = [text for text in given if "=" not in text]
+    return RedactionRules(patterns=patterns, selectors=selectors)

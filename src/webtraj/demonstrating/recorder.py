@@ -1,0 +1,688 @@
+"""Recording what a person, or another program, does in a browser as an ordinary episode.
+
+The recorder holds the last step back until the next gesture begins, so that it can be joined (a
+click becomes a double click, letters become a text), undone, or redacted. The rest is as everywhere
+else: `TrajectoryCollectingEnvironment` and its collector write the steps. An action other than text
+is noted in the journal at once, as in flight.
+
+The observation after a step is taken once the page has settled. If the next gesture begins before
+that, it is what the page showed when that gesture began, before the page's own handlers ran, and
+has no picture. An element that came up by itself between two gestures is first shown by a `Wait`,
+so that each action's element is in the observation before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import dm_env
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.base import TrajectoryCollector, drain
+from webtraj.demonstrating import gestures as gestures_lib
+from webtraj.environments import actions as a
+from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+from webtraj.trajectory import EndReason, Outcome, Phase
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+__all__ = ["Progress", "Recorded", "Recorder"]
+
+_QUIET: Final = 0.1
+"""Seconds without input after which the page is looked at,"""
+_QUIET_TYPING: Final = 0.6
+"""and after a letter, when more are likely to come."""
+_EFFECT: Final = 1.5
+"""Seconds after a gesture within which a page that goes back or closes does so because of it."""
+_SLOW_EFFECT: Final = 15.0
+"""Seconds within which a page that comes by a link comes because of the gesture before it."""
+_COMMAND: Final = "command"
+_MESSAGES: Final = frozenset({"up", "drop", "key", "text", "toggle", "choose", "files", "scroll"})
+
+Command = Literal["pause", "resume", "undo", "redact", "stop"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a person who records should see."""
+
+    goal: str
+    steps: int
+    """The steps so far, the one held back included."""
+    last: str
+    """The last action; empty if there is none."""
+    can_undo: bool
+    paused: bool
+    notice: str = ""
+    """What has just happened, such as an undone step."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded episode."""
+
+    episode_id: str
+    steps: int
+    outcome: Outcome
+    reward: float
+    stopped: bool
+    """Whether somebody stopped it, rather than the task itself."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Held:
+    """The step held back."""
+
+    deed: gestures_lib.Deed
+    metadata: dict[str, Any]
+    looked: bool
+    """Whether the environment has given a result that the next one replaces."""
+    result: dm_env.TimeStep | None = None
+    noted: a.Action | None = None
+    """The action that the journal knows to be in flight."""
+
+
+class Recorder:
+    """A recorder of episodes in which somebody else acts.
+
+    Args:
+        environment: The environment, not yet reset.
+        collector: Stores the episodes.
+        policy: Who acts, for the record.
+        metadata: More for the record.
+        ends_with_browser: Whether an episode ends when the last tab is closed. Otherwise only
+            `stop` ends it, which may still say how it went.
+        on_progress: Called whenever something has changed.
+    """
+
+    def __init__(
+        self,
+        environment: BrowserEnvironment,
+        collector: TrajectoryCollector,
+        *,
+        policy: str = "human",
+        metadata: Mapping[str, Any] | None = None,
+        ends_with_browser: bool = True,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._environment = environment
+        self._collector = collector
+        self._listener = listening_lib.Listener()
+        environment.let_others_act(self._listener)
+        self._listener.tell_secrets(environment.note_password)
+        self._recording = TrajectoryCollectingEnvironment(
+            environment,
+            collector,
+            episode_info=trajectory_lib.EpisodeInfo(
+                policy=policy, metadata={"demonstration": dict(metadata or {})}
+            ),
+        )
+        self._ends_with_browser = ends_with_browser
+        self._on_progress = on_progress
+        self._tracker = self._recording.tracker
+        self._goal = ""
+        self._begun = asyncio.Event()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._held: _Held | None = None
+        self._spare_result = False
+        self._recorded = 0
+        self._reward = 0.0
+        self._last: dm_env.TimeStep | None = None
+        self._last_time = 0.0
+        self._page: Page | None = None
+        self._press: Mapping[str, Any] | None = None
+        self._element: Mapping[str, Any] | None = None
+        self._before: Mapping[str, Any] | None = None
+        self._left: Mapping[str, Any] | None = None
+        self._gesture = self._document = 0
+        self._paused = False
+        self._was_paused = False
+        self._over = False
+        self._gone = False
+        self._stopped = False
+
+    # Commands, from the bar or the terminal. They take their turn after what was heard before.
+
+    def pause(self) -> None:
+        """Record nothing until `resume`."""
+        self._command("pause")
+
+    def resume(self) -> None:
+        """Record again."""
+        self._command("resume")
+
+    def undo(self) -> None:
+        """Leave the last step out of the episode. The page stays as it is."""
+        self._command("undo")
+
+    def redact(self) -> None:
+        """Redact the field that was last used, now and from now on."""
+        self._command("redact")
+
+    def stop(self, outcome: Outcome | None = None, *, answer: str | None = None) -> None:
+        """End the episode.
+
+        Args:
+            outcome: SUCCESS or FAILURE, where the task has no judge; None for no verdict.
+            answer: The answer to the task, recorded as the last action.
+        """
+        self._command("stop", outcome=outcome, answer=answer)
+
+    def _command(self, name: Command, **details: Any) -> None:
+        message = {"name": name, **details}
+        self._listener.heard.put_nowait(listening_lib.Heard(None, _COMMAND, message))
+
+    # An episode.
+
+    async def record_episode(self) -> Recorded:
+        """Record until the task is done, somebody stops it, or the browser's last tab is closed.
+
+        Raises:
+            BrowserError: The browser failed. What was recorded until then is kept.
+        """
+        self._forget()
+        first = await self._recording.reset()
+        episode_id = self._recording.episode_id or ""
+        try:
+            session = self._environment.session
+            self._page = session.page
+            self._last = first
+            self._listener.forget_heard()
+            with contextlib.suppress(errors.BrowserError):
+                await self._listener.travel(session.page)
+            described = self._environment.describe_episode()
+            self._goal = str(described.get("goal", ""))
+            self._last_time = time.monotonic()
+            self._begun.set()
+            self._report()
+            while not self._over:
+                await self._go_on()
+        except BaseException as error:
+            self._keep_held()
+            self._tracker.raised(error, Phase.STEP)
+            raise
+        outcome = self._environment.episode_outcome() if not self._stopped_open else Outcome.UNKNOWN
+        return Recorded(
+            episode_id=episode_id,
+            steps=self._recorded,
+            outcome=outcome,
+            reward=self._reward,
+            stopped=self._stopped,
+        )
+
+    def _keep_held(self) -> None:
+        """Keep the step held back when the recording fails: with its result, or as in flight."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._tracker.step_called(held.deed.action, self._decision(held))
+            if held.result is not None:
+                self._tracker.returned(held.result, Phase.STEP)
+
+    @property
+    def steps(self) -> int:
+        """The steps of the episode so far, the one held back included."""
+        return self._recorded + (self._held is not None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last step's result has been observed."""
+        return self._held is None or self._held.result is not None
+
+    async def begun(self) -> None:
+        """Wait until the first observation is recorded: what is done from then on is heard."""
+        await self._begun.wait()
+
+    async def close(self) -> None:
+        """Close the environment; what was held back is lost. Idempotent."""
+        await self._recording.close()
+
+    @property
+    def _stopped_open(self) -> bool:
+        return self._stopped and not (self._last is not None and self._last.last())
+
+    async def _go_on(self) -> None:
+        heard = await self._next()
+        if heard is None:
+            await self._look()
+        elif heard.kind == _COMMAND:
+            await self._obey(heard.message)
+        elif not self._paused:
+            await self._hear(heard)
+        if heard is not None and heard.kind == "closed" and not self._is_open:
+            self._gone = True
+            if self._ends_with_browser:
+                await self._stop(None, None)
+
+    async def _next(self) -> listening_lib.Heard | None:
+        """Return the next message; None if it is time to look at the page."""
+        held, queue = self._held, self._listener.heard
+        resting = self._gone or self._listener.dialog_is_open
+        if held is None or held.result is not None or resting:
+            return await queue.get()
+        try:
+            async with asyncio.timeout(_QUIET_TYPING if held.deed.is_text else _QUIET):
+                return await queue.get()
+        except TimeoutError:
+            return None
+
+    async def _hear(self, heard: listening_lib.Heard) -> None:
+        page, message = heard.page, heard.message
+        assert page is not None
+        match heard.kind:
+            case "begin":
+                await self._begin(page, message)
+            case "here":
+                await self._turned_to(page)
+            case "leave":
+                if page is self._page:
+                    self._left = message["before"]
+            case "navigated":
+                await self._navigated(page, await message["travel"])
+            case "opened":
+                await self._opened(page, by_page=await message["by_page"])
+            case "closed":
+                await self._closed(page)
+            case kind if kind in _MESSAGES:
+                deed = gestures_lib.deed_of(kind, message, press=self._press)
+                if kind in ("up", "drop"):
+                    self._press = None
+                if deed is not None:
+                    await self._did(page, deed)
+
+    async def _begin(self, page: Page, message: Mapping[str, Any]) -> None:
+        await self._end_press()
+        await self._turned_to(page, message.get("before"))
+        self._before, self._left = message.get("before"), None
+        held = self._held
+        if held is not None and held.result is None and self._before is not None:
+            held.metadata["hurried"] = True
+            await self._witness(held, self._before)
+            if self._over:
+                return
+        self._gesture += 1
+        if message["what"] == "press":
+            self._press = message
+            self._element = message["element"]
+
+    async def _end_press(self) -> None:
+        """Note a press whose release was not heard, because the page went away meanwhile."""
+        press, self._press = self._press, None
+        if press is not None and self._page is not None:
+            up = {"path": None, "count": press["count"]}
+            if (deed := gestures_lib.deed_of("up", up, press=press)) is not None:
+                await self._did(self._page, deed)
+
+    async def _did(self, page: Page, deed: gestures_lib.Deed) -> None:
+        await self._turned_to(page, self._before)
+        if self._over:
+            return
+        deed = self._dated(deed)
+        touched = deed.touched
+        if touched is not None:
+            self._element = touched
+            if touched.get("secret"):
+                self._environment.note_secret_field(str(touched["ref"]))
+        held = self._held
+        if held is not None:
+            both = gestures_lib.joined(held.deed, deed)
+            if both is None and gestures_lib.only_focused(held.deed, deed) and self._unmoved(held):
+                both = deed
+            if both is not None:
+                held.deed, held.result = both, None
+                held.metadata.pop("hurried", None)
+                self._note(held)
+                self._report()
+                return
+        await self._commit()
+        if not self._over:
+            await self._show_first(deed)
+            self._hold(deed)
+
+    def _hold(self, deed: gestures_lib.Deed, **metadata: Any) -> None:
+        self._held = _Held(deed, metadata, looked=self._spare_result)
+        self._spare_result = False
+        self._note(self._held)
+        self._report()
+
+    def _hold_new(self, action: a.Action) -> None:
+        """Hold an action of the browser's own, which is a gesture by itself."""
+        self._gesture += 1
+        self._hold(self._dated(gestures_lib.Deed(action=action)))
+
+    def _dated(self, deed: gestures_lib.Deed) -> gestures_lib.Deed:
+        return dataclasses.replace(
+            deed, document=self._document, gesture=self._gesture, time=time.monotonic()
+        )
+
+    def _unmoved(self, held: _Held) -> bool:
+        """Whether a click brought up no new element, as far as is known."""
+        result = held.result
+        if result is None or self._last is None:
+            return True
+        return _refs(result.observation) <= _refs(self._last.observation)
+
+    def _note(self, held: _Held) -> None:
+        """Note an action in the journal, unless it has text, which may yet be redacted."""
+        if held.deed.is_text or held.noted is held.deed.action:
+            return
+        held.noted = held.deed.action
+        self._tracker.step_called(held.noted, self._decision(held))
+
+    @staticmethod
+    def _decision(held: _Held) -> trajectory_lib.Decision | None:
+        if not held.metadata:
+            return None
+        metadata = {"demonstration": dict(held.metadata)}
+        return trajectory_lib.Decision(action=held.deed.action, metadata=metadata)
+
+    async def _show_first(self, deed: gestures_lib.Deed) -> None:
+        """Record a `Wait` if the action's element was not there after the last step."""
+        self._was_paused, paused = False, self._was_paused
+        if self._before is None or self._last is None or "axtree" not in self._last.observation:
+            return
+        missing = set(gestures_lib.refs_of(deed.action)) - _refs(self._last.observation)
+        if not missing.intersection(element.ref for element in refs_in(self._before["axtree"])):
+            return
+        seconds = min(max(time.monotonic() - self._last_time, 0.0), 100.0)
+        wait = gestures_lib.Deed(action=a.Wait(round(seconds, 1)))
+        reason = "paused" if paused else "the page changed"
+        held = _Held(wait, {"waited_for": reason}, looked=self._spare_result)
+        self._spare_result = False
+        await self._witness(held, self._before)
+        await self._record(held)
+
+    async def _look(self) -> None:
+        """Look at the result of the step held back."""
+        held = self._held
+        if held is None or self._over:
+            return
+        inputs = self._listener.inputs
+        try:
+            result = await self._looked_at(held)
+        except errors.BrowserError:
+            if self._is_open:
+                raise
+            self._gone = True  # The messages that its tabs were closed follow.
+            return
+        # If more was done meanwhile, it may be too late.
+        if result is not None and self._listener.inputs == inputs:
+            held.result = result
+            if result.last():
+                await self._commit()
+
+    async def _looked_at(self, held: _Held) -> dm_env.TimeStep | None:
+        """Return the result of a step; None if a dialog opened meanwhile, which stops the page."""
+        again, held.looked = held.looked, True
+        looking = asyncio.ensure_future(
+            self._environment.witness(held.deed.action, held.deed.touched, again=again)
+        )
+        dialog = asyncio.ensure_future(self._listener.dialog())
+        try:
+            await asyncio.wait((looking, dialog), return_when=asyncio.FIRST_COMPLETED)
+            return await looking if looking.done() else None
+        finally:
+            for task in (looking, dialog):
+                task.cancel()
+            await asyncio.gather(looking, dialog, return_exceptions=True)
+
+    @property
+    def _is_open(self) -> bool:
+        with contextlib.suppress(errors.EnvironmentMisuseError):
+            return bool(self._environment.session.tabs)
+        return False
+
+    async def _witness(self, held: _Held, seen: Mapping[str, Any]) -> None:
+        again, held.looked = held.looked, True
+        held.result = await self._environment.witness(
+            held.deed.action, held.deed.touched, seen=seen, again=again
+        )
+        if held.result.last() and held is self._held:
+            await self._commit()
+
+    async def _commit(self) -> None:
+        """Record the step held back."""
+        held = self._held
+        while held is not None and held.result is None:
+            held.result = await self._looked_at(held)
+        self._held = None
+        if held is not None:
+            await self._record(held)
+
+    async def _record(self, held: _Held) -> None:
+        result = held.result
+        assert result is not None
+        await drain(self._collector)
+        self._tracker.step_called(held.deed.action, self._decision(held))
+        self._tracker.returned(result, Phase.STEP)
+        self._last, self._last_time = result, time.monotonic()
+        self._recorded += 1
+        self._reward += float(result.reward or 0.0)
+        self._over = self._over or result.last()
+        self._report()
+
+    # Tabs and navigation.
+
+    async def _turned_to(self, page: Page, before: Mapping[str, Any] | None = None) -> None:
+        """Record that somebody switched to another tab, if they did."""
+        session = self._environment.session
+        if page is self._page or page not in session.tabs:
+            return
+        await self._commit()
+        if self._over or page not in session.tabs:
+            return
+        index = session.tabs.index(page)
+        self._turn_to(page)
+        self._hold_new(a.FocusTab(index))
+        if before is not None and self._held is not None:
+            await self._witness(self._held, before)
+
+    async def _opened(self, page: Page, *, by_page: bool) -> None:
+        if page.is_closed():
+            return
+        if by_page:
+            if self._held is not None:
+                self._held.result = None
+            self._turn_to(page)
+            return
+        await self._commit_before_travel()
+        if self._over:
+            return
+        self._turn_to(page)
+        self._hold_new(a.NewTab(_web_url(page.url)))
+
+    def _turn_to(self, page: Page) -> None:
+        self._page = page
+        self._document += 1
+        self._environment.session.turn_to(page)
+
+    async def _closed(self, page: Page) -> None:
+        if page is not self._page or not self._environment.session.tabs:
+            return
+        self._page = self._environment.session.page
+        if self._is_effect(_EFFECT):
+            assert self._held is not None
+            self._held.result = None
+            return
+        await self._commit_before_travel()
+        self._hold_new(a.CloseTab())
+
+    async def _navigated(self, page: Page, travel: listening_lib.Travel | None) -> None:
+        await self._end_press()
+        self._document += 1
+        if travel is None or page is not self._page or self._over:
+            return
+        held = self._held
+        if travel.kind == "page":
+            if self._is_effect(_SLOW_EFFECT):
+                assert held is not None
+                held.result = None
+            return
+        if travel.kind != "goto" and self._is_effect(_EFFECT):
+            assert held is not None
+            held.result = None
+            return
+        action = _travel_action(travel)
+        if action is None:
+            return
+        if held is not None and held.deed.action == a.NewTab() and isinstance(action, a.Goto):
+            held.deed = dataclasses.replace(held.deed, action=a.NewTab(action.url))
+            held.result = None
+            self._note(held)
+            return
+        await self._commit_before_travel()
+        if not self._over:
+            self._hold_new(action)
+
+    async def _commit_before_travel(self) -> None:
+        held, left = self._held, self._left
+        if held is not None and held.result is None and left is not None:
+            held.metadata["hurried"] = True
+            await self._witness(held, left)
+        await self._commit()
+        self._before = self._left = None
+
+    def _is_effect(self, seconds: float) -> bool:
+        """Whether what the page does now may come from the step held back."""
+        held = self._held
+        return held is not None and time.monotonic() - held.deed.time <= seconds
+
+    # Commands.
+
+    async def _obey(self, message: Mapping[str, Any]) -> None:
+        match message["name"]:
+            case "pause":
+                await self._end_press()
+                await self._look_at_held()
+                self._paused = True
+                self._report("Paused: nothing is recorded.")
+            case "resume":
+                self._paused, self._was_paused = False, True
+                self._report("Recording.")
+            case "undo":
+                self._undo()
+            case "redact":
+                await self._redact()
+            case "stop" if not message.get("caught_up"):
+                # A program may stop while the browser still reports its last click.
+                await self._listener.catch_up()
+                self._command(**message, caught_up=True)
+            case "stop":
+                await self._end_press()
+                await self._stop(message["outcome"], message["answer"])
+
+    def _undo(self) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            self._report("There is no step to undo.")
+            return
+        self._spare_result = held.looked
+        self._tracker.withdrawn()
+        self._report(f"Left out: {_shown(held.deed)}. The page stays as it is.")
+
+    async def _redact(self) -> None:
+        element = self._element
+        if element is None or not element.get("selector"):
+            self._report("No field was used yet. Click into the field first.")
+            return
+        self._environment.hide_element(str(element["selector"]))
+        if self._held is not None:
+            self._held.result = None
+            await self._look_at_held()
+        name = element.get("name") or element.get("role") or "the field"
+        self._report(f"From now on {name!r} is recorded as <secret:hidden>.")
+
+    async def _look_at_held(self) -> None:
+        can_look = self._is_open and not self._listener.dialog_is_open
+        if can_look and self._held is not None and self._held.result is None:
+            self._held.result = await self._looked_at(self._held)
+
+    async def _stop(self, outcome: Outcome | None, answer: str | None) -> None:
+        if self._over:
+            return
+        self._stopped = True
+        with contextlib.suppress(errors.BrowserError):  # The browser may be closed already.
+            await self._look_at_held()
+        if answer is not None or (outcome is not None and self._held is None):
+            if self._held is not None and self._held.result is not None:
+                await self._commit()
+            await self._answer(answer or "")
+        held, self._held = self._held, None
+        if held is not None and held.result is not None:
+            if outcome is not None:
+                held.result = self._environment.conclude(held.result, outcome)
+            await self._record(held)
+        elif held is not None:
+            self._tracker.step_called(held.deed.action, self._decision(held))
+        self._over = True
+        if self._stopped_open:
+            self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
+
+    async def _answer(self, text: str) -> None:
+        action = a.Answer(text)
+        self._held = _Held(gestures_lib.Deed(action=action), {}, looked=self._spare_result)
+        try:
+            self._held.result = await self._environment.witness(action, again=self._spare_result)
+        except errors.BrowserError:
+            if self._last is not None:  # The browser is gone; so it looked last.
+                self._held.result = dm_env.termination(0.0, self._last.observation)
+
+    def _report(self, notice: str = "") -> None:
+        held = self._held
+        shown = "" if held is None else _shown(held.deed)
+        self._on_progress(
+            Progress(
+                goal=self._goal,
+                steps=self.steps,
+                last=shown,
+                can_undo=held is not None,
+                paused=self._paused,
+                notice=notice,
+            )
+        )
+
+
+def _refs(observation: Mapping[str, Any]) -> set[str]:
+    return {element.ref for element in refs_in(str(observation.get("axtree", "")))}
+
+
+def _travel_action(travel: listening_lib.Travel) -> a.Action | None:
+    match travel.kind:
+        case "back":
+            return a.GoBack()
+        case "forward":
+            return a.GoForward()
+        case "reload":
+            return a.Reload()
+    url = _web_url(travel.url)
+    return a.Goto(url) if url else None
+
+
+def _web_url(url: str) -> str:
+    """Return a URL that an action may hold; empty if it is not one."""
+    try:
+        a.Goto(url)
+    except errors.InvalidInputError:
+        return ""
+    return "" if url == "about:blank" else url
+
+
+def _shown(deed: gestures_lib.Deed) -> str:
+    """Return an action and its element for the screen: never the text that was typed."""
+    action, element = deed.action, deed.touched or {}
+    done = a.format_action(action)
+    if isinstance(action, a.Fill):
+        done = f"fill({action.ref!r}, {len(action.value)} characters)"
+    name = str(element.get("name", ""))
+    return f"{done}: {element.get('role', '')} {name[:60]!r}" if name else done

@@ -1,0 +1,375 @@
+// Tells what a person, or a program through the debugging protocol, does on the page: trusted events
+// only, joined into gestures. Each gesture is told when it begins, with what the page shows before
+// any of the page's own handlers ran, and when it is complete. See listening.py for the messages.
+const BINDING = "webtrajTell";
+const LEAST_DRAG = 6;  // CSS pixels; a hand that clicks also moves.
+const MAX_PATH = 16;
+const ROLL_MS = 250;  // Without a turn of the wheel, a scroll is over.
+const DOUBLE_MS = 500;
+const HERE_MS = 500;  // Without a move of the mouse, it may have been in another tab.
+const LARGE = 120;  // CSS pixels: on a larger plain element, the place of a click matters.
+const PICKED = new Set(["date", "time", "datetime-local", "month", "week", "color", "range"]);
+const EDITING = new Set(["Backspace", "Delete", "ArrowLeft", "ArrowRight", "Home", "End"]);
+const MODIFIERS = new Set(["Shift", "Control", "Alt", "Meta", "AltGraph", "CapsLock", "NumLock"]);
+
+let shownElements = new WeakSet();
+let lookOptions = page.lookOptions;
+let press = null;  // The mouse button that is down.
+let lastPress = null;
+let roll = null;  // The scroll in progress.
+let typingIn = null;
+let movedAt = -Infinity;
+
+const tell = message => window[BINDING]?.(stringify(message));
+
+// The page as it is before the gesture.
+const before = () => lookOptions && seenNow(lookOptions);
+
+function begin(what, more = () => ({})) {
+  endRoll();
+  if (what !== "type") typingIn = null;
+  const seen = before();  // Before the element is named: it names all that is shown.
+  tell({kind: "begin", what, before: seen, ...more()});
+}
+
+page.noteShown = (entries, options) => {
+  shownElements = new WeakSet(entries.map(({element}) => element));
+  const {begin: ignored, settle: alsoIgnored, ...kept} = options;
+  lookOptions = kept;
+  listenIn(window);
+  listenInFrames(document);
+};
+
+function listenInFrames(root) {
+  for (const frame of inRoot(root, "querySelectorAll", "iframe, frame") ?? []) {
+    const inner = frameDocumentOf(frame);
+    if (!inner?.defaultView) continue;
+    listenIn(inner.defaultView);
+    listenInFrames(inner);
+  }
+}
+
+const heard = new WeakSet();
+
+function listenIn(view) {
+  if (heard.has(view.document)) return;
+  heard.add(view.document);
+  for (const [type, handler] of Object.entries(handlers)) {
+    view.addEventListener(type, event => {
+      if (!event.isTrusted) return;
+      try {
+        handler(event);
+      } catch (error) {
+        tell({kind: "trouble", text: String(error).slice(0, 500)});
+      }
+    // The browser scrolls before it tells a passive listener of the wheel.
+    }, {capture: true, passive: type !== "wheel"});
+  }
+}
+
+const targetOf = event => {
+  const target = event.composedPath()[0];
+  return target && dom.nodeType(target) === Node.ELEMENT_NODE ? target : null;
+};
+
+// The element as an agent would name it: the nearest one that the tree shows, or the button or link
+// around that.
+function meant(target) {
+  let first = null;
+  for (let node = target; node; node = parentAcrossShadow(node) ??
+      (dom.nodeType(node) === Node.DOCUMENT_NODE ? node.defaultView?.frameElement : null)) {
+    if (dom.nodeType(node) !== Node.ELEMENT_NODE || !shownElements.has(node)) continue;
+    first ??= node;
+    if (ACTED_ON.has(roleOf(node))) return node;
+  }
+  return first ?? target;
+}
+
+function told(element) {
+  const described = describe(element);
+  const tag = dom.tagName(element);
+  const isRoot = tag === "HTML" || tag === "BODY";
+  const [, , width, height] = described.box;
+  const plain = !ACTED_ON.has(described.role) && !invitesAction(element, styleOf(element));
+  return {
+    ...described,
+    place: isRoot || tag === "CANVAS" || (plain && (width > LARGE || height > LARGE)),
+    root: isRoot,
+    secret: tag === "INPUT" && (element.type === "password" || knownPasswordFields.has(element)),
+    text: isTextField(element),
+  };
+}
+
+function isTextField(element) {
+  const tag = dom.tagName(element);
+  return element.isContentEditable || tag === "TEXTAREA" ||
+    (tag === "INPUT" && TEXT_INPUT_TYPES.has(element.type));
+}
+
+// The element whose text a key or an input event changes.
+function fieldOf(element) {
+  if (!element?.isContentEditable) return element;
+  let field = element;
+  while (dom.parentElement(field)?.isContentEditable) field = dom.parentElement(field);
+  return field;
+}
+
+const valueIn = field => field.isContentEditable ? field.innerText.replace(/\n$/, "") : field.value;
+
+const modifiersOf = event => [
+  event.altKey && "Alt", event.ctrlKey && "Control", event.metaKey && "Meta",
+  event.shiftKey && "Shift"].filter(name => name);
+
+const pointOfEvent = event => {
+  const target = targetOf(event);
+  const {x, y} = target ? frameOffsetOf(target) : {x: 0, y: 0};
+  return [Math.max(event.clientX + x, 0), Math.max(event.clientY + y, 0)];
+};
+
+// Chosen in a window of the browser's, not on the page; told when it changes the value.
+function isPicked(element) {
+  const tag = dom.tagName(element);
+  if (tag === "OPTION") return isPicked(dom.closest(element, "select") ?? document.body);
+  if (tag === "SELECT") return true;
+  return tag === "INPUT" && (element.type === "range" || element.type === "color" || element.type === "file");
+}
+
+function onScrollbar(event, target) {
+  if (target.clientWidth === 0 && target.clientHeight === 0) return false;
+  const root = dom.tagName(target) === "HTML";
+  if (!root && !/auto|scroll/.test(styleOf(target).overflowX + styleOf(target).overflowY)) return false;
+  const box = root ? {left: 0, top: 0} : dom.getBoundingClientRect(target);
+  const x = event.clientX - box.left - (root ? 0 : dom.clientLeft(target));
+  const y = event.clientY - box.top - (root ? 0 : dom.clientTop(target));
+  return x >= dom.clientWidth(target) && dom.scrollHeight(target) > dom.clientHeight(target) ||
+    y >= dom.clientHeight(target) && dom.scrollWidth(target) > dom.clientWidth(target);
+}
+
+function endPress(event, extra = {}) {
+  const ended = press;
+  press = null;
+  if (!ended || ended.silent) return;
+  const [x, y] = event ? pointOfEvent(event) : ended.path.at(-1);
+  const [fromX, fromY] = ended.path[0];
+  const far = ended.path.some(([px, py]) => Math.hypot(px - fromX, py - fromY) >= LEAST_DRAG);
+  tell({kind: "up", path: far ? thinned([...ended.path, [x, y]]) : null, count: ended.count, ...extra});
+}
+
+function thinned(path) {
+  if (path.length <= MAX_PATH) return path;
+  const step = (path.length - 1) / (MAX_PATH - 1);
+  return Array.from({length: MAX_PATH}, (_, at) => path[Math.round(at * step)]);
+}
+
+function scrollerAt(target, dx, dy) {
+  for (let node = target; node; node = parentAcrossShadow(node)) {
+    if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
+    if (node === dom.ownerDocument(node).scrollingElement) break;
+    const style = styleOf(node);
+    const down = /auto|scroll/.test(style.overflowY) && dom.scrollHeight(node) > dom.clientHeight(node);
+    const right = /auto|scroll/.test(style.overflowX) && dom.scrollWidth(node) > dom.clientWidth(node);
+    if ((dy && down) || (dx && right)) return node;
+  }
+  return target ? dom.ownerDocument(target).scrollingElement : document.scrollingElement;
+}
+
+function beginRoll(event, target, scroller) {
+  if (roll?.scroller === scroller) return;
+  begin("scroll");
+  roll = {
+    scroller, point: pointOfEvent(event), left: scroller.scrollLeft, top: scroller.scrollTop,
+    turned: [0, 0], timer: 0, at: "", waits: 0,
+  };
+}
+
+// Scrolling begins a moment after the wheel turns, and is smooth.
+function restRoll() {
+  const {scroller, left, top} = roll;
+  const at = `${scroller.scrollLeft} ${scroller.scrollTop}`;
+  const unmoved = at === `${left} ${top}` && roll.waits++ < 3;
+  if (at === roll.at && !unmoved) return endRoll();
+  roll.at = at;
+  roll.timer = later(restRoll, ROLL_MS);
+}
+
+function keepRolling() {
+  window.clearTimeout(roll.timer);
+  roll.timer = later(restRoll, ROLL_MS);
+}
+
+function endRoll() {
+  const ended = roll;
+  roll = null;
+  if (!ended) return;
+  window.clearTimeout(ended.timer);
+  const {scroller, point, turned} = ended;
+  const dx = scroller.scrollLeft - ended.left, dy = scroller.scrollTop - ended.top;
+  const isPage = scroller === document.scrollingElement;
+  const element = isPage ? null : told(meant(scroller));
+  tell({kind: "scroll", element, dx, dy, point, turned});
+}
+
+const handlers = {
+  pointerdown(event) {
+    const target = targetOf(event);
+    if (!target) return;
+    if (press) endPress(null);
+    if (onScrollbar(event, target)) {
+      const root = dom.tagName(target) === "HTML";
+      press = {silent: true, path: [pointOfEvent(event)]};
+      beginRoll(event, target, root ? document.scrollingElement : target);
+      return;
+    }
+    const point = pointOfEvent(event);
+    if (isPicked(target)) {
+      // What the page shows before the choice.
+      begin("pick");
+      press = {silent: true, path: [point]};
+      return;
+    }
+    const time = now();
+    const again = lastPress && lastPress.button === event.button && time - lastPress.time < DOUBLE_MS &&
+      Math.hypot(point[0] - lastPress.point[0], point[1] - lastPress.point[1]) < LEAST_DRAG;
+    const count = again ? Math.min(lastPress.count + 1, 3) : 1;
+    lastPress = {time, point, count, button: event.button};
+    press = {path: [point], count, silent: false};
+    begin("press", () => ({
+      element: told(meant(target)), point, button: event.button, modifiers: modifiersOf(event), count,
+    }));
+  },
+
+  mousedown(event) {
+    // The browser's own count, which may allow more time.
+    if (!press || press.silent || event.detail === 0) return;
+    press.count = lastPress.count = Math.min(event.detail, 3);
+  },
+
+  pointermove(event) {
+    const time = now();
+    if (time - movedAt > HERE_MS) tell({kind: "here"});
+    movedAt = time;
+    if (!press) return;
+    const point = pointOfEvent(event);
+    const [x, y] = press.path.at(-1);
+    if (Math.hypot(point[0] - x, point[1] - y) >= 4 && press.path.length < 1000) press.path.push(point);
+  },
+
+  pointerup(event) {
+    endPress(event);
+  },
+
+  pointercancel() {
+    if (press && !press.dragged) press = null;
+  },
+
+  dragstart(event) {
+    const target = targetOf(event);
+    if (target && press) press.dragged = told(meant(target));
+  },
+
+  drop(event) {
+    const target = targetOf(event);
+    const from = press?.dragged;
+    press = null;
+    if (from && target) tell({kind: "drop", element: from, target: told(meant(target))});
+  },
+
+  dragend() {
+    press = null;
+  },
+
+  wheel(event) {
+    const target = targetOf(event);
+    if (!target || event.ctrlKey) return;
+    const scroller = scrollerAt(target, event.deltaX, event.deltaY);
+    if (!scroller) return;
+    beginRoll(event, target, scroller);
+    roll.turned = [roll.turned[0] + event.deltaX, roll.turned[1] + event.deltaY];
+    keepRolling();
+  },
+
+  scroll() {
+    if (roll) keepRolling();
+  },
+
+  keydown(event) {
+    if (event.isComposing || MODIFIERS.has(event.key)) return;
+    const target = targetOf(event);
+    const field = fieldOf(target);
+    const command = event.ctrlKey || event.metaKey || event.altKey;
+    const inText = field && isTextField(field);
+    const lines = inText && (field.isContentEditable || dom.tagName(field) === "TEXTAREA");
+    if (inText && !command && (event.key.length === 1 || EDITING.has(event.key))) return;
+    if (inText && lines && !command && (event.key === "ArrowUp" || event.key === "ArrowDown")) return;
+    // Whatever these change is told as the field's text.
+    if (inText && command && /^[acvxyz]$/i.test(event.key)) return;
+    if (inText && command && EDITING.has(event.key)) return;
+    if (field && dom.tagName(field) === "SELECT" && !["Tab", "Escape"].includes(event.key)) {
+      if (!event.repeat) begin("pick");
+      return;
+    }
+    const body = !field || field === bodyOf(dom.ownerDocument(field)) || dom.tagName(field) === "HTML";
+    const shift = event.shiftKey && (command || event.key.length > 1);
+    const held = modifiersOf(event).filter(name => name !== "Shift" || shift);
+    const name = event.key === " " ? "Space" : event.key;
+    if (!event.repeat) begin("key");
+    tell({
+      kind: "key", keys: [...held, name].join("+"), lines, repeat: event.repeat,
+      element: body ? null : told(meant(field)),
+    });
+  },
+
+  beforeinput(event) {
+    const field = fieldOf(targetOf(event));
+    if (!field || !isTextField(field) || typingIn === field) return;
+    begin("type");
+    typingIn = field;
+  },
+
+  input(event) {
+    const field = fieldOf(targetOf(event));
+    if (!field || !isTextField(field)) return;
+    notePasswordField(field);
+    tell({
+      kind: "text", element: told(meant(field)), value: valueIn(field),
+      newline: /^insert(LineBreak|Paragraph)$/.test(event.inputType),
+    });
+  },
+
+  focusout(event) {
+    if (fieldOf(targetOf(event)) === typingIn) typingIn = null;
+  },
+
+  change(event) {
+    const target = targetOf(event);
+    if (!target) return;
+    const tag = dom.tagName(target);
+    if (tag === "SELECT") {
+      const options = [...target.selectedOptions].map(option => squeeze(option.label));
+      tell({kind: "choose", element: told(meant(target)), options});
+    } else if (tag === "INPUT" && (target.type === "checkbox" || target.type === "radio")) {
+      tell({kind: "toggle", element: told(meant(target)), on: target.checked});
+    } else if (tag === "INPUT" && target.type === "file") {
+      tell({kind: "files", element: told(meant(target)), names: [...target.files].map(file => file.name)});
+    } else if (tag === "INPUT" && PICKED.has(target.type)) {
+      tell({kind: "text", element: told(meant(target)), value: target.value, newline: false});
+    }
+  },
+
+  load(event) {
+    // A frame that has just been loaded.
+    const inner = event.target !== document && frameDocumentOf(event.target);
+    if (inner?.defaultView) listenIn(inner.defaultView);
+  },
+
+  pagehide(event) {
+    if (event.target !== document) return;
+    endRoll();
+    if (press) endPress(null);
+    tell({kind: "leave", before: before()});
+  },
+};
+
+// The top document listens in frames of its own origin; others begin when they are first looked at,
+// since their refs have a prefix.
+if (window === window.top) listenIn(window);

@@ -1,0 +1,181 @@
+"""Fixtures: a browser, a small site of our own, and recorders of what a hand does there."""
+
+import asyncio
+import contextlib
+import http.server
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hand import Hand, until
+
+import webtraj
+from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.demonstrating import Progress, Recorder, page_environment
+from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.redaction import RedactionRules
+
+CHANNELS = (
+    "goal", "url", "title", "axtree", "scroll", "screenshot", "tabs", "dialogs", "last_action"
+)  # fmt: skip
+PAGES = {
+    "/": """<title>Start</title><h1>Start</h1><a href="/form">To the form</a>
+        <a href="/other" target="_blank">In a new tab</a>
+        <button onclick="this.textContent = 'Thanks'">Say thanks</button>
+        <button onclick="setTimeout(() => document.body.insertAdjacentHTML('beforeend',
+            '<button id=late onclick=this.remove()>Late</button>'), 700)">Make more</button>""",
+    "/form": """<title>Form</title><form action="/done" method="get">
+        <label>Name <input name="n"></label>
+        <label>Password <input type="password" name="p"></label>
+        <label>Card <input name="c"></label>
+        <label>City <select name="s"><option>Bonn</option><option>Ulm</option></select></label>
+        <label>News <input type="checkbox" name="b"></label>
+        <label>Size <input type="range" name="r" min="0" max="100" value="0"></label>
+        <button>Send</button></form>""",
+    "/done": "<title>Done</title><p>Thanks</p><div style='height:3000px'>Long</div>",
+    "/other": "<title>Other</title><p>Another tab</p><button>Here</button>",
+    "/upload": """<title>Upload</title><input type="file" multiple>""",
+    "/ask": """<title>Ask</title>
+        <button onclick="this.textContent = confirm('Sure?')">Ask</button>""",
+    "/odd": """<title>Odd</title><div id="host"></div>
+        <iframe srcdoc="<button onclick='this.textContent=1'>Framed</button>"></iframe>
+        <script>host.attachShadow({mode: "open"}).innerHTML = "<button>In the shadow</button>";
+        </script>""",
+    "/hostile": """<title>Hostile</title><button id="real">Real</button>
+        <button id="forged">Forged</button><pre id="found"></pre><script>
+        forged.click();
+        forged.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true, isTrusted: true}));
+        forged.dispatchEvent(new PointerEvent("pointerup", {bubbles: true, isTrusted: true}));
+        const seen = () => [...Object.getOwnPropertyNames(window),
+            ...Object.getOwnPropertySymbols(window).map(String)].filter(n => /webtraj/i.test(n));
+        for (const name of ["webtrajTell", "webtrajCommand"]) {
+            try { window[name]?.('{"kind": "text"}'); window[name]?.("success"); } catch {}
+        }
+        window.open("", "webtraj record")?.close();
+        window.webtrajTell = message => { (window.stolen ??= []).push(message); };
+        document.querySelector("#real").onclick = () => {
+            found.textContent = JSON.stringify([seen(), window.stolen ?? null]);
+        };</script>""",
+}
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path.partition("?")[0], "").encode()
+        self.send_response(200 if page else 404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html>" + page)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """A site's origin."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool() -> AsyncIterator[BrowserPool]:
+    async with BrowserPool(1, 4) as pool:
+        yield pool
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def free_pool() -> AsyncIterator[BrowserPool]:
+    """A browser with the whole network, as `webtraj record URL` has."""
+    async with BrowserPool(1, 4, confined=False) as pool:
+        yield pool
+
+
+class Demonstration:
+    """A recording in progress, and the hand that acts in it."""
+
+    def __init__(self, environment: Any, recorder: Recorder, hand: Hand, done: Any) -> None:
+        self.environment = environment
+        self.recorder = recorder
+        self.hand = hand
+        self.done = done
+        self.progress: list[Progress] = []
+        self.collector: Any = None
+
+    @property
+    def goal(self) -> str:
+        return str(self.environment.describe_episode()["goal"])
+
+    async def steps(self, number: int) -> None:
+        """Wait until so many steps are there, the one held back included."""
+        await until(lambda: self.done.done() or self.progress[-1].steps >= number)
+
+    async def settled(self) -> None:
+        """Wait until the step held back has its result."""
+        await until(lambda: self.recorder.is_settled)
+
+    async def stopped(self, *args: Any, **options: Any) -> Any:
+        """Stop, and return the recorded episode."""
+        self.recorder.stop(*args, **options)
+        return await self.finished()
+
+    async def finished(self) -> Any:
+        """Return the recorded episode of a task that has ended."""
+        async with asyncio.timeout(60):
+            await self.done
+        await self.recorder.close()
+        (trajectory,) = self.collector.trajectories
+        return trajectory
+
+
+@contextlib.asynccontextmanager
+async def demonstrating(environment: Any) -> AsyncIterator[Demonstration]:
+    """Record what a hand does in an environment."""
+    collector, progress = MemoryTrajectoryCollector(), []
+    recorder = Recorder(environment, collector, on_progress=progress.append)
+    done = asyncio.ensure_future(recorder.record_episode())
+    try:
+        await until(lambda: progress or done.done())
+        if done.done():
+            await done
+        hand = await Hand.on(environment.session.page)
+        made = Demonstration(environment, recorder, hand, done)
+        made.progress, made.collector = progress, collector
+        yield made
+    finally:
+        done.cancel()
+        await asyncio.gather(done, return_exceptions=True)
+        await recorder.close()
+
+
+@pytest.fixture
+def on_task(pool: BrowserPool) -> Callable[..., Any]:
+    """Gives a function from a preset to its demonstration."""
+
+    def begin(selector: str, *, seed: int = 3) -> Any:
+        return demonstrating(webtraj.make(selector, seed=seed, pool=pool, max_steps=None))
+
+    return begin
+
+
+@pytest.fixture
+def on_page(site: str, free_pool: BrowserPool, pool: BrowserPool) -> Callable[..., Any]:
+    """Gives a function from a path of the site to its demonstration."""
+
+    def begin(path: str = "/", *, redaction: RedactionRules | None = None) -> Any:
+        environment = page_environment(
+            site + path,
+            pool=free_pool,
+            goal="Do it",
+            viewport=(800, 600),
+            redaction=redaction,
+            observe=CHANNELS,
+        )
+        return demonstrating(environment)
+
+    return begin

@@ -1,0 +1,153 @@
+"""What another program does in its own Chromium, over the debugging protocol, is an episode."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hand import Hand, until
+from playwright.async_api import async_playwright
+
+from webtraj import Outcome
+from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.demonstrating import attached
+from webtraj.environments import actions as a
+from webtraj.environments.browser.processes import find_browser
+
+
+@contextlib.asynccontextmanager
+async def running_browser(folder: Path) -> AsyncIterator[str]:
+    """Start a Chromium as some other program would; yield its debugging address."""
+    path = find_browser().path
+    if path is None:
+        async with async_playwright() as playwright:
+            path = playwright.chromium.executable_path
+    with subprocess.Popen(
+        [
+            *(path, "--no-sandbox", "--headless", "--remote-debugging-port=0"),
+            *(f"--user-data-dir={folder / 'profile'}", "about:blank"),
+        ],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        told = folder / "profile" / "DevToolsActivePort"
+        try:
+            await until(lambda: told.exists() and "\n" in told.read_text())
+            yield f"http://127.0.0.1:{told.read_text().splitlines()[0]}"
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.browser
+async def test_a_program_s_clicks_texts_and_tabs_are_recorded(site: str, tmp_path: Path) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        async with attached(endpoint, collector, goal="Send it", policy="a script") as recorder:
+            await page.goto(f"{site}/form")
+            await page.fill("[name=n]", "Anna")
+            await page.fill("[name=p]", "hunter2-secret")
+            await page.select_option("select", "Ulm")  # By a script: no input, so no step.
+            await page.click("button")
+            await page.wait_for_url("**/done*")
+            recorder.stop(Outcome.SUCCESS, answer="Sent")
+        assert await page.title() == "Done"  # It is left as it is.
+        assert len(browser.contexts[0].pages) == 1
+    (episode,) = collector.trajectories
+    kinds = [type(step.action) for step in episode.steps[1:]]
+    assert kinds == [a.Goto, a.Fill, a.Fill, a.Click, a.Answer]
+    assert episode.steps[1].action == a.Goto(f"{site}/form")
+    assert episode.steps[2].action.value == "Anna"
+    assert episode.steps[3].action.value == "<secret:password>"
+    assert "hunter2" not in repr(episode)
+    assert "Send" in episode.steps[3].observation["axtree"]
+    assert "Thanks" in episode.steps[4].observation["axtree"]
+    assert (episode.outcome, episode.total_reward) == (Outcome.SUCCESS, 1.0)
+    assert (episode.info.policy, episode.info.goal) == ("a script", "Send it")
+
+
+@pytest.mark.browser
+async def test_a_program_that_calls_its_navigation_a_link_goes_there(
+    site: str, tmp_path: Path
+) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        debugger = await page.context.new_cdp_session(page)
+        async with attached(endpoint, collector) as recorder:
+            # browser-use says `address_bar`, of which Chrome makes a link.
+            where = {"url": f"{site}/form", "transitionType": "address_bar"}
+            await debugger.send("Page.navigate", where)
+            await page.click("button")  # The page itself goes on to /done: no step.
+            await page.wait_for_url("**/done*")
+            recorder.stop()
+    (episode,) = collector.trajectories
+    assert [type(step.action) for step in episode.steps[1:]] == [a.Goto, a.Click]
+
+
+@pytest.mark.browser
+async def test_a_program_that_stops_at_once_loses_no_step(site: str, tmp_path: Path) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        for _ in range(3):
+            async with attached(endpoint, collector):
+                await page.goto(f"{site}/form")
+                await page.fill("[name=n]", "Anna")
+                await page.click("button")
+            await page.goto("about:blank")
+    assert [
+        [type(step.action) for step in episode.steps[1:]] for episode in collector.trajectories
+    ] == [[a.Goto, a.Fill, a.Click]] * 3
+
+
+@pytest.mark.browser
+async def test_a_program_s_dialog_is_left_to_it(site: str, tmp_path: Path) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        await page.goto(f"{site}/ask")
+        answered = asyncio.Event()
+
+        async def answer(dialog):
+            await asyncio.sleep(0.5)  # Nobody else answers it meanwhile.
+            await dialog.dismiss()
+            answered.set()
+
+        page.on("dialog", answer)
+        async with attached(endpoint, collector) as recorder:
+            hand = await Hand.on(page)
+            await hand.click("button")
+            await answered.wait()
+            assert await page.inner_text("button") == "false"
+            recorder.stop()
+    (episode,) = collector.trajectories
+    assert isinstance(episode.steps[1].action, a.Click)
+    assert 'button "false"' in episode.steps[1].observation["axtree"]
+
+
+@pytest.mark.browser
+async def test_a_browser_that_its_program_closes_ends_with_a_verdict(
+    site: str, tmp_path: Path
+) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        async with attached(endpoint, collector) as recorder:
+            await page.goto(f"{site}/done")
+            await until(lambda: recorder.steps == 1)
+            await (await browser.new_browser_cdp_session()).send("Browser.close")
+            await asyncio.sleep(0.5)
+            recorder.stop(Outcome.SUCCESS, answer="Seen")
+    (episode,) = collector.trajectories
+    assert isinstance(episode.steps[-1].action, a.Answer)
+    assert (episode.outcome, episode.total_reward) == (Outcome.SUCCESS, 1.0)

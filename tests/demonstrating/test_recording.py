@@ -1,0 +1,363 @@
+"""What a hand does in the browser becomes the steps that an agent would have taken."""
+
+import asyncio
+import json
+
+import pytest
+from hand import until
+
+import webtraj
+from webtraj import Outcome
+from webtraj.agents.replay import ReplayAgent
+from webtraj.environments import actions as a
+from webtraj.environments.browser.observation import refs_in
+from webtraj.trajectory import EndReason
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def actions_of(trajectory):
+    return [step.action for step in trajectory.steps[1:]]
+
+
+def names_of(trajectory):
+    """The role and name of each action's element, as the observation before it shows them."""
+    found = []
+    for before, after in zip(trajectory.steps, trajectory.steps[1:], strict=False):
+        shown = {each.ref: (each.role, each.name) for each in refs_in(before.observation["axtree"])}
+        found.append(shown.get(getattr(after.action, "ref", None)))
+    return found
+
+
+async def replayed(episode, pool):
+    """The reward of an agent that does what was recorded."""
+    actor_of = ReplayAgent.of([episode])
+    async with webtraj.make(episode.info.task, seed=episode.info.seed, pool=pool) as environment:
+        timestep = await environment.reset()
+        actor = actor_of.begin_episode(environment)
+        while not timestep.last():
+            timestep = await environment.step(await actor.act(timestep.observation))
+        return timestep.reward
+
+
+@pytest.mark.smoke
+async def test_a_click_and_a_text_are_demonstrated_rewarded_and_replayed(on_task, pool):
+    async with on_task("miniwob/enter-text") as shown:
+        text = shown.goal.split('"')[1]
+        await shown.hand.click("#tt")
+        await shown.hand.type(text)
+        await shown.hand.click("#subbtn")
+        episode = await shown.finished()
+    fill, click = actions_of(episode)
+    assert isinstance(fill, a.Fill)
+    assert fill.value == text
+    assert isinstance(click, a.Click)
+    assert names_of(episode)[1] == ("button", "Submit")
+    last = episode.steps[-1]
+    assert (last.reward, last.last, episode.outcome) == (1.0, True, Outcome.SUCCESS)
+    assert last.observation["last_action"]["name"] == "Submit"
+    assert episode.info.policy == "human"
+    assert episode.info.seed == 3
+    assert episode.end.reason is EndReason.TERMINATED
+    assert await replayed(episode, pool) == 1.0
+
+
+async def test_boxes_are_ticked(on_task, pool):
+    async with on_task("miniwob/click-checkboxes") as shown:
+        hand = shown.hand
+        number = await hand.evaluate("document.querySelectorAll('#boxes label').length")
+        for at in range(1, number + 1):
+            label = f"#boxes label:nth-of-type({at})"
+            words = await hand.evaluate(f"document.querySelector('{label}').innerText")
+            if words.strip() in shown.goal:
+                await hand.click(label)
+        await hand.click("#subbtn")
+        episode = await shown.finished()
+    *ticks, submit = actions_of(episode)
+    assert ticks
+    assert all(isinstance(tick, a.Check) for tick in ticks)
+    assert isinstance(submit, a.Click)
+    assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_an_option_is_chosen_without_the_clicks_on_the_list(on_task, pool):
+    async with on_task("miniwob/choose-list") as shown:
+        hand = shown.hand
+        wanted = shown.goal.removeprefix("Select ").partition(" from the list")[0]
+        await hand.send("Runtime.evaluate", expression="document.querySelector('#options').focus()")
+        chosen = "document.querySelector('#options').selectedOptions[0].label"
+        for _ in range(100):
+            if await hand.evaluate(chosen) == wanted:
+                break
+            await hand.press("ArrowDown")
+        await hand.click("button")
+        episode = await shown.finished()
+    assert all(isinstance(each, a.SelectOption) for each in actions_of(episode)[:-1])
+    assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_a_text_area_that_scrolls(on_task, pool):
+    async with on_task("miniwob/scroll-text") as shown:
+        area = "document.querySelector('#text-area')"
+        await shown.hand.wheel("#text-area", 5000)
+        await until_true(
+            shown.hand, f"{area}.scrollTop + {area}.clientHeight + 2 > {area}.scrollHeight"
+        )
+        await shown.steps(1)
+        word = await shown.hand.evaluate(f"{area}.value.trim().split(/\\s+/).pop()")
+        await shown.hand.click("input")
+        await shown.hand.type(word)
+        await shown.hand.click("#subbtn")
+        episode = await shown.finished()
+    scroll, fill, _ = actions_of(episode)
+    assert isinstance(scroll, a.Scroll)
+    assert scroll.dy > 0
+    assert fill.value == word
+    assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_a_shop_of_several_pages_is_demonstrated_and_replayed(on_task, pool):
+    async with on_task("fixture/add-to-cart") as shown:
+        environment = shown.environment
+        while not shown.done.done() and (action := await environment.cheat()) is not None:
+            number = shown.progress[-1].steps
+            await shown.hand.do(environment, action)
+            await shown.steps(number + 1)
+            await shown.settled()
+        episode = await shown.finished()
+    assert len(actions_of(episode)) > 1
+    assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_a_drag_is_a_path(on_task, pool):
+    async with on_task("miniwob/drag-box") as shown:
+        hand = shown.hand
+        small = await hand.evaluate(
+            "(() => { const [a, b] = ['#draggableSmall', '#draggableLarge'].map(s => {"
+            " const r = document.querySelector(s).getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; }); return [...a, ...b]; })()"
+        )
+        await hand.drag(tuple(small[:2]), tuple(small[2:]))
+        await hand.click("#subbtn")
+        episode = await shown.finished()
+    drag = actions_of(episode)[0]
+    assert isinstance(drag, a.DragAt)
+    assert drag.path[0] == pytest.approx(small[:2], abs=1)
+    assert drag.path[-1] == pytest.approx(small[2:], abs=1)
+    assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_chosen_files_are_recorded_by_their_names(on_page, tmp_path):
+    file = tmp_path / "report.pdf"
+    file.write_bytes(b"content")
+    async with on_page("/upload") as shown:
+        hand = shown.hand
+        found = await hand.send("Runtime.evaluate", expression="document.querySelector('input')")
+        await hand.send("DOM.enable")
+        await hand.send(
+            "DOM.setFileInputFiles", files=[str(file)], objectId=found["result"]["objectId"]
+        )
+        await shown.steps(1)
+        await shown.settled()
+        episode = await shown.stopped()
+    (upload,) = actions_of(episode)
+    assert isinstance(upload, a.UploadFile)
+    assert upload.paths == ("report.pdf",)
+    assert str(tmp_path) not in repr(episode)
+
+
+async def test_turning_the_wheel_is_one_scroll_by_what_it_scrolled(on_page):
+    async with on_page("/done") as shown:
+        for _ in range(3):
+            await shown.hand.wheel((400, 300), 200)
+        await until(lambda: "600" in shown.progress[-1].last)
+        await shown.settled()
+        episode = await shown.stopped()
+    (scroll,) = actions_of(episode)
+    assert scroll == a.Scroll(0, episode.steps[-1].observation["scroll"]["y"])
+    assert scroll.dy > 0
+
+
+async def test_a_form_s_fields_a_double_click_and_keys(on_page):
+    async with on_page("/form") as shown:
+        hand = shown.hand
+        await hand.click("[name=n]")
+        await hand.type("Anna")
+        await hand.press("Tab")
+        await hand.click("[name=b]")
+        await hand.click("[name=n]", count=2)
+        await hand.press("Enter")
+        await until(lambda: shown.environment.session.page.url.endswith("r=0"))
+        await shown.steps(5)
+        await shown.settled()
+        episode = await shown.stopped(Outcome.FAILURE)
+    fill, tab, check, double, enter = actions_of(episode)
+    assert isinstance(fill, a.Fill)
+    assert fill.value == "Anna"
+    assert isinstance(tab, a.Press)
+    assert tab.keys == "Tab"
+    assert isinstance(check, a.Check)
+    assert isinstance(double, a.Click)
+    assert double.count == 2
+    assert isinstance(enter, a.Press)
+    assert enter.keys == "Enter"
+    before, after = episode.steps[-2:]
+    assert before.observation["title"] == "Form"
+    assert after.observation["title"] == "Done"
+    assert (episode.outcome, episode.total_reward) == (Outcome.FAILURE, 0.0)
+
+
+async def test_links_tabs_and_the_browser_s_own_navigation(on_page, site):
+    async with on_page() as shown:
+        hand, context = shown.hand, shown.environment.session.lease.context
+        await hand.click("a[target=_blank]")
+        await until(lambda: len(context.pages) == 2)
+        await shown.steps(1)
+        await shown.settled()
+        await hand.mouse("mouseMoved", 20, 20)  # Back in the first tab.
+        await shown.steps(2)
+        await shown.settled()
+        await hand.send("Page.navigate", url=f"{site}/form")
+        await shown.steps(3)
+        await shown.settled()
+        back = await hand.send("Page.getNavigationHistory")
+        entry = back["entries"][back["currentIndex"] - 1]["id"]
+        await asyncio.sleep(1.6)  # So that it is not what the last action led to.
+        await hand.send("Page.navigateToHistoryEntry", entryId=entry)
+        await shown.steps(4)
+        await shown.settled()
+        episode = await shown.stopped()
+    click, tab, goto, back = actions_of(episode)
+    assert isinstance(click, a.Click)
+    assert episode.steps[1].observation["title"] == "Other"
+    assert (tab, goto, back) == (a.FocusTab(0), a.Goto(f"{site}/form"), a.GoBack())
+    assert [step.observation["title"] for step in episode.steps[2:]] == ["Start", "Form", "Start"]
+
+
+async def test_what_is_done_in_frames_and_shadow_roots_is_heard(on_page):
+    async with on_page("/odd") as shown:
+        hand = shown.hand
+        point = await hand.evaluate(
+            "(() => { const box = host.shadowRoot.querySelector('button').getBoundingClientRect();"
+            "return [box.x + 5, box.y + 5]; })()"
+        )
+        await hand.click(tuple(point))
+        frame = await hand.evaluate(
+            "(() => { const box = document.querySelector('iframe').getBoundingClientRect();"
+            "return [box.x + 20, box.y + 20]; })()"
+        )
+        await hand.click(tuple(frame))
+        await shown.steps(2)
+        await shown.settled()
+        episode = await shown.stopped()
+    assert names_of(episode) == [("button", "In the shadow"), ("button", "Framed")]
+
+
+async def test_input_that_comes_faster_than_looks_is_kept_in_order(on_page):
+    async with on_page() as shown:
+        for _ in range(2):
+            await shown.hand.click("a[href='/form']")
+            await until(lambda: shown.environment.session.page.url.endswith("/form"))
+            await until_true(shown.hand, "document.readyState === 'complete'")
+            await shown.hand.click("[name=n]")
+            await shown.hand.type("x")
+            await shown.hand.click("button")
+            await until_true(shown.hand, "document.title === 'Done'")
+            await shown.hand.send("Page.navigate", url=shown.environment.session.page.url[:-1])
+            break
+        await shown.steps(3)
+        episode = await shown.stopped()
+    assert names_of(episode)[:3] == [
+        ("link", "To the form"), ("textbox", "Name"), ("button", "Send"),
+    ]  # fmt: skip
+
+
+async def until_true(hand, expression):
+    async with asyncio.timeout(60):
+        while not await hand.evaluate(expression):
+            await asyncio.sleep(0.02)
+
+
+async def test_an_element_that_came_by_itself_is_shown_by_a_wait(on_page):
+    async with on_page() as shown:
+        await shown.hand.click("button:nth-of-type(2)")
+        await shown.steps(1)
+        await shown.settled()
+        await until_true(shown.hand, "document.querySelector('#late') !== null")
+        await shown.hand.click("#late")
+        await shown.steps(3)
+        await shown.settled()
+        episode = await shown.stopped()
+    _, wait, click = actions_of(episode)
+    assert isinstance(wait, a.Wait)
+    assert isinstance(click, a.Click)
+    assert names_of(episode)[2] == ("button", "Late")
+
+
+async def test_the_last_step_can_be_undone(on_page):
+    async with on_page() as shown:
+        await shown.hand.click("button")
+        await shown.steps(1)
+        await shown.settled()
+        shown.recorder.undo()
+        await until(lambda: not shown.progress[-1].can_undo)
+        assert "Left out: click(" in shown.progress[-1].notice
+        await shown.hand.click("a")
+        await shown.steps(1)
+        await shown.settled()
+        episode = await shown.stopped(Outcome.SUCCESS, answer="It is done")
+    click, answer = actions_of(episode)
+    assert names_of(episode)[0] == ("link", "To the form")
+    assert (click.count, answer) == (1, a.Answer("It is done"))
+    assert (episode.outcome, episode.total_reward) == (Outcome.SUCCESS, 1.0)
+    assert episode.end.in_flight_action is None
+
+
+async def test_nothing_is_recorded_while_it_is_paused(on_page):
+    async with on_page() as shown:
+        shown.recorder.pause()
+        await until(lambda: shown.progress[-1].paused)
+        await shown.hand.click("a")
+        await until_true(shown.hand, "document.title === 'Form'")
+        shown.recorder.resume()
+        await until(lambda: not shown.progress[-1].paused)
+        await shown.hand.click("[name=b]")
+        await shown.steps(2)
+        await shown.settled()
+        episode = await shown.stopped()
+    wait, check = actions_of(episode)
+    assert isinstance(wait, a.Wait)
+    assert episode.steps[1].decision.metadata["demonstration"]["waited_for"] == "paused"
+    assert isinstance(check, a.Check)
+
+
+async def test_a_password_and_a_redacted_field_are_in_no_part_of_the_record(on_page):
+    async with on_page("/form") as shown:
+        hand = shown.hand
+        await hand.click("[name=p]")
+        await hand.type("hunter2-secret")
+        await hand.click("[name=c]")
+        await hand.type("4111-2222-3333")
+        shown.recorder.redact()
+        await until(lambda: "<secret:hidden>" in shown.progress[-1].notice)
+        await hand.click("button")
+        await until_true(hand, "document.title === 'Done'")
+        await shown.steps(3)
+        await shown.settled()
+        episode = await shown.stopped()
+    assert [each.value for each in actions_of(episode)[:2]] == [
+        "<secret:password>", "<secret:hidden>",
+    ]  # fmt: skip
+    assert "hunter2" not in repr(episode)
+    assert "4111-2222" not in repr(episode)
+
+
+async def test_a_page_can_neither_see_the_recorder_nor_forge_input(on_page):
+    async with on_page("/hostile") as shown:
+        await shown.hand.click("#real")
+        await shown.steps(1)
+        await shown.settled()
+        found = json.loads(await shown.hand.evaluate("found.textContent"))
+        episode = await shown.stopped()
+    assert names_of(episode) == [("button", "Real")]
+    assert found == [["webtrajTell"], None]  # Its own, which nobody called.
