@@ -17,6 +17,9 @@ from webtraj.environments.actions import Answer, Click, Fill
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.trajectory import Decision, EpisodeInfo, ModelCall, Outcome
 
+NEEDS = {"minari": "minari", "huggingface": "pyarrow", "inspect": "inspect_ai"}
+"""The modules that formats need, beyond those that every test has."""
+
 
 def picture(number, size=(64, 48)):
     """Returns a real PNG."""
@@ -39,6 +42,7 @@ def page(number, **more):
         "active_tab": 0,
         "boxes": np.arange(4.0 * number).reshape(number, 4),
         "last_action": {"error": "", "box": np.zeros(4)},
+        "network": f'{{"startedDateTime": "2026-11-20T10:00:0{number}Z"}}\n',
         **more,
     }
 

@@ -4,6 +4,9 @@ import copy
 import dataclasses
 import hashlib
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pydantic
 import pytest
@@ -14,6 +17,8 @@ from webtraj.datasets.exporters import atif, plain
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.environments.actions import InvalidAction
 from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -106,6 +111,51 @@ def test_messages_to_models_may_be_left_out_and_that_is_said(shop, export):
         ("steps.decision.model_calls.messages", 3),
         ("steps.decision.model_calls.messages", 1),
     }
+
+
+@pytest.mark.parametrize("version", ["1.7", "1.8"])
+def test_an_older_version_may_be_asked_for(version, shop, export):
+    out, _ = export(shop, "atif", options={"schema_version": version})
+    new = load(out, shop.episode_ids[0])
+    assert new["schema_version"] == f"ATIF-v{version}"
+    import_episodes(Source(path=out), out.parent / "again", system="atif")
+    assert len(open_dataset(out.parent / "again")) == 2
+    with pytest.raises(errors.InvalidInputError, match=r"schema_version='1\.6'"):
+        export(shop, "atif", name="old", options={"schema_version": "1.6"})
+
+
+_JUDGE = """
+import json, sys
+from harbor.utils.trajectory_validator import TrajectoryValidator
+validator = TrajectoryValidator()
+print(json.dumps({path: [validator.validate(path), validator.errors] for path in sys.argv[1:]}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "reader"), [("1.7", "1.7"), ("1.7", "1.8"), ("1.8", "1.8"), ("1.8", "1.7")]
+)
+def test_harbor_takes_the_versions_that_it_knows(version, reader, shop, wrecks, catch, export):
+    python = ROOT / ".venv-inspect/bin/python"
+    if not python.exists():
+        pytest.skip("needs .venv-inspect")
+    models = python.parents[1] / f"atif-{reader}"
+    files = []
+    for number, dataset in enumerate((shop, wrecks, catch)):
+        options = {"schema_version": version}
+        out, _ = export(dataset, "atif", name=f"out{number}", options=options)
+        files += map(str, out.glob("*.json"))
+    done = subprocess.run(
+        [python, "-c", _JUDGE, *files],
+        env={**os.environ, "PYTHONPATH": str(models)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    verdicts = json.loads(done.stdout)
+    assert len(verdicts) == len(files) == 8
+    assert {valid for valid, _ in verdicts.values()} == {version <= reader}
+    if version > reader:
+        assert "schema_version" in str(verdicts[files[0]][1])
 
 
 def test_actions_that_are_none_of_the_web_are_calls_of_one_name(catch, round_trip):
@@ -240,6 +290,15 @@ WRONG = {
 def test_what_follows_the_format_is_valid():
     read = atif.Trajectory.model_validate(copy.deepcopy(WHOLE))
     assert read.steps[1].metrics.logprobs == [-0.5, 0]
+
+
+def test_version_1_7_has_no_audio():
+    sound = {"type": "audio", "source": {"media_type": "audio/wav", "path": "a.wav"}}
+    data = copy.deepcopy(WHOLE)
+    data["steps"][1]["message"] = [sound]
+    atif.Trajectory.model_validate(copy.deepcopy(data))
+    with pytest.raises(pydantic.ValidationError, match="audio"):
+        atif.Trajectory.model_validate(data | {"schema_version": "ATIF-v1.7"})
 
 
 @pytest.mark.parametrize("case", WRONG)

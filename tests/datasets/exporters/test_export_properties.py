@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from export_episodes import NEEDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ EXAMPLES = 25
 @pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_any_episode(format_name):
-    pytest.importorskip({"minari": "minari", "huggingface": "pyarrow"}.get(format_name, "numpy"))
+    pytest.importorskip(NEEDS.get(format_name, "numpy"))
 
     @settings(
         max_examples=EXAMPLES,

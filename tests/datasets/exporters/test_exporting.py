@@ -12,7 +12,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from export_episodes import SHOP_ACTIONS, info, play_shop, recorded, shop_script
+from export_episodes import NEEDS, SHOP_ACTIONS, info, play_shop, recorded, shop_script
 
 from webtraj import errors, open_dataset
 from webtraj.datasets import transfer
@@ -26,7 +26,7 @@ NAME = "shop-v0"
 
 @pytest.fixture(params=FORMATS)
 def format_name(request):
-    pytest.importorskip({"minari": "minari", "huggingface": "pyarrow"}.get(request.param, "numpy"))
+    pytest.importorskip(NEEDS.get(request.param, "numpy"))
     return request.param
 
 
@@ -125,7 +125,7 @@ export_dataset(open_dataset(sys.argv[1]), sys.argv[2], format=sys.argv[3], trans
 
 
 def test_a_kill_in_the_middle_leaves_nothing_of_that_name(format_name, shop, tmp_path):
-    passes = 1 if format_name in ("atif", "huggingface", "html") else 2
+    passes = 2 if format_name == "minari" else 1
     code = KILLED.replace("== 4", f"== {2 * passes}")  # At the last reading of the last episode.
     out = tmp_path / NAME
     command = [sys.executable, "-c", code, str(shop.path), str(out), format_name]

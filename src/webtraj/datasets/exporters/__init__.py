@@ -6,6 +6,10 @@ module (see `base`) and a line in `FORMATS`:
 * `atif`: the Agent Trajectory Interchange Format, one JSON file per episode.
 * `minari`: a dataset for `minari.load_dataset`.
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
+* `otel`: OpenTelemetry traces by the GenAI semantic conventions, one per episode.
+* `inspect`: logs of the evaluation framework Inspect, one sample per episode.
+* `playwright`: a Playwright script per episode, in Python or TypeScript, that runs without webtraj.
+* `har`: the network traffic of each episode that was recorded with it.
 * `html`: one page per episode, to view in a browser without a server.
 """
 

@@ -1,4 +1,4 @@
-"""ATIF v1.8, the Agent Trajectory Interchange Format: one JSON file per episode.
+"""ATIF, the Agent Trajectory Interchange Format, v1.8 or v1.7: one JSON file per episode.
 
 ::
 
@@ -41,22 +41,19 @@ from webtraj.datasets.exporters.plain import (
     filled_fields,
     image_kind,
     is_blank,
+    pictures_in,
     plain,
+    tool_call,
     unicode_text,
 )
-from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
-from webtraj.environments.actions.dialects import make_dialect
-from webtraj.environments.actions.dialects.phrases import Dialect
-from webtraj.environments.actions.dialects.replies import read_calls
-from webtraj.errors import UnsupportedActionError
 from webtraj.trajectory import Decision, EpisodeEnd, EpisodeTrajectory, ModelCall, StepRecord
 
 __all__ = ["SCHEMA_VERSION", "AtifExporter", "Trajectory"]
 
-# ATIF v1.8 as pydantic models that check all of its rules.
+# ATIF v1.8 and v1.7 as pydantic models that check all of their rules.
 #
-# Fields and rules match the format's own models (Harbor 0.25). Unknown keys are allowed only under
-# `extra`.
+# Fields and rules match the format's own models (Harbor 0.26 and 0.22). Unknown keys are allowed
+# only under `extra`. Version 1.8 added sounds, which webtraj does not write.
 
 SCHEMA_VERSION = "ATIF-v1.8"
 
@@ -220,7 +217,7 @@ class FinalMetrics(_Model):
 class Trajectory(_Model):
     """A whole file."""
 
-    schema_version: Literal["ATIF-v1.8"]
+    schema_version: Literal["ATIF-v1.7", "ATIF-v1.8"]
     session_id: str | None = None
     trajectory_id: str | None = None
     agent: Agent
@@ -230,6 +227,14 @@ class Trajectory(_Model):
     continued_trajectory_ref: str | None = None
     extra: _Extra = None
     subagent_trajectories: list[Trajectory] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _has_only_what_its_version_has(self) -> Self:
+        if self.schema_version == "ATIF-v1.7":
+            for step in self.steps:
+                if any(part.type == "audio" for part in _all_parts(step)):
+                    raise ValueError(f"step {step.step_id} has audio, which ATIF-v1.7 lacks")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _counts_its_steps(self) -> Self:
@@ -263,8 +268,6 @@ class Trajectory(_Model):
 Tell = Callable[[str, str], None]
 """Records a field, and what was done with its value."""
 
-GENERIC = "act"
-"""Name of the tool call for other actions; its argument `action` is the action as plain JSON."""
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _OWN_KEYS = frozenset({"reward", "discount", "results", "messages", "observation", "decision"})
 """Keys of `extra`, or of an imported step, that an observation may not use."""
@@ -279,10 +282,6 @@ class StepWriter:
         self._files = files
         self._tell = tell
         self._keep_messages = keep_messages
-        self._dialect = make_dialect("webtraj")
-        self._names = {
-            tool["name"]: list(tool["parameters"]["properties"]) for tool in self._dialect.tools()
-        }
 
     def plain(self, value: Any) -> Any:
         """Return a value as JSON data, with its bytes written to files."""
@@ -340,7 +339,7 @@ class StepWriter:
         }
 
     def _tool_call(self, step: StepRecord) -> dict[str, Any]:
-        name, arguments = self._call(step.action)
+        name, arguments = tool_call(step.action, self._beside)
         extra = self._decided(step)
         if isinstance(step.action, str):
             extra["text"] = self.plain(step.action)
@@ -362,15 +361,6 @@ class StepWriter:
         said = {name: self.plain(getattr(decision, name)) for name in _DECIDED}
         said["chosen"] = None if chosen == self.plain(step.action) else chosen
         return {name: value for name, value in said.items() if not is_blank(value)}
-
-    def _call(self, action: Any) -> tuple[str, dict[str, Any]]:
-        """Return the name and arguments of the tool call for an action."""
-        read = parse_action(action) if isinstance(action, str) else action
-        if isinstance(read, Action) and not isinstance(read, InvalidAction):
-            made = _as_call(read, self._dialect, self._names)
-            if made is not None:
-                return made
-        return GENERIC, {"action": self.plain(action)}
 
     def _said(self, decision: Decision | None) -> dict[str, Any]:
         """Return the message, reasoning and model call fields of a decision."""
@@ -442,8 +432,8 @@ class StepWriter:
         """Return the pictures in an observation as message parts, the screenshot first."""
         found: dict[bytes, None] = {}
         if isinstance(value, Mapping):
-            found.update(dict.fromkeys(_pictures_in(value.get("screenshot"))))
-        found.update(dict.fromkeys(_pictures_in(value)))
+            found.update(dict.fromkeys(pictures_in(value.get("screenshot"))))
+        found.update(dict.fromkeys(pictures_in(value)))
         return [self._beside(data) for data in found]
 
     def _beside(self, data: bytes) -> Any:
@@ -472,31 +462,6 @@ class StepWriter:
         return {"timestamp": time.isoformat()}
 
 
-def _as_call(
-    action: Action, dialect: Dialect, names: Mapping[str, list[str]]
-) -> tuple[str, dict[str, Any]] | None:
-    """Return the tool call that reads back as the same action; None if there is none."""
-    try:
-        (call,) = read_calls(format_action(action))
-    except UnsupportedActionError:
-        return None
-    arguments = plain(dict(zip(names[call.name], call.args, strict=False)) | call.kwargs)
-    wire = {"name": call.name, "arguments": arguments}
-    return (call.name, arguments) if dialect.parse(wire) == action else None
-
-
-def _pictures_in(value: Any) -> Iterator[bytes]:
-    if isinstance(value, bytes):
-        if image_kind(value) is not None:
-            yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _pictures_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _pictures_in(item)
-
-
 def _some(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
@@ -515,6 +480,8 @@ class AtifExporter:
 
     messages: bool = True
     """Whether to keep the model calls' messages and raw replies in `metrics.extra`."""
+    schema_version: Literal["1.7", "1.8"] = "1.8"
+    """The version of the format; for readers that do not know the newest."""
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""
@@ -522,6 +489,7 @@ class AtifExporter:
         for episode in job.episodes:
             tell = functools.partial(job.ledger.note, episode.episode_id)
             data = _trajectory(episode, StepWriter(files, tell, self.messages), tell)
+            data["schema_version"] = f"ATIF-v{self.schema_version}"
             name = f"{episode.episode_id}.json"
             path = job.folder / name
             path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))
@@ -615,15 +583,18 @@ def _check(found: Any, data: Mapping[str, Any], name: str, files: FilesBeside) -
         trajectory = Trajectory.model_validate(found)
     except pydantic.ValidationError as error:
         raise errors.StorageError(
-            f"{name!r} does not follow {SCHEMA_VERSION}: {error!s:.500}. Nothing was "
+            f"{name!r} does not follow {data['schema_version']}: {error!s:.500}. Nothing was "
             "exported. Please report this as a bug."
         ) from error
     for step in trajectory.steps:
-        results = step.observation.results if step.observation else []
-        for part in [*_parts(step.message), *(p for r in results for p in _parts(r.content))]:
+        for part in _all_parts(step):
             if part.source is not None and part.source.path not in files:
                 raise base.unequal(part.source.path, "a picture")
 
 
-def _parts(content: Any) -> list[ContentPart]:
-    return content if isinstance(content, list) else []
+def _all_parts(step: Step) -> Iterator[ContentPart]:
+    """Yield the parts of a step's message and of its observation."""
+    results = step.observation.results if step.observation else []
+    for content in (step.message, *(result.content for result in results)):
+        if isinstance(content, list):
+            yield from content

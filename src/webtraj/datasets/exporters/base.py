@@ -391,9 +391,15 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    "atif": Format(f"{_HERE}.atif:AtifExporter", "Agent Trajectory Interchange Format, v1.8"),
+    "atif": Format(
+        f"{_HERE}.atif:AtifExporter", "Agent Trajectory Interchange Format, v1.8 or 1.7"
+    ),
     "minari": Format(f"{_HERE}.minari:MinariExporter", "a Minari dataset"),
     "huggingface": Format(f"{_HERE}.huggingface:HuggingFaceExporter", "Parquet with a card"),
+    "otel": Format(f"{_HERE}.otel:OtelExporter", "OpenTelemetry traces, as OTLP JSON"),
+    "inspect": Format(f"{_HERE}.inspect_ai:InspectExporter", "logs of Inspect, .eval"),
+    "playwright": Format(f"{_HERE}.playwright:PlaywrightExporter", "a script an episode"),
+    "har": Format(f"{_HERE}.har:HarExporter", "network traffic, HAR 1.2"),
     "html": Format("webtraj.viewer.page:HtmlExporter", "an HTML file an episode, to look at"),
 }
 

@@ -53,12 +53,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "CONFIGS",
     "STEPS",
     "TRAJECTORIES",
     "Column",
     "HuggingFaceExporter",
     "Kind",
+    "RowWriter",
     "ShardWriter",
+    "arrow_schema",
     "front_matter",
     "one_line",
 ]
@@ -348,7 +351,7 @@ class ShardWriter:
         self._pa, self._pq = pyarrow()
         folder.mkdir(exist_ok=True)
         self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
-        self._schema = _schema(columns)
+        self._schema = arrow_schema(columns)
         self._rows: list[dict[str, Any]] = []
         self._row_bytes = 0
         self._paths: list[Path] = []
@@ -427,7 +430,8 @@ class ShardWriter:
         self._rows, self._row_bytes = [], 0
 
 
-def _schema(columns: dict[str, Column]) -> pa.Schema:
+def arrow_schema(columns: dict[str, Column]) -> pa.Schema:
+    """Return a table's schema, with the metadata that `datasets` reads."""
     import pyarrow as pa
 
     features = {name: _feature(column.kind) for name, column in columns.items()}

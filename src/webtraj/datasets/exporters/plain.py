@@ -9,9 +9,10 @@ dates, records, and mappings with keys other than text.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import numpy as np
 import orjson
 
 from webtraj import errors
-from webtraj.environments.actions import Action, format_action
+from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
+from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.actions.dialects.replies import read_calls
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
 from webtraj.store.values import TAG
@@ -27,14 +30,19 @@ from webtraj.trajectory import ModelCall
 
 __all__ = [
     "FilesBeside",
+    "GENERIC",
     "action_text",
     "answer",
     "filled_fields",
     "image_kind",
     "is_blank",
     "is_unicode",
+    "message_parts",
+    "pictures_in",
     "plain",
     "to_json",
+    "token_counts",
+    "tool_call",
     "unicode_text",
 ]
 
@@ -79,6 +87,49 @@ def action_text(action: Any) -> str | None:
     return to_json(action)
 
 
+GENERIC = "act"
+"""Name of the tool call for other actions; its argument `action` is the action as plain JSON."""
+
+
+def tool_call(action: Any, on_bytes: OnBytes | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the name and arguments of the tool call for an action.
+
+    >>> from webtraj.environments.actions import Click
+    >>> tool_call(Click("12")), tool_call(3)
+    (('click', {'bid': '12'}), ('act', {'action': 3}))
+
+    Args:
+        action: Any action; webtraj's own, also as text, become calls that read back as the same.
+        on_bytes: As for `plain`.
+    """
+    read = parse_action(action) if isinstance(action, str) else action
+    if isinstance(read, Action) and not isinstance(read, InvalidAction):
+        made = _as_call(read)
+        if made is not None:
+            return made
+    return GENERIC, {"action": plain(action, on_bytes)}
+
+
+@functools.cache
+def _dialect() -> tuple[Any, dict[str, list[str]]]:
+    """Return webtraj's tools and the names of their parameters."""
+    dialect = make_dialect("webtraj")
+    names = {tool["name"]: list(tool["parameters"]["properties"]) for tool in dialect.tools()}
+    return dialect, names
+
+
+def _as_call(action: Action) -> tuple[str, dict[str, Any]] | None:
+    """Return the tool call that reads back as the same action; None if there is none."""
+    dialect, names = _dialect()
+    try:
+        (call,) = read_calls(format_action(action))
+    except UnsupportedActionError:
+        return None
+    arguments = plain(dict(zip(names[call.name], call.args, strict=False)) | call.kwargs)
+    wire = {"name": call.name, "arguments": arguments}
+    return (call.name, arguments) if dialect.parse(wire) == action else None
+
+
 def is_blank(value: Any) -> bool:
     """Return whether a value is empty: None, or an empty text, tuple, list or mapping."""
     return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
@@ -94,6 +145,45 @@ def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
 def answer(calls: Sequence[ModelCall]) -> ModelCall | None:
     """Return the model call that was acted on: the last one without an error."""
     return next((call for call in reversed(calls) if not call.error), None)
+
+
+_CACHED = ("cached_tokens", "prompt_tokens_details.cached_tokens")
+
+
+def token_counts(call: ModelCall) -> dict[str, int]:
+    """Return the known ones of `input`, `output`, `cache_read` and `cache_write` tokens.
+
+    The input's include those of the cache, whichever way the provider counts them.
+
+    >>> token_counts(ModelCall(usage={"input_tokens": 3, "cache_read_input_tokens": 7}))
+    {'input': 10, 'cache_read': 7}
+    """
+    given = {n: c for n, c in call.usage.items() if type(c) is int and 0 <= c < 2**63}
+    read = given.get("cache_read_input_tokens")
+    written = given.get("cache_creation_input_tokens")
+    total = given.get("prompt_tokens")
+    if "input_tokens" in given:  # Anthropic counts cached tokens apart.
+        total = given["input_tokens"] + (read or 0) + (written or 0)
+    elif read is None:
+        read = next((given[name] for name in _CACHED if name in given), None)
+    output = given.get("output_tokens", given.get("completion_tokens"))
+    counts = {"input": total, "output": output, "cache_read": read, "cache_write": written}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def message_parts(content: Any) -> Iterator[Any]:
+    """Yield the parts of a message's content: texts, pictures as bytes, and other values.
+
+    >>> list(message_parts([{"type": "text", "text": "Look"}, {"image": b"GIF8..."}, {"x": 1}]))
+    ['Look', b'GIF8...', {'x': 1}]
+    """
+    for part in content if isinstance(content, (list, tuple)) else [content]:
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            yield part["text"]
+        elif pictures := list(pictures_in(part)):
+            yield from pictures
+        elif part is not None:
+            yield part
 
 
 def is_unicode(text: str) -> bool:
@@ -181,6 +271,19 @@ def image_kind(data: bytes) -> tuple[str, str] | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp", "image/webp"
     return next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)
+
+
+def pictures_in(value: Any) -> Iterator[bytes]:
+    """Yield the pictures in a nested value, in order."""
+    if isinstance(value, bytes):
+        if image_kind(value) is not None:
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from pictures_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from pictures_in(item)
 
 
 class FilesBeside:

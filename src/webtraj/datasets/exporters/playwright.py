@@ -1,0 +1,763 @@
+"""Episodes as Playwright scripts that run without webtraj and without a model.
+
+`playwright_script` writes one episode in Python or TypeScript; the exporter writes a dataset, a
+file per episode: `test_<id>.py` for pytest-playwright or plain Python, `<id>.spec.ts` for
+`@playwright/test`.
+
+A script opens the episode's first page, repeats its actions, and checks its final state: the URL,
+what has appeared on the page, and for MiniWoB++ the reward. Elements are found as a person would
+find them (see `playwright_locators`). Typed values are variables at the top. A redacted value is an
+environment variable: `<secret:password>` is `SECRET_PASSWORD`.
+
+All text of pages, models and people goes into a script as string literals or as comments of one
+line, never as code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from webtraj import errors
+from webtraj.datasets.exporters import base
+from webtraj.datasets.exporters.plain import action_text
+from webtraj.datasets.exporters.playwright_code import (
+    ITEM,
+    LANGUAGES,
+    WRITERS,
+    Call,
+    Chain,
+    Code,
+    Joined,
+    Language,
+    Located,
+    Script,
+    Variable,
+    squeezed,
+)
+from webtraj.datasets.exporters.playwright_locators import (
+    Page,
+    Target,
+    has_placeholder,
+    locate,
+    located,
+    target_of,
+)
+from webtraj.environments import actions as a
+from webtraj.environments.actions.keys import split_chord
+from webtraj.environments.actions.recorded import answer_of, verb_of
+from webtraj.store.values import OpaqueRecord
+from webtraj.trajectory import EpisodeTrajectory, StepRecord
+
+__all__ = ["LANGUAGES", "Language", "PlaywrightExporter", "playwright_script"]
+
+# From an episode to a script.
+
+_MINIWOB_SIZE = (332, 214)
+_MINIWOB_START = """\
+(seed = 0) => {
+  // Starts the page's task as recorded: from this seed, without a time limit.
+  const core = Reflect.get(window, "core");
+  core.EPISODE_MAX_TIME = 1e9;
+  core.startEpisode = core.countdownTimer = core.clearTimer = () => {};
+  document.body.removeEventListener("click", core.canvasDrawClick);
+  const style = document.createElement("style");
+  style.textContent =
+    "#reward-display, #click-canvas, #sync-task-cover { display: none !important }" +
+    "#query, #query * { visibility: hidden !important }";
+  document.head.append(style);
+  Reflect.get(Math, "seedrandom").call(Math, seed);
+  core.startEpisodeReal();
+}"""
+_MINIWOB_DONE = Code('() => Reflect.get(window, "WOB_DONE_GLOBAL")')
+_MINIWOB_REWARD = Code('() => Reflect.get(window, "WOB_RAW_REWARD_GLOBAL")')
+_MINIWOB_ORIGIN = "http://localhost:8000"
+_MINIWOB_PAGES = (
+    "The pages are those of the miniwob package: set BASE_URL to file://<the package>/html, or "
+    "serve this folder."
+)
+
+
+def playwright_script(trajectory: EpisodeTrajectory, language: Language = "python") -> str:
+    """Return an episode as a Playwright script, which needs neither webtraj nor a model.
+
+    Args:
+        trajectory: An episode of a browser environment, with its actions and observations.
+        language: `python`, for pytest-playwright or plain Python; or `typescript`, for
+            `@playwright/test`.
+
+    Raises:
+        InvalidInputError: The language is unknown, or the episode does not record what a script
+            needs: the URL of its first page, and browser actions.
+    """
+    return WRITERS[_known(language)].script(_convert(trajectory))
+
+
+def _known(language: str) -> str:
+    if language not in WRITERS:
+        raise errors.InvalidInputError(
+            f"language must be one of {', '.join(LANGUAGES)}; got {language!r:.60}."
+        )
+    return language
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlaywrightExporter:
+    """Writes Playwright scripts. See `Exporter`."""
+
+    version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    language: str = "python"
+    """`python` or `typescript`."""
+
+    def export(self, job: base.Job) -> None:
+        """See `Exporter.export`."""
+        writer = WRITERS[_known(self.language)]
+        form = "test_{}.py" if self.language == "python" else "{}.spec.ts"
+        for episode in job.episodes:
+            try:
+                script = _convert(episode)
+            except errors.InvalidInputError as error:
+                job.ledger.leave_out(episode.episode_id, str(error))
+                continue
+            name = re.sub(r"[^A-Za-z0-9_]", "_", episode.episode_id)
+            path = job.folder / form.format(name)
+            if path.exists():  # Ids that differ only in their signs.
+                path = job.folder / form.format(f"{name}_{len(list(job.folder.iterdir()))}")
+            path.write_text(writer.script(script), encoding="utf-8", newline="\n")
+            job.ledger.wrote(episode)
+            for field, why in script.notes:
+                job.ledger.note(episode.episode_id, field, why)
+
+
+def _convert(trajectory: EpisodeTrajectory) -> Script:
+    info = trajectory.info
+    steps = trajectory.steps
+    url = _text(steps[0].observation, "url") if steps else ""
+    if not url or not any(_can_convert(_action(step)) for step in steps[1:]):
+        raise errors.InvalidInputError(
+            f"The episode {info.episode_id!r:.150} has no script: a script needs the URL of the "
+            "first page and browser actions. Record with the channel url."
+        )
+    miniwob = info.site == "miniwob" and info.seed is not None
+    seed = "" if info.seed is None else f", seed {info.seed}"
+    header = [
+        f"Goal: {info.goal}",
+        (
+            f"Recorded by webtraj: episode {info.episode_id}, task {info.task}{seed}, "
+            f"outcome {trajectory.outcome.name.lower()}."
+        ),
+        *([_MINIWOB_PAGES] if miniwob else ()),
+    ]
+    name = re.sub(r"[^a-z0-9]+", "_", (info.task or "episode").lower()).strip("_") or "episode"
+    script = Script(name, tuple(header))
+    if not miniwob and _may_have_dialogs(steps):
+        script.add(kind="dialogs")
+    converter = _Converter(script, url)
+    converter.open(url, size=_size(steps, miniwob))
+    if miniwob:
+        script.origin = _MINIWOB_ORIGIN
+        script.texts["START"] = _MINIWOB_START
+        script.variables["SEED"] = info.seed
+        script.add(Call("evaluate", (Variable("START"), Variable("SEED"))))
+    for index, (before, after) in enumerate(itertools.pairwise(steps), 2):
+        converter.step(before, after)
+        if index < len(steps):
+            converter.wait(before, after, steps[index])
+    reward = _reward(steps[-1])
+    if miniwob and trajectory.terminated and reward is not None:
+        script.add(Call("wait_for_function", (_MINIWOB_DONE,)))
+        script.add(Call("evaluate", (_MINIWOB_REWARD,)), kind="equal", argument=reward)
+    elif not miniwob:
+        converter.check(steps)
+    return script
+
+
+def _text(observation: Any, key: str) -> str:
+    value = observation.get(key) if isinstance(observation, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _action(step: StepRecord) -> a.Action | None:
+    action = step.action
+    if isinstance(action, str):
+        action = a.parse_action(action)
+    if isinstance(action, OpaqueRecord):
+        return _redacted(action)
+    return action if isinstance(action, a.Action) else None
+
+
+def _redacted(record: OpaqueRecord) -> a.Action | None:
+    """Return an action whose keys were redacted, which breaks their rule."""
+    verb = a.VERBS.get(verb_of(record))
+    if verb is None or not any(has_placeholder(str(value)) for value in record.fields.values()):
+        return None
+    action = object.__new__(verb)
+    for name in verb.rules:
+        object.__setattr__(action, name, record.fields.get(name))
+    return action
+
+
+def _can_convert(action: a.Action | None) -> bool:
+    return type(action) in _CONVERTERS or answer_of(action) is not None
+
+
+def _last_action(step: StepRecord) -> Mapping[str, Any]:
+    observation = step.observation
+    last = observation.get("last_action") if isinstance(observation, Mapping) else None
+    return last if isinstance(last, Mapping) else {}
+
+
+def _tabs(step: StepRecord) -> list[str] | None:
+    tabs = step.observation.get("tabs") if isinstance(step.observation, Mapping) else None
+    return None if tabs is None else [str(tab) for tab in tabs]
+
+
+def _size(steps: Sequence[StepRecord], miniwob: bool) -> tuple[int, int] | None:
+    """Return the viewport's size; None if it was not recorded."""
+    observation = steps[0].observation
+    scroll = observation.get("scroll")
+    if isinstance(scroll, Mapping):
+        width, height = scroll.get("width"), scroll.get("height")
+        if isinstance(width, float) and isinstance(height, float):
+            return int(width), int(height)
+    return _MINIWOB_SIZE if miniwob else None
+
+
+def _may_have_dialogs(steps: Sequence[StepRecord]) -> bool:
+    """Return whether a dialog came up, or may have: the channel is optional."""
+    seen = [
+        step.observation.get("dialogs") for step in steps if isinstance(step.observation, Mapping)
+    ]
+    return any(dialogs is None or len(dialogs) for dialogs in seen)
+
+
+def _reward(step: StepRecord) -> float | None:
+    """Return the page's raw reward."""
+    info = step.observation.get("info") if isinstance(step.observation, Mapping) else None
+    reward = info.get("raw_reward") if isinstance(info, Mapping) else step.reward
+    if not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        return None
+    return float(reward)
+
+
+_SECRET = re.compile(r"<secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})>")
+_CLICKED = frozenset(
+    {
+        "button", "link", "checkbox", "radio", "switch", "tab", "menuitem", "menuitemcheckbox",
+        "menuitemradio", "option", "textbox", "searchbox", "spinbutton", "combobox", "heading",
+    }
+)  # fmt: skip
+"""Roles of elements that are the same to a click wherever it meets them."""
+_SHOWING = ("alert", "status", "heading", "dialog")
+"""Roles of what tells how things went; what has appeared is looked for among these first."""
+_MOST_CHECKED = 2
+
+
+class _Converter:
+    """Turns steps into statements of a script."""
+
+    def __init__(self, script: Script, url: str) -> None:
+        self._script = script
+        self._origin = ""
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and not has_placeholder(parts.netloc):
+            script.origin = self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._page = Page("")
+        self._shown_at = ("", frozenset[tuple[str, str]]())
+        """The URL of the page, and what it showed when it was first seen there."""
+
+    def open(self, url: str, *, size: tuple[int, int] | None) -> None:
+        """Open the first page."""
+        add = self._script.add
+        if size is not None:
+            add(Call("set_viewport_size", ({"width": size[0], "height": size[1]},)))
+        if url != "about:blank":
+            add(Call("goto", (self._url(url),)))
+
+    def step(self, before: StepRecord, after: StepRecord) -> None:
+        """Repeat an action."""
+        action = _action(after)
+        last = _last_action(after)
+        if last.get("error"):
+            self._script.say(f"Step {after.index} failed: {action_text(after.action) or ''}")
+            return
+        said = action_text(after.action) or "no action"
+        if action is None or type(action) not in _CONVERTERS:
+            if action is not None and (answer := answer_of(action)) is not None:
+                self._script.say(f"The agent said: {answer}")
+            elif not isinstance(action, _SILENT):
+                self._leave_out(after, f"{said} is no browser action")
+            return
+        self._page = Page(_text(before.observation, "axtree"))
+        if self._shown_at[0] != (url := _text(before.observation, "url")):
+            self._shown_at = (url, frozenset(_texts(self._page)))
+        tabs, tabs_after = _tabs(before), _tabs(after)
+        start = len(self._script.statements)
+        try:
+            _CONVERTERS[type(action)](self, action, last)
+        except LookupError:
+            del self._script.statements[start:]
+            self._leave_out(after, f"nothing identifies the element of {said}")
+            return
+        followed = tabs is not None and tabs_after is not None
+        if followed and not isinstance(action, _OF_TABS):
+            self._follow_tab(len(tabs or ()), len(tabs_after or ()), start)
+
+    def _leave_out(self, step: StepRecord, why: str) -> None:
+        self._script.say(f"Step {step.index} is left out: {why}")
+        self._script.notes.append(("steps.action", f"left out: {why.partition(' of ')[0]}"))
+
+    def _follow_tab(self, count: int, now: int, start: int) -> None:
+        """Go on in a tab that the action opened, or that is left after it closed one."""
+        statements = self._script.statements
+        if now > count and len(statements) > start:
+            statements[-1] = dataclasses.replace(statements[-1], kind="popup")
+        elif now < count:
+            pages = (Call("context", None), Call("pages", None), Call(ITEM, (-1,)))
+            self._script.add(*pages, kind="let page")
+
+    # Values.
+
+    def literal(self, text: str) -> Any:
+        """Return a recorded text, in which redacted parts are environment variables."""
+        parts: list[str | Variable] = []
+        for index, part in enumerate(_SECRET.split(text)):
+            if index % 2:
+                parts.append(self._secret(part))
+            elif part:
+                parts.append(part)
+        if len(parts) == 1 and parts[0] == text:
+            return text
+        return Joined(tuple(parts)) if parts else text
+
+    def _secret(self, name: str) -> Variable:
+        known = self._script.secrets
+        if name not in known:
+            wanted = f"SECRET_{_identifier(name)}"
+            known[name] = _free(wanted, known.values())
+        return Variable(known[name])
+
+    def value(self, text: str, wanted: str) -> Any:
+        """Return the variable of a typed text, by the wanted name or one like it."""
+        if not text or has_placeholder(text):
+            return self.literal(text)
+        wanted = wanted or "TEXT"
+        variables = self._script.variables
+        if wanted in variables and variables[wanted] == text:
+            return Variable(wanted)
+        name = _free(wanted, (*variables, *_TAKEN))
+        variables[name] = text
+        return Variable(name)
+
+    def _url(self, url: str) -> Any:
+        origin = self._origin
+        rest = url.removeprefix(origin)
+        if not origin or rest == url or (rest and rest[0] not in "/?#"):
+            return self.literal(url)
+        path = self.literal(rest)
+        parts = path.parts if isinstance(path, Joined) else (path,)
+        return Joined((Variable("BASE_URL"), *parts))
+
+    # Elements.
+
+    def target(self, ref: str, last: Mapping[str, Any]) -> tuple[Target, Chain]:
+        """Return an action's element and its locator.
+
+        Raises:
+            LookupError: Nothing identifies it.
+        """
+        target = target_of(self._page, ref, last)
+        chain = locate(self._page, target)
+        if chain is None:
+            raise LookupError(ref)
+        came_up = (target.role, target.name) not in self._shown_at[1]
+        if came_up and chain[-1].name == "get_by_text":  # Others like it may still be hidden.
+            chain = (*chain, Call("filter", (), {"visible": True}))
+        return target, chain
+
+    def point(self, x: float, y: float, last: Mapping[str, Any]) -> tuple[Target, Chain, Any]:
+        """Return the element at a point, its locator, and options with the point in it.
+
+        The locator is empty if nothing identifies the element.
+        """
+        target = target_of(self._page, None, last)
+        chain = locate(self._page, target) if last.get("ref") else None
+        if chain is None or target.frame_url:
+            return target, (), {}
+        if located(chain) != "css" and target.role in _CLICKED:
+            return target, chain, {}
+        left, top, width, height = (float(side) for side in last["box"])
+        if not (left <= x <= left + width and top <= y <= top + height):
+            return target, (), {}
+        return target, chain, {"position": {"x": round(x - left, 1), "y": round(y - top, 1)}}
+
+    def wait(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> None:
+        """Wait for an action's effect, if the next action would not wait by itself."""
+        if isinstance(_action(coming), _BLIND):
+            known = _texts(Page(_text(before.observation, "axtree")))
+            page = Page(_text(after.observation, "axtree"))
+            for chain in itertools.islice(_appeared(page, known), 1):
+                self._script.add(*chain, kind="expect", argument=Call("to_be_visible"))
+                return
+        if isinstance(_action(after), _UNSETTLED):
+            self._script.add(Call("wait_for_timeout", (_pause(after, coming),)))
+
+    def check(self, steps: Sequence[StepRecord]) -> None:
+        """Check the final state: the URL, what has appeared, and the answer."""
+        add = self._script.add
+        last = steps[-1].observation
+        url = _text(last, "url")
+        if url.startswith(("http:", "https:")) and not has_placeholder(url):
+            add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
+        page = Page(_text(last, "axtree"))
+        known = _texts(Page(_text(_before_last_change(steps).observation, "axtree")))
+        for chain in itertools.islice(_appeared(page, known), _MOST_CHECKED):
+            add(*chain, kind="expect", argument=Call("to_be_visible"))
+        answers = [answer_of(step.action) for step in steps[1:]]
+        answer = next((answer for answer in reversed(answers) if answer), "")
+        shown = any(squeezed(answer) in node.words for node in page.nodes if node.frame is None)
+        if answer and shown and not has_placeholder(answer):
+            self._script.variables["ANSWER"] = answer
+            add(
+                Call("locator", ("body",)),
+                kind="expect",
+                argument=Call("to_contain_text", (Variable("ANSWER"),)),
+            )
+
+
+def _pause(step: StepRecord, coming: StepRecord) -> int:
+    """Return the milliseconds that passed when recorded, within what an attentive person takes."""
+    if step.start_time is None or coming.start_time is None:
+        return _PAUSES[0]
+    passed = math.ceil((coming.start_time - step.start_time) * 100) * 10
+    return min(max(passed, _PAUSES[0]), _PAUSES[1])
+
+
+def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
+    """Yield locators of the most telling elements that the first page did not have."""
+    new = [
+        node
+        for node in page.nodes
+        if (node.role, node.text) not in known and 2 < len(node.words) <= 80
+    ]
+    new.sort(key=lambda node: (_rank(node.role), any(map(str.isdigit, node.words))))
+    for node in new:
+        chain = locate(page, Target(node=node, role=node.role, name=node.text))
+        if chain is not None and located(chain) in ("role", "text") and chain[-1].name != "nth":
+            yield chain
+
+
+def _before_last_change(steps: Sequence[StepRecord]) -> StepRecord:
+    """Return the last step whose page differs from the final one."""
+    final = _texts(Page(_text(steps[-1].observation, "axtree")))
+    for step in reversed(steps[:-1]):
+        if final - _texts(Page(_text(step.observation, "axtree"))):
+            return step
+    return steps[0]
+
+
+def _texts(page: Page) -> set[tuple[str, str]]:
+    return {(node.role, node.text) for node in page.nodes}
+
+
+def _rank(role: str) -> int:
+    return _SHOWING.index(role) if role in _SHOWING else len(_SHOWING) + (role != "")
+
+
+_TAKEN = ("BASE_URL", "SEED", "START", "ANSWER")
+
+
+def _identifier(text: str) -> str:
+    """Return a name for a constant made of the words of a text; empty if it has none.
+
+    >>> _identifier("Your e-mail:"), _identifier("2nd"), _identifier("é")
+    ('YOUR_E_MAIL', 'TEXT_2ND', '')
+    """
+    words = re.findall(r"[A-Z0-9]+", "" if has_placeholder(text) else text[:60].upper())
+    name = "_".join(words)[:30].strip("_")
+    return f"TEXT_{name}" if name[:1].isdigit() else name
+
+
+def _free(wanted: str, taken: Any) -> str:
+    names = frozenset(taken)
+    number, name = 2, wanted
+    while name in names:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
+
+
+_OF_TABS = (a.NewTab, a.CloseTab, a.FocusTab)
+_SILENT = (a.Screenshot, a.CursorPosition)
+_BLIND = (
+    *a.KEYBOARD, a.Press, a.ClickAt, a.TypeAt, a.DragAt, a.MoveMouse, a.MouseDown, a.MouseUp,
+    a.ScrollAt, a.Scroll,
+)  # fmt: skip
+"""Actions that do not wait for an element of their own, or for one that was there before."""
+_UNSETTLED = (a.Press, a.PressKey, a.ClickAt, a.MoveMouse, a.MouseDown, a.MouseUp, a.DragAt)
+"""Actions after which Playwright waits for nothing, though pages react to them late."""
+_PAUSES = (50, 500)
+"""The shortest and the longest wait for a page's reaction, in milliseconds."""
+
+_Convert = Callable[[_Converter, Any, Mapping[str, Any]], None]
+_CONVERTERS: dict[type[a.Action], _Convert] = {}
+
+
+def _converts(*verbs: type[a.Action]) -> Callable[[_Convert], _Convert]:
+    """Register the function that turns these verbs into statements."""
+
+    def register(function: _Convert) -> _Convert:
+        for verb in verbs:
+            _CONVERTERS[verb] = function
+        return function
+
+    return register
+
+
+def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
+    """Return the method and options of a click."""
+    options: dict[str, Any] = {}
+    if action.button != "left":
+        options["button"] = action.button
+    if action.modifiers:
+        options["modifiers"] = list(action.modifiers)
+    if action.count == 2:
+        return "dblclick", options
+    if action.count > 2:
+        options["click_count"] = action.count
+    return "click", options
+
+
+@_converts(a.Click)
+def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
+    _, chain = to.target(action.ref, last)
+    method, options = _clicking(action)
+    to._script.add(*chain, Call(method, (), options))
+
+
+@_converts(a.ClickAt)
+def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> None:
+    _, chain, position = to.point(action.x, action.y, last)
+    method, options = _clicking(action)
+    if chain:
+        to._script.add(*chain, Call(method, (), {**options, **position}))
+        return
+    modifiers = options.pop("modifiers", [])
+    for key in modifiers:
+        to._script.add(_KEYBOARD, Call("down", (key,)))
+    to._script.add(_MOUSE, Call(method, (action.x, action.y), options))
+    for key in reversed(modifiers):
+        to._script.add(_KEYBOARD, Call("up", (key,)))
+
+
+@_converts(a.TypeAt)
+def _type_at(to: _Converter, action: a.TypeAt, last: Mapping[str, Any]) -> None:
+    target, chain, position = to.point(action.x, action.y, last)
+    if chain:
+        to._script.add(*chain, Call("click", (), position))
+    else:
+        to._script.add(_MOUSE, Call("click", (action.x, action.y)))
+    if action.clear:
+        to._script.add(_KEYBOARD, Call("press", ("ControlOrMeta+a",)))
+        to._script.add(_KEYBOARD, Call("press", ("Delete",)))
+    to._script.add(_KEYBOARD, Call("type", (to.value(action.text, _identifier(target.name)),)))
+    if action.submit:
+        to._script.add(_KEYBOARD, Call("press", ("Enter",)))
+
+
+_KEYBOARD = Call("keyboard", None)
+_MOUSE = Call("mouse", None)
+
+
+@_converts(a.Fill)
+def _fill(to: _Converter, action: a.Fill, last: Mapping[str, Any]) -> None:
+    target, chain = to.target(action.ref, last)
+    to._script.add(*chain, Call("fill", (to.value(action.value, _identifier(target.name)),)))
+
+
+@_converts(a.Clear)
+def _clear(to: _Converter, action: a.Clear, last: Mapping[str, Any]) -> None:
+    _, chain = to.target(action.ref, last)
+    to._script.add(*chain, Call("clear"))
+
+
+@_converts(a.TypeInto)
+def _type_into(to: _Converter, action: a.TypeInto, last: Mapping[str, Any]) -> None:
+    target, chain = to.target(action.ref, last)
+    if action.clear:
+        to._script.add(*chain, Call("clear"))
+    to._script.add(
+        *chain, Call("press_sequentially", (to.value(action.text, _identifier(target.name)),))
+    )
+    if action.submit:
+        to._script.add(*chain, Call("press", ("Enter",)))
+
+
+@_converts(a.SelectOption)
+def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
+    node = to._page[action.ref]
+    while node is not None and node.role in ("option", "group"):
+        node = node.parent
+    _, chain = to.target(node.ref if node else action.ref, last)
+    options = [to.literal(option) for option in action.options]
+    to._script.add(*chain, Call("select_option", (options[0] if len(options) == 1 else options,)))
+
+
+@_converts(a.Check, a.Uncheck, a.Hover, a.Focus)
+def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
+    _, chain = to.target(action.ref, last)
+    to._script.add(*chain, Call(action.verb))
+
+
+@_converts(a.Press)
+def _press(to: _Converter, action: a.Press, last: Mapping[str, Any]) -> None:
+    _, chain = to.target(action.ref, last)
+    if has_placeholder(action.keys):
+        to._script.add(*chain, Call("press_sequentially", (to.literal(action.keys),)))
+        return
+    for chord in action.keys.split(" "):
+        to._script.add(*chain, Call("press", (chord,)))
+
+
+@_converts(a.DragTo)
+def _drag_to(to: _Converter, action: a.DragTo, last: Mapping[str, Any]) -> None:
+    _, source = to.target(action.ref, last)
+    _, target = to.target(action.target_ref, {})
+    to._script.add(*source, Call("drag_to", (Located(target),)))
+
+
+@_converts(a.UploadFile)
+def _upload(to: _Converter, action: a.UploadFile, last: Mapping[str, Any]) -> None:
+    target, chain = to.target(action.ref, last)
+    files = [to.value(path, "FILE") for path in action.paths]
+    if target.tag == "input":
+        to._script.add(*chain, Call("set_input_files", (files,)))
+    else:
+        to._script.add(*chain, Call("click"), kind="files", argument=files)
+
+
+@_converts(a.UploadFileAt)
+def _upload_at(to: _Converter, action: a.UploadFileAt, last: Mapping[str, Any]) -> None:
+    _, chain, position = to.point(action.x, action.y, last)
+    files = [to.value(path, "FILE") for path in action.paths]
+    click = (
+        (*chain, Call("click", (), position))
+        if chain
+        else (_MOUSE, Call("click", (action.x, action.y)))
+    )
+    to._script.add(*click, kind="files", argument=files)
+
+
+@_converts(a.Scroll)
+def _scroll(to: _Converter, action: a.Scroll, last: Mapping[str, Any]) -> None:
+    delta = {"left": action.dx, "top": action.dy}
+    if action.ref is None:
+        page = Code("(delta) => window.scrollBy(delta)")
+        to._script.add(Call("evaluate", (page, delta)))
+        return
+    _, chain = to.target(action.ref, last)
+    element = Code("(element, delta) => element.scrollBy(delta)")
+    to._script.add(*chain, Call("evaluate", (element, delta)))
+
+
+@_converts(a.ScrollAt)
+def _scroll_at(to: _Converter, action: a.ScrollAt, last: Mapping[str, Any]) -> None:
+    to._script.add(_MOUSE, Call("move", (action.x, action.y)))
+    to._script.add(_MOUSE, Call("wheel", (action.dx, action.dy)))
+
+
+@_converts(a.MoveMouse)
+def _move(to: _Converter, action: a.MoveMouse, last: Mapping[str, Any]) -> None:
+    to._script.add(_MOUSE, Call("move", (action.x, action.y)))
+
+
+@_converts(a.MouseDown, a.MouseUp)
+def _button(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
+    if action.x is not None:
+        to._script.add(_MOUSE, Call("move", (action.x, action.y)))
+    options = {} if action.button == "left" else {"button": action.button}
+    method = "down" if isinstance(action, a.MouseDown) else "up"
+    to._script.add(_MOUSE, Call(method, (), options))
+
+
+@_converts(a.DragAt)
+def _drag_at(to: _Converter, action: a.DragAt, last: Mapping[str, Any]) -> None:
+    to._script.helpers.add("drag")
+    for key in action.modifiers:
+        to._script.add(_KEYBOARD, Call("down", (key,)))
+    path = [list(point) for point in action.path]
+    to._script.add(Call("drag"), kind="call", argument=(path,))
+    for key in reversed(action.modifiers):
+        to._script.add(_KEYBOARD, Call("up", (key,)))
+
+
+@_converts(a.TypeText, a.InsertText)
+def _type(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
+    method = "type" if isinstance(action, a.TypeText) else "insert_text"
+    to._script.add(_KEYBOARD, Call(method, (to.value(action.text, "TEXT"),)))
+
+
+@_converts(a.PressKey)
+def _press_key(to: _Converter, action: a.PressKey, last: Mapping[str, Any]) -> None:
+    if has_placeholder(action.keys):
+        to._script.add(_KEYBOARD, Call("type", (to.literal(action.keys),)))
+        return
+    for chord in action.keys.split(" "):
+        to._script.add(_KEYBOARD, Call("press", (chord,)))
+
+
+@_converts(a.KeyDown, a.KeyUp)
+def _key(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
+    method = "down" if isinstance(action, a.KeyDown) else "up"
+    to._script.add(_KEYBOARD, Call(method, (to.literal(action.key),)))
+
+
+@_converts(a.HoldKey)
+def _hold(to: _Converter, action: a.HoldKey, last: Mapping[str, Any]) -> None:
+    keys = split_chord(action.keys)
+    for key in keys:
+        to._script.add(_KEYBOARD, Call("down", (key,)))
+    to._script.add(Call("wait_for_timeout", (action.seconds * 1000,)))
+    for key in reversed(keys):
+        to._script.add(_KEYBOARD, Call("up", (key,)))
+
+
+@_converts(a.Wait)
+def _wait(to: _Converter, action: a.Wait, last: Mapping[str, Any]) -> None:
+    to._script.add(Call("wait_for_timeout", (action.seconds * 1000,)))
+
+
+@_converts(a.Goto)
+def _goto(to: _Converter, action: a.Goto, last: Mapping[str, Any]) -> None:
+    to._script.add(Call("goto", (to._url(action.url),)))
+
+
+@_converts(a.GoBack, a.GoForward, a.Reload)
+def _travel(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
+    to._script.add(Call(action.verb))
+
+
+@_converts(a.NewTab)
+def _new_tab(to: _Converter, action: a.NewTab, last: Mapping[str, Any]) -> None:
+    to._script.add(Call("context", None), Call("new_page"), kind="let page")
+    if action.url:
+        to._script.add(Call("goto", (to._url(action.url),)))
+
+
+@_converts(a.CloseTab)
+def _close_tab(to: _Converter, action: a.CloseTab, last: Mapping[str, Any]) -> None:
+    to._script.add(Call("close"))
+    to._script.add(Call("context", None), Call("pages", None), Call(ITEM, (-1,)), kind="let page")
+
+
+@_converts(a.FocusTab)
+def _focus_tab(to: _Converter, action: a.FocusTab, last: Mapping[str, Any]) -> None:
+    pages = (Call("context", None), Call("pages", None), Call(ITEM, (action.index,)))
+    to._script.add(*pages, kind="let page")
+    to._script.add(Call("bring_to_front"))

@@ -1,0 +1,195 @@
+"""Inspect logs: written by `webtraj export` beside inspect_ai, read and scored by `inspect`.
+
+inspect_ai needs an older click than webtraj's own environment has, so both commands run in
+`.venv-inspect` (made by `make test-peers`), or where `WEBTRAJ_INSPECT_PYTHON` says.
+"""
+
+import asyncio
+import base64
+import dataclasses
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from export_episodes import picture
+
+import webtraj
+from webtraj import errors
+from webtraj.datasets.exporters import export_dataset
+
+ROOT = Path(__file__).parents[3]
+PYTHON = Path(os.environ.get("WEBTRAJ_INSPECT_PYTHON", ROOT / ".venv-inspect/bin/python"))
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not PYTHON.exists(), reason="needs .venv-inspect, or WEBTRAJ_INSPECT_PYTHON"
+    ),
+]
+
+SCORER = """
+from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer
+from inspect_ai.solver import TaskState
+
+
+@scorer(metrics=[accuracy()])
+def filled() -> Scorer:
+    async def score(state: TaskState, target: Target) -> Score:
+        replies = [message for message in state.messages if message.role == "assistant"]
+        calls = [call for message in replies for call in message.tool_calls or ()]
+        made = [call.arguments.get("value") for call in calls if call.function == "fill"]
+        return Score(value=CORRECT if made else INCORRECT, explanation=repr(made))
+
+    return score
+"""
+
+
+def run(command, *arguments, **variables):
+    done = subprocess.run(
+        [PYTHON.parent / command, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def exported(dataset, out, *options):
+    """Exports a dataset with the command of that environment; returns its logs, oldest first."""
+    run("webtraj", "export", dataset.path, "--format", "inspect", "--out", out, *options)
+    return sorted(out.glob("*.eval"))
+
+
+def dump(log, *options):
+    return json.loads(run("inspect", "log", "dump", *options, log))
+
+
+@pytest.fixture(scope="module")
+def shop_log(shop, tmp_path_factory):
+    (log,) = exported(shop, tmp_path_factory.mktemp("inspect") / "shop")
+    return log
+
+
+def test_an_episode_is_a_sample_with_its_conversation(shop, shop_log):
+    log = dump(shop_log, "--resolve-attachments", "full")
+    assert (log["status"], log["eval"]["task"], log["eval"]["model"]) == (
+        "success", "shop", "vllm/tiny",
+    )  # fmt: skip
+    assert [sample["uuid"] for sample in log["samples"]] == list(shop.episode_ids)
+    sample = log["samples"][0]
+    assert sample["input"] == "Buy tea"
+    assert sample["metadata"]["task"] == "shop/tea"
+    roles = [message["role"] for message in sample["messages"]]
+    assert roles == ["user", *["assistant", "tool"] * shop[0].num_steps]
+    goal, _, _, reply, result, *_ = sample["messages"]
+    shown = goal["content"][-1]["image"].removeprefix("data:image/png;base64,")
+    assert base64.b64decode(shown) == picture(0)
+    assert reply["content"] == [
+        {"type": "reasoning", "reasoning": "thought 2", "redacted": False},
+        {"type": "text", "text": "I click 2"},
+    ]
+    (call,) = reply["tool_calls"]
+    assert (call["function"], call["arguments"]["value"]) == ("fill", "tea\n'\"ü")
+    assert result["tool_call_id"] == call["id"]
+    assert result["content"][0]["text"] == "https://shop.example/2"
+
+
+def test_the_transcript_has_model_calls_and_actions_at_their_times(shop, shop_log):
+    sample = dump(shop_log, "--resolve-attachments", "full")["samples"][0]
+    models = [event for event in sample["events"] if event["event"] == "model"]
+    tools = [event for event in sample["events"] if event["event"] == "tool"]
+    assert len(models) == 4
+    assert [event.get("error") for event in models] == ["overloaded", None, None, None]
+    assert [event["function"] for event in tools] == ["click", "fill", "click", "answer"]
+    reply = models[1]
+    assert reply["output"]["choices"][0]["message"]["content"] == "I click 2"
+    assert reply["output"]["choices"][0]["stop_reason"] == "stop"
+    assert reply["output"]["usage"]["input_tokens"] == 3
+    assert reply["config"]["temperature"] == 0.5
+    assert sample["model_usage"]["vllm/tiny"]["total_tokens"] == 15
+    began = tools[0]["working_start"] + shop[0].start_time
+    assert abs(began - shop[0].steps[1].start_time) < 1e-3
+
+
+def test_rewards_and_outcomes_are_scores_and_an_unscored_episode_has_none(shop, shop_log):
+    log = dump(shop_log)
+    done, closed = log["samples"]
+    assert {name: score["value"] for name, score in done["scores"].items()} == {
+        "outcome": "C", "reward": shop[0].total_reward,
+    }  # fmt: skip
+    assert not closed.get("scores")
+    assert not closed.get("error")
+    outcome, reward = log["results"]["scores"]
+    assert (outcome["metrics"]["accuracy"]["value"], outcome["unscored_samples"]) == (1.0, 1)
+    assert reward["metrics"]["mean"]["value"] == shop[0].total_reward
+
+
+def test_what_the_machinery_broke_is_an_error_and_no_zero(wrecks, tmp_path):
+    (log,) = exported(wrecks, tmp_path / "wrecks")
+    log = dump(log)
+    assert log["results"]["completed_samples"] == 0
+    for sample in log["samples"]:
+        episode = wrecks[sample["uuid"]]
+        assert not sample.get("scores")
+        kind = (episode.outcome or episode.end_reason).name.lower()
+        assert sample["error"]["message"].startswith(kind)
+        if episode.end.error is not None:
+            assert episode.end.error.message in sample["error"]["message"]
+
+
+def test_attempts_at_a_task_are_epochs_and_files_are_bounded(catch, tmp_path):
+    (log,) = exported(catch, tmp_path / "one")
+    log = dump(log)
+    assert [(s["id"], s["epoch"]) for s in log["samples"]] == [("catch", n) for n in (1, 2, 3)]
+    assert log["eval"]["model"] == "none/none"
+    assert log["samples"][0]["messages"][-1]["role"] == "tool"
+    assert len(exported(catch, tmp_path / "many", "--set", "per_file=2")) == 2
+
+
+def test_the_same_episodes_give_the_same_bytes(shop, shop_log, tmp_path):
+    (again,) = exported(shop, tmp_path / "shop")
+    assert again.read_bytes() == shop_log.read_bytes()
+
+
+def test_samples_that_inspect_reads_in_another_order_are_the_same(catch, tmp_path):
+    seeds = iter((3, 1, 2))
+
+    def seeded(episode):
+        info = dataclasses.replace(episode.info, seed=next(seeds))
+        return dataclasses.replace(episode, info=info)
+
+    target = webtraj.JsonTrajectoryCollector(tmp_path / "seeded", fsync="never")
+    for episode in map(seeded, catch):
+        recorder = target.begin_episode(episode.info)
+        for step in episode.steps:
+            recorder.record_step(step)
+        recorder.end_episode(episode.end)
+    asyncio.run(target.aclose())
+    (log,) = exported(webtraj.open_dataset(tmp_path / "seeded"), tmp_path / "out")
+    found = {s["id"]: s["uuid"] for s in dump(log)["samples"]}
+    assert found == {
+        f"catch seed {seed}": i for seed, i in zip((3, 1, 2), catch.episode_ids, strict=True)
+    }
+
+
+def test_inspect_lists_and_scores_the_log(shop_log, tmp_path):
+    (listed,) = json.loads(run("inspect", "log", "list", "--json", "--log-dir", shop_log.parent))
+    assert listed["task"] == "shop"
+    scorer = tmp_path / "scorers.py"
+    scorer.write_text(SCORER)
+    scored = tmp_path / "scored.eval"
+    run(
+        "inspect", "score", shop_log, "--scorer", f"{scorer}@filled", "--action", "append",
+        "--output-file", scored, "--display", "none", "--model", "none/none",
+    )  # fmt: skip
+    scores = dump(scored)["samples"][0]["scores"]
+    assert scores["filled"]["value"] == "C"
+    assert scores["outcome"]["value"] == "C"
+
+
+def test_without_inspect_ai_the_error_says_how_to_get_it(shop, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "inspect_ai", None)
+    with pytest.raises(errors.MissingDependencyError, match=r"inspect"):
+        export_dataset(webtraj.open_dataset(shop.path), tmp_path / "out", format="inspect")
