@@ -22,7 +22,10 @@ def rollout(folder, *arguments):
         (["--agent", "oracle", "--model", "tiny"], "'oracle' does not take 'model'"),
         (["--agent", "replay"], "needs 'dataset'"),
         (["--agent", "model"], "The option 'model' is missing"),
-        (["--model", "tiny", "--agent-set", "mode=pixels"], "'text', 'marks' or 'coordinates'"),
+        (
+            ["--model", "tiny", "--agent-set", "mode=pixels"],
+            "'text', 'aria', 'marks' or 'coordinates'",
+        ),
         (["--agent-set", "mode"], "--agent-set got 'mode'; expected KEY=VALUE"),
         (["--agent", "scripted", "--agent-set", "script=none.txt"], "cannot be read"),
     ],

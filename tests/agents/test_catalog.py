@@ -73,7 +73,7 @@ def test_unknown_agent_is_an_error_that_names_those_there_are():
         ("model", {}, r"The option 'model' is missing.*It takes model, base_url, provider"),
         ("model", {"model": "x", "modle": "y"}, "No option 'modle'"),
         ("model", {"model": "x", "temperature": "hot"}, "temperature: Input should be a valid num"),
-        ("model", {"model": "x", "mode": "pixels"}, "'text', 'marks' or 'coordinates'"),
+        ("model", {"model": "x", "mode": "pixels"}, "'text', 'aria', 'marks' or 'coordinates'"),
         ("model", {"model": "x", "prompt": "none"}, "No prompt 'none'"),
         ("model", {"model": "x", "base_url": "nowhere"}, "nowhere"),
         (

@@ -72,6 +72,29 @@ async def test_reading_model_solves_tasks_and_leaves_all_that_training_needs(
         assert split.total == pytest.approx(trajectory.end_time - trajectory.start_time)
 
 
+async def test_model_that_reads_the_aria_snapshot_and_what_changed(tmp_path, served_agent):
+    told = []
+
+    def rule(request):
+        first = request.parts(1)[-1]["text"]
+        if len(request.messages) > 2:
+            told.append(request.text)
+            return f"Action: click('{re.search(r'- button [^[]*.ref=([0-9]+)', first)[1]}')"
+        return f"Action: click('{re.search(r'- checkbox [^[]*.ref=([0-9]+)', first)[1]}')"
+
+    with FakeModelServer(rule) as server:
+        agent = served_agent(server, context=ContextSettings(mode="aria", changes=True))
+        task = "miniwob/click-checkboxes-large"
+        (episode,) = await roll_out(agent, tmp_path / "data", task, episodes=1)
+        assert not server.errors
+    assert episode.terminated
+    assert [step.action.verb for step in episode.steps[1:]] == ["click", "click"]
+    (text,) = told
+    assert "What changed since the page above" in text
+    assert "[checked]" in text
+    assert "unchanged lines" in text
+
+
 async def test_model_that_sees_marks_and_names_them_by_number(tmp_path, served_agent):
     def rule(request):
         assert len(request.images) == 1

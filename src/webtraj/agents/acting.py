@@ -17,7 +17,13 @@ from webtraj.agents.base import seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments.actions import dialects as dialects_lib
-from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.verbs import (
+    CursorPosition,
+    InvalidAction,
+    MoveMouse,
+    Screenshot,
+)
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent
@@ -44,7 +50,10 @@ class ModelActor:
         self._system = ""
         self._rounds: list[contexts_lib.Round] = []
         self._forgotten = 0
-        self._last: tuple[contexts_lib.Page, parsing_lib.Reply, str] | None = None
+        self._last: tuple[contexts_lib.Page, parsing_lib.Reply, str, tuple[Any, ...]] | None = None
+        self._batch: tuple[Action, ...] = ()
+        self._played: Action | None = None
+        self._mouse: tuple[float, float] | None = None
         self._memory = ""
         self._invalid_in_a_row = 0
         self._calls = 0
@@ -61,6 +70,12 @@ class ModelActor:
         """
         page = contexts_lib.page_of(observation, self._settings)
         dialect = self._dialect or self._choose_dialect(observation, page)
+        page = self._looked(page, dialect, observation)
+        if self._batch and not _error_of(observation):
+            action, *rest = self._batch
+            self._batch = tuple(rest)
+            self._played = action
+            return self._decision([], contexts_lib.Context((), page), parsing_lib.Reply(action))
         self._end_round(observation, page)
         conversation = contexts_lib.Conversation(
             system=self._system,
@@ -71,11 +86,21 @@ class ModelActor:
             ask=self._prompt.ask,
         )
         calls, context = await self._ask(conversation, dialect)
-        reply = parsing_lib.parse_call(
-            calls[-1], dialect, sections=self._prompt.sections, marks=page.marks
-        )
+        if self._agent.tools:
+            reply = parsing_lib.parse_tool_call(calls[-1], dialect, marks=page.marks)
+        else:
+            reply = parsing_lib.parse_call(
+                calls[-1], dialect, sections=self._prompt.sections, marks=page.marks
+            )
         decision = self._decision(calls, context, reply)
         self._note(page, reply, calls[-1], dialect)
+        checks = decision.metadata.get("safety_checks")
+        if checks and not self._agent.acknowledge_safety_checks:
+            raise _given_up(
+                "the model's provider asks a person to check its action (pending_safety_checks: "
+                f"{checks}). Set acknowledge_safety_checks to go on",
+                decision,
+            )
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
             raise _given_up(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
@@ -83,6 +108,29 @@ class ModelActor:
                 decision,
             )
         return decision
+
+    def _looked(
+        self, page: contexts_lib.Page, dialect: dialects_lib.Dialect, observation: Any
+    ) -> contexts_lib.Page:
+        """Return the page as the last action asked to see it."""
+        action = self._played
+        if action is None:
+            return page
+        point: Any = (getattr(action, "x", None), getattr(action, "y", None))
+        point = getattr(action, "path", (point,))[-1]
+        if None not in point:
+            self._mouse = point
+        if isinstance(action, Screenshot) and action.region and page.image:
+            image = screens.enlarged(page.image, action.region, self._viewport(observation))
+            said = f"The picture shows the part {list(action.region)} of the page, enlarged."
+            return dataclasses.replace(page, image=image, notices=(*page.notices, said))
+        if isinstance(action, CursorPosition):
+            said = "The mouse has not been moved yet."
+            if self._mouse is not None:
+                there = _formatted(MoveMouse(*self._mouse), dialect)
+                said = f"The mouse is where this would move it: {there}"
+            return dataclasses.replace(page, notices=(*page.notices, said))
+        return page
 
     async def _ask(
         self, conversation: contexts_lib.Conversation, dialect: dialects_lib.Dialect
@@ -125,6 +173,9 @@ class ModelActor:
             digest = hashlib.blake2b(source.encode(), digest_size=4).digest()
             seed = int.from_bytes(digest, "big") >> 1
             sampling = dataclasses.replace(sampling or Sampling(), seed=seed)
+        if agent.tools:
+            tools = tuple(dialect.tools())
+            sampling = dataclasses.replace(sampling or Sampling(), tools=tools)
         if agent.enforce_actions:
             structure = structures.action_structure(
                 dialect, refs=page.names, sections=self._prompt.sections
@@ -146,8 +197,15 @@ class ModelActor:
         }
         if context.cuts:
             metadata["cuts"] = [dataclasses.asdict(cut) for cut in context.cuts]
+        if self._agent.tools:
+            metadata["tools"] = True
         if reply is None:
             return trajectory_lib.Decision(model_calls=tuple(calls), metadata=metadata)
+        checks = [
+            check for call in reply.calls for check in call.item.get("pending_safety_checks") or ()
+        ]
+        if checks:
+            metadata["safety_checks"] = checks
         return trajectory_lib.Decision(
             action=reply.action,
             thought=reply.thought,
@@ -169,7 +227,10 @@ class ModelActor:
         if self._agent.context.keep_thinking:
             reasoning = model_replies.reasoning_of(call).strip()
             shown = f"<think>{reasoning}</think>\n{call.text}" if reasoning else call.text.strip()
-        self._last = (page, reply, shown or _said(reply, dialect))
+        shown = shown or ("" if reply.calls else _said(reply, dialect))
+        items = model_replies.items_of(call.response) if reply.calls else ()
+        self._last = (page, reply, shown, items)
+        self._batch, self._played = reply.rest, reply.action
         self._memory = reply.memory or self._memory
         invalid = isinstance(reply.action, InvalidAction)
         self._invalid_in_a_row = self._invalid_in_a_row + 1 if invalid else 0
@@ -178,36 +239,45 @@ class ModelActor:
         """Turn the last step into a round, now that its result is visible."""
         if self._last is None:
             return
-        before, reply, shown = self._last
+        before, reply, shown, items = self._last
         self._last = None
-        last_action = observation.get("last_action") or {}
+        error = _error_of(observation)
         assert self._dialect is not None
         if reply.parse_error:
             effect = f"no valid action: {reply.parse_error}"
             notice = f"Your last reply was not carried out. {reply.parse_error}"
         else:
             notice = ""
-            error = last_action.get("error", "")
+            if self._batch:
+                notice = (
+                    f"The last {len(self._batch)} actions of your call were left out: see below."
+                )
+                self._batch = ()
             effect = f"not done: {error}" if error else _effect(before, page)
         where = f"On {before.heading}: " if before.heading else ""
         line = _shortened(f"{where}{_said(reply, self._dialect)} -> {effect}")
-        self._rounds.append(contexts_lib.Round(before, shown, line, notice))
+        round_ = contexts_lib.Round(before, shown, line, notice, reply.calls, items)
+        self._rounds.append(round_)
         past = len(self._rounds) - self._settings.shown_in_full(len(self._rounds))
         for index in range(self._forgotten, past):
             # Never shown in full again, so do not keep the pictures of hundreds of episodes.
-            line_only = dataclasses.replace(self._rounds[index], page=contexts_lib.Page())
+            line_only = dataclasses.replace(
+                self._rounds[index], page=contexts_lib.Page(), calls=(), items=()
+            )
             self._rounds[index] = line_only
         self._forgotten = max(self._forgotten, past)
 
     def _choose_dialect(self, observation: Any, page: contexts_lib.Page) -> dialects_lib.Dialect:
         chosen = self._agent.dialect
         if isinstance(chosen, str):
-            viewport = self._agent.viewport or getattr(self._environment, "viewport", None)
-            viewport = viewport or screens.viewport_of(observation)
-            chosen = screens.dialect_for(chosen, viewport, page.image)
+            chosen = screens.dialect_for(chosen, self._viewport(observation), page.image)
         self._dialect = chosen
         self._system = self._prompt.render(chosen.prompt())
         return chosen
+
+    def _viewport(self, observation: Any) -> tuple[int, int] | None:
+        viewport = self._agent.viewport or getattr(self._environment, "viewport", None)
+        return viewport or screens.viewport_of(observation)
 
     def _goal(self, observation: Mapping[str, Any]) -> str:
         return str(observation.get("goal") or self._described().get("goal", ""))
@@ -223,10 +293,18 @@ def _said(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:
         return _shortened(reply.action.text or "an empty reply")
     if reply.said:
         return reply.said
+    return "; ".join(_formatted(action, dialect) for action in (reply.action, *reply.rest))
+
+
+def _formatted(action: Any, dialect: dialects_lib.Dialect) -> str:
     try:
-        return str(dialect.format(reply.action))
+        return str(dialect.format(action))
     except errors.UnsupportedActionError:  # A mark that became a ref can only be read.
-        return repr(reply.action)
+        return repr(action)
+
+
+def _error_of(observation: Mapping[str, Any]) -> str:
+    return str((observation.get("last_action") or {}).get("error", ""))
 
 
 def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:

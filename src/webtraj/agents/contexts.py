@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import without_markup
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "CountTokens",
     "Cut",
     "MODES",
+    "NOT_PLAYED",
     "Mode",
     "Page",
     "Round",
@@ -29,9 +31,9 @@ __all__ = [
 
 # Settings of a model's context, and how it shrinks when it does not fit.
 
-Mode = Literal["text", "marks", "coordinates"]
+Mode = Literal["text", "aria", "marks", "coordinates"]
 
-MODES: tuple[Mode, ...] = ("text", "marks", "coordinates")
+MODES: tuple[Mode, ...] = ("text", "aria", "marks", "coordinates")
 
 _SMALLEST_PAGE = 200
 """A page is not cut below this many tokens: there would be nothing left to act on."""
@@ -45,11 +47,12 @@ class ContextSettings:
     """The form of the page, and the names of elements:
 
     * `text`: the axtree, with refs as names.
+    * `aria`: Playwright's ARIA snapshot, with the same refs as names.
     * `marks`: numbered boxes drawn on the screenshot, with the numbers as names.
     * `coordinates`: the screenshot, with points from 0 to 1000 or in the dialect's units.
     """
     images: bool | None = None
-    """Whether to send pictures. None: as the mode needs, that is in all modes but `text`."""
+    """Whether to send pictures. None: as the mode needs, that is in `marks` and `coordinates`."""
     full_rounds: int = 4
     """The number of earlier rounds (page and reply) shown in full; older ones become one line."""
     slide: int = 1
@@ -65,6 +68,10 @@ class ContextSettings:
     leaves all text out. (The mode `coordinates` has no text.)"""
     old_page_tokens: int = 1_000
     """The same for the page of an earlier round."""
+    changes: bool = False
+    """Whether a page after the first shown is given by its changes, as long as that is shorter and
+    the browser has not navigated. Pages of earlier rounds then have the budget `page_tokens` too.
+    For the modes `text` and `aria`."""
     text_tokens: int | None = 24_000
     """The token budget of all text except the system message; None for no limit. Beyond it, earlier
     rounds become lines, the oldest first, and then the current page is cut."""
@@ -86,6 +93,11 @@ class ContextSettings:
                 "The mode 'coordinates' shows only the screenshot, so it needs images. Leave "
                 "images on, or choose the mode 'text' or 'marks'."
             )
+        if self.changes and self.mode not in ("text", "aria"):
+            raise errors.InvalidInputError(
+                f"The mode {self.mode!r} has no lines to compare, so it cannot show changes. Leave "
+                "changes off, or choose the mode 'text' or 'aria'."
+            )
         for name in _COUNTS:
             value = getattr(self, name)
             if name == "text_tokens" and value is None:
@@ -99,7 +111,7 @@ class ContextSettings:
     @property
     def with_images(self) -> bool:
         """Whether pictures are sent."""
-        return self.mode != "text" if self.images is None else self.images
+        return self.mode in ("marks", "coordinates") if self.images is None else self.images
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -108,7 +120,12 @@ class ContextSettings:
         >>> ContextSettings(mode="marks").channels
         ('goal', 'url', 'title', 'scroll', 'last_action', 'set_of_marks')
         """
-        shown = {"text": ("axtree",), "marks": ("set_of_marks",), "coordinates": ()}
+        shown = {
+            "text": ("axtree",),
+            "aria": ("aria",),
+            "marks": ("set_of_marks",),
+            "coordinates": (),
+        }
         needs_screenshot = self.with_images and self.mode != "marks"
         pictures = ("screenshot",) if needs_screenshot else ()
         return ("goal", "url", "title", "scroll", "last_action", *shown[self.mode], *pictures)
@@ -260,14 +277,19 @@ class Page:
     """Events since the last step, one line each."""
     marks: tuple[str, ...] | None = None
     """The ref of each mark, in mode `marks`; mark n is at index n - 1."""
+    aria: bool = False
+    """Whether the text is an ARIA snapshot."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of elements: the marks' numbers, or the refs in the text."""
         if self.marks is not None:
             return tuple(str(number) for number in range(1, len(self.marks) + 1))
+        from webtraj.environments.browser.aria import aria_refs_in
         from webtraj.environments.browser.observation import refs_in
 
+        if self.aria:
+            return tuple(aria_refs_in(self.text))
         return tuple(element.ref for element in refs_in(self.text))
 
 
@@ -284,8 +306,9 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
         )
     text = ""
     marks: tuple[str, ...] | None = None
-    if settings.mode == "text":
-        text = str(_channel(observation, "axtree", settings))
+    if settings.mode in ("text", "aria"):
+        channel = "axtree" if settings.mode == "text" else "aria"
+        text = str(_channel(observation, channel, settings))
     elif settings.mode == "marks":
         marked = _channel(observation, "set_of_marks", settings)
         marks = tuple(str(ref) for ref in marked["refs"])
@@ -301,6 +324,7 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
         image=image,
         notices=tuple(map(without_markup, _notices(observation))),
         marks=marks,
+        aria=settings.mode == "aria",
     )
 
 
@@ -390,6 +414,10 @@ class Round:
     """A one-line summary: the action and its result."""
     notice: str = ""
     """For an invalid reply, the reason, shown with the next page; else empty."""
+    calls: tuple[ToolCall, ...] = ()
+    """The reply's tool calls. The next page is the result of the first; no other is played."""
+    items: tuple[Any, ...] = ()
+    """The reply in the provider's format; see `Message.items`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -457,21 +485,28 @@ def _draft(
     images = _images_kept([*(round_.page for round_ in recent), conversation.page], settings, cuts)
     messages = [Message.of("system", conversation.system)] if conversation.system else []
     notice = older[-1].notice if older else ""
-    for position, round_ in enumerate(recent):
-        what = f"round {len(older) + position + 1}"
-        said = [opening] if position == 0 else []
-        old_budget = settings.old_page_tokens or None
-        said += _said_of(_building_cut(round_.page, old_budget, what, count, cuts), notice)
-        messages.append(_user(said, images[position]))
-        messages.append(Message.of("assistant", round_.reply))
-        notice = round_.notice
-    said = [opening] if not recent else []
+    calls: tuple[ToolCall, ...] = ()  # A call that is not shown has no result.
+    old_tokens = page_tokens if settings.changes else settings.old_page_tokens or None
+    pages = [
+        _building_cut(round_.page, old_tokens, f"round {number}", count, cuts)
+        for number, round_ in enumerate(recent, len(older) + 1)
+    ]
     page = _building_cut(conversation.page, page_tokens, "page", count, cuts)
-    said += _said_of(page, notice)
+    pages.append(page)
+    if settings.changes:
+        pages[1:] = [_by_changes(before, after) for before, after in itertools.pairwise(pages)]
+    for position, round_ in enumerate(recent):
+        said = [opening] if position == 0 else []
+        said += _said_of(pages[position], notice)
+        messages += _results(calls, _user(said, images[position]))
+        messages.append(_assistant(round_))
+        notice, calls = round_.notice, round_.calls
+    said = [opening] if not recent else []
+    said += _said_of(pages[-1], notice)
     if settings.memory and conversation.memory:
         said.append(f"What you chose to remember:\n{without_markup(conversation.memory)}")
     said.append(conversation.ask)
-    messages.append(_user(said, images[-1]))
+    messages += _results(calls, _user(said, images[-1]))
     return Context(tuple(messages), page, tuple(cuts))
 
 
@@ -505,6 +540,23 @@ def _building_cut(
     return dataclasses.replace(page, text=text)
 
 
+_CHANGED = "What changed since the page above (+ new, ~ changed, - removed):"
+_UNCHANGED = "The page is the same as above."
+
+
+def _by_changes(before: Page, after: Page) -> Page:
+    """Return a page with its changes as text, or as it is if that is shorter or it is another."""
+    from webtraj.environments.browser.changes import page_changes
+
+    if not before.text or not after.text or before.heading != after.heading:
+        return after
+    if before.text == after.text:
+        text = _UNCHANGED
+    else:
+        text = f"{_CHANGED}\n{page_changes(before.text, after.text)}"
+    return after if len(text) >= len(after.text) else dataclasses.replace(after, text=text)
+
+
 def _said_of(page: Page, notice: str) -> Iterator[str]:
     events = [without_markup(notice)] if notice else []
     events += page.notices
@@ -534,6 +586,25 @@ def _user(said: Sequence[str], image: bytes) -> Message:
     if text or not parts:
         parts.append(Text(text or "[no page text]"))
     return Message("user", tuple(parts))
+
+
+def _assistant(round_: Round) -> Message:
+    parts = (Text(round_.reply),) if round_.reply or not round_.calls else ()
+    return Message("assistant", parts, calls=round_.calls, items=round_.items)
+
+
+def _results(calls: tuple[ToolCall, ...], page: Message) -> Iterator[Message]:
+    """Yield the page as the result of the first call, if there is one, and those of the others."""
+    if not calls:
+        yield page
+        return
+    yield dataclasses.replace(page, role="tool", calls=calls[:1])
+    for call in calls[1:]:
+        yield Message("tool", (Text(NOT_PLAYED),), calls=(call,), failed=True)
+
+
+NOT_PLAYED = "Not carried out: only the first tool call of a reply is. Call it again if needed."
+"""The result of the other tool calls of a reply."""
 
 
 def _cost(context: Context, count: CountTokens) -> int:

@@ -8,6 +8,8 @@ Failures are data:
 2. A context that is too long for the model is cut further, as often as the settings allow; then the
    episode is truncated.
 3. Any other `ModelError` is raised unchanged: an agent error, not a reward.
+4. A reply is invalid if its first tool call is. Only the first call is played; the next prompt
+   tells the model so.
 
 Every model call is recorded, failed ones too: in the decision, or in the error's `decision`.
 """
@@ -40,8 +42,14 @@ class ModelAgent:
         default_factory=contexts_lib.ContextSettings
     )
     """Settings for what the model sees."""
-    prompt: str | prompts_lib.Prompt = "plain"
-    """The prompt, or an argument for `load_prompt`."""
+    prompt: str | prompts_lib.Prompt = ""
+    """The prompt, or an argument for `load_prompt`. Default: `plain`, or `tools` with tools."""
+    tools: bool = False
+    """Whether the model is offered the dialect's tools and acts by calling them, rather than in
+    words. Its calls and their results are then part of the conversation."""
+    acknowledge_safety_checks: bool = False
+    """Whether to go on when OpenAI's computer tool asks a person to check a call. If not, the
+    episode is truncated."""
     sampling: Sampling | None = None
     """Sampling settings; None uses the client's."""
     seed: int | None = None
@@ -67,8 +75,14 @@ class ModelAgent:
             dialects_lib.make_dialect(self.dialect)  # Fails early on an unknown name.
             if self.enforce_actions:
                 structures.require(self.dialect)
+        if self.tools and self.enforce_actions:
+            raise errors.InvalidInputError(
+                "enforce_actions restricts a reply's text, but with tools the model acts by "
+                "calling them. Leave one of the two out."
+            )
         if isinstance(self.prompt, str):
-            object.__setattr__(self, "prompt", prompts_lib.load_prompt(self.prompt))
+            name = self.prompt or ("tools" if self.tools else "plain")
+            object.__setattr__(self, "prompt", prompts_lib.load_prompt(name))
         if isinstance(self.max_invalid_actions, bool) or self.max_invalid_actions < 1:
             raise errors.InvalidInputError(
                 f"max_invalid_actions must be 1 or more; got {self.max_invalid_actions!r}."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
 from webtraj.agents.model import ModelAgent
-from webtraj.agents.models.base import Sampling
+from webtraj.agents.models.base import Provider, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelOptions", "read_options"]
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_DIALECTS = {"text": "webtraj", "marks": "webgym_marks", "coordinates": "webgym"}
+_DIALECTS = {"text": "webtraj", "aria": "webtraj", "marks": "webgym_marks", "coordinates": "webgym"}
 _PROMPTS = {
     "webgym": "webgym_vanilla",
     "webgym_marks": "webgym_vanilla",
@@ -30,17 +30,32 @@ _PROMPTS = {
 }
 
 
+_PREFIXES = ("openai", "responses", "anthropic", "azure", "bedrock", "vertex")
+_CLIENTS = {
+    "responses": "ResponsesClient",
+    "anthropic": "AnthropicClient",
+    "azure": "AzureOpenAIClient",
+    "bedrock": "BedrockClient",
+    "vertex": "VertexClient",
+}
+"""The clients of providers other than OpenAI's chat completions."""
+_TOOL_PROVIDERS = {"anthropic": ("anthropic", "bedrock", "vertex"), "openai": ("responses",)}
+"""The providers that have a dialect's tool."""
+
+
 class ModelOptions(pydantic.BaseModel):
     """The options of the agent `model`. None uses the default of the agent, client or server."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
     model: str
-    """The model's name on the server."""
+    """The model's name on the server. The provider may precede it, as in `azure:DEPLOYMENT`,
+    `bedrock:MODEL` or `vertex:MODEL`."""
     base_url: str | list[str] | None = None
     """The server's URL, with `/v1`; several servers with OpenAI's API share the load."""
-    provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
-    """The API: Anthropic's, or OpenAI's (`auto` detects vLLM)."""
+    provider: Provider = "auto"
+    """The API: OpenAI's chat completions (`auto` detects vLLM) or Responses, Anthropic's messages,
+    or a cloud vendor's gateway to one of them."""
     api_key_variable: str | None = None
     """The environment variable with the API key."""
     max_concurrency: int | None = None
@@ -51,7 +66,7 @@ class ModelOptions(pydantic.BaseModel):
     """Seconds for one call, including retries."""
 
     mode: contexts_lib.Mode = "text"
-    """The form of the context; see `ContextSettings`, also for the next ten."""
+    """The form of the context; see `ContextSettings`, also for the next eleven."""
     images: bool | None = None
     full_rounds: int | None = None
     slide: int | None = None
@@ -59,12 +74,18 @@ class ModelOptions(pydantic.BaseModel):
     screenshots: int | None = None
     page_tokens: int | None = None
     old_page_tokens: int | None = None
+    changes: bool | None = None
     text_tokens: int | None = None
     memory: bool | None = None
     keep_thinking: bool | None = None
     cut_harder: int | None = None
     dialect: str | None = None
     """The dialect of actions. Default: the one that fits the mode."""
+    tools: bool | None = None
+    """Whether the model acts by calling tools; see `ModelAgent`. Default: only with the dialects
+    `anthropic` and `openai`, if the provider has their tool."""
+    acknowledge_safety_checks: bool = False
+    """See `ModelAgent`."""
     prompt: str | None = None
     """A prompt's name, or a file. Default: the one that fits the dialect."""
 
@@ -88,11 +109,18 @@ class ModelOptions(pydantic.BaseModel):
             InvalidInputError: A value is invalid.
         """
         dialect = self.dialect or _DIALECTS[self.mode]
+        base = dialect.partition(":")[0]
+        tools = self.tools
+        if tools is None:
+            tools = self._provider_and_model()[0] in _TOOL_PROVIDERS.get(base, ())
+        prompt = "tools" if tools else _PROMPTS.get(base, "plain")
         return ModelAgent(
             client=self.make_client(),
             dialect=dialect,
             context=contexts_lib.ContextSettings(mode=self.mode, **self._given(_CONTEXT)),
-            prompt=self.prompt or _PROMPTS.get(dialect, "plain"),
+            prompt=self.prompt or prompt,
+            tools=tools,
+            acknowledge_safety_checks=self.acknowledge_safety_checks,
             sampling=Sampling(**self._given(_SAMPLING)),
             seed=self.seed,
             enforce_actions=self.enforce_actions,
@@ -116,25 +144,29 @@ class ModelOptions(pydantic.BaseModel):
                 f"The environment variable {named}for the API key of the model "
                 f"{self.model!r:.100} is not set (api_key_variable). Set it, or name another one."
             )
-        if isinstance(self.base_url, list):
-            if self.provider == "anthropic":
-                raise errors.InvalidInputError(
-                    "The provider 'anthropic' takes one base_url; only servers with OpenAI's "
-                    "API can share the load."
-                )
-            from webtraj.agents.models.balanced import BalancedClient
+        from webtraj.agents import models
 
-            options["kind"] = self.provider
-            return BalancedClient.to(self.model, self.base_url, client_options=options)
+        provider, model = self._provider_and_model()
+        if isinstance(self.base_url, list):
+            if provider in _CLIENTS:
+                raise errors.InvalidInputError(
+                    f"The provider {provider!r} takes one base_url; only servers with OpenAI's "
+                    "chat completions can share the load."
+                )
+            options["kind"] = provider
+            return models.BalancedClient.to(model, self.base_url, client_options=options)
         if self.base_url is not None:
             options["base_url"] = self.base_url
-        if self.provider == "anthropic":
-            from webtraj.agents.models.anthropic import AnthropicClient
+        if provider in _CLIENTS:
+            client: ModelClient = getattr(models, _CLIENTS[provider])(model, **options)
+            return client
+        return models.OpenAICompatibleClient(model, kind=provider, **options)  # type: ignore[arg-type]
 
-            return AnthropicClient(self.model, **options)
-        from webtraj.agents.models.openai import OpenAICompatibleClient
-
-        return OpenAICompatibleClient(self.model, kind=self.provider, **options)
+    def _provider_and_model(self) -> tuple[str, str]:
+        prefix, _, rest = self.model.partition(":")
+        if self.provider == "auto" and rest and prefix in _PREFIXES:
+            return prefix, rest
+        return self.provider, self.model
 
     def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
@@ -150,6 +182,7 @@ _CONTEXT = (
     "screenshots",
     "page_tokens",
     "old_page_tokens",
+    "changes",
     "text_tokens",
     "memory",
     "keep_thinking",

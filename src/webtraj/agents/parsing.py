@@ -17,50 +17,21 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import replies as model_replies
+from webtraj.agents.models.base import ToolCall
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects.phrases import Dialect, invalid
-from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.environments.actions.verbs import Answer, InvalidAction
 
 __all__ = [
     "Reply",
     "parse_call",
     "parse_reply",
+    "parse_tool_call",
     "reasoning_of",
     "repeats",
     "sections_of",
-    "tool_calls_in",
     "without_reasoning",
 ]
-
-# Tool calls that a server moved from a reply's text to the raw response.
-
-
-def tool_calls_in(response: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return the tool calls of a raw response, in the form that dialects read.
-
-    Supports chat completions (`choices[0].message.tool_calls`) and Anthropic's messages (blocks
-    `tool_use`). Anything else has none.
-    """
-    calls: list[Mapping[str, Any]] = []
-    for call in _list(_message(response).get("tool_calls")):
-        function = _mapping(_mapping(call).get("function"))
-        calls.append({"name": function.get("name"), "arguments": function.get("arguments")})
-    blocks = _list(_mapping(response).get("content"))
-    return (*calls, *(block for block in blocks if _mapping(block).get("type") == "tool_use"))
-
-
-def _message(response: Any) -> Mapping[str, Any]:
-    choices = _list(_mapping(response).get("choices"))
-    return _mapping(_mapping(choices[0]).get("message")) if choices else {}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else []
-
 
 # Splitting a reply's text into its reasoning and the labelled sections that a prompt asks for.
 #
@@ -174,6 +145,10 @@ class Reply:
     """The words of the section Action, if the action itself follows in markup."""
     answer: str = ""
     """The reply's text without its reasoning."""
+    rest: tuple[Action, ...] = ()
+    """The actions after the first, if one tool call holds several."""
+    calls: tuple[ToolCall, ...] = ()
+    """The reply's tool calls, if the model was offered tools."""
 
     @property
     def parse_error(self) -> str:
@@ -235,7 +210,7 @@ def parse_call(
 
     A reply with an action in its text and another in a tool call has two actions.
     """
-    calls = tool_calls_in(call.response)
+    calls = [_readable(made) for made in model_replies.tool_calls_of(call.response)]
     spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
     reasoning = model_replies.reasoning_of(call).strip()
     if calls:
@@ -257,7 +232,42 @@ def parse_call(
     return spoken
 
 
-_CUT_OFF = ("length", "max_tokens")
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens")
+
+
+def parse_tool_call(
+    call: trajectory_lib.ModelCall, dialect: Dialect, *, marks: Sequence[str] | None = None
+) -> Reply:
+    """Parse the reply of a model that was offered the dialect's tools.
+
+    The first tool call is the action; the text is the thought. Without a tool call, the text of a
+    finished reply is the answer if the tools have no other way to end, as computer tools.
+    """
+    calls = model_replies.tool_calls_of(call.response)
+    thought = "\n".join(
+        part for part in (model_replies.reasoning_of(call).strip(), call.text.strip()) if part
+    )
+    if calls:
+        read = getattr(dialect, "parse_all", None) or (lambda reply: (dialect.parse(reply),))
+        wire = _readable(calls[0])
+        action, *rest = (_by_mark(action, marks, wire) for action in read(wire))
+        return Reply(action, thought, answer=call.text.strip(), rest=tuple(rest), calls=calls)
+    if call.text.strip() and call.finish_reason in _FINISHED and Answer not in dialect.verbs:
+        return Reply(Answer(without_reasoning(call.text)), thought, answer=call.text.strip())
+    kind = "no_action" if call.text.strip() else "empty"
+    cut = " (It was cut off at its longest: be shorter.)" * (call.finish_reason in _CUT_OFF)
+    reason = f"The reply has no tool call; call one of the tools.{cut}"
+    return Reply(invalid(kind, reason, call.text), thought, answer=call.text.strip())
+
+
+_FINISHED = ("end_turn", "completed", "stop")
+
+
+def _readable(call: ToolCall) -> Mapping[str, Any]:
+    """Return a tool call in the form that dialects read."""
+    if call.item.get("type") in ("tool_use", "computer_call"):
+        return call.item
+    return {"name": call.name, "arguments": call.arguments}
 
 
 def _action_in(reply: Any, dialect: Dialect) -> Action:

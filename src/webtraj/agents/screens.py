@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
 from webtraj.environments.actions import dialects as dialects_lib
 
-__all__ = ["dialect_for", "viewport_of"]
+__all__ = ["dialect_for", "enlarged", "viewport_of"]
 
 _WITHOUT_SCREEN = ("webtraj", "browsergym")
 
@@ -27,19 +28,43 @@ def dialect_for(
     Raises:
         InvalidInputError: The dialect is unknown, or needs a viewport.
     """
-    if name in _WITHOUT_SCREEN or name not in dialects_lib.DIALECTS:
+    if name in _WITHOUT_SCREEN or name.partition(":")[0] not in dialects_lib.DIALECTS:
         return dialects_lib.make_dialect(name)
     if viewport is None:
         raise errors.InvalidInputError(
             f"The dialect {name!r} needs the size of the viewport. Observe the channel 'scroll', "
             "or give the agent viewport=(width, height)."
         )
-    # These use pixels of the picture, which may be smaller than the viewport.
-    if name == "anthropic":
-        return dialects_lib.AnthropicDialect(viewport, shown=_size_of(image))
-    if name == "openai":
-        return dialects_lib.OpenAIDialect(viewport, shown=_size_of(image))
-    return dialects_lib.make_dialect(name, viewport)
+    # Providers' tools use pixels of the picture, which may be smaller than the viewport.
+    by_pixel = name.partition(":")[0] in dialects_lib.TOOL_DIALECTS
+    return dialects_lib.make_dialect(name, viewport, shown=_size_of(image) if by_pixel else None)
+
+
+def enlarged(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] | None) -> bytes:
+    """Return a part of a screenshot, enlarged to the screenshot's width or height.
+
+    Args:
+        image: The screenshot.
+        region: The part (left, top, right, bottom), in CSS pixels.
+        viewport: Width and height in CSS pixels; None if they are the screenshot's.
+    """
+    with _opened(image) as picture:
+        width, height = viewport or picture.size
+        across, down = picture.width / width, picture.height / height
+        left, top, right, bottom = region
+        part = picture.crop(
+            (
+                min(int(left * across), picture.width - 1),
+                min(int(top * down), picture.height - 1),
+                min(math.ceil(right * across), picture.width),
+                min(math.ceil(bottom * down), picture.height),
+            )
+        )
+        scale = min(picture.width / part.width, picture.height / part.height)
+        size = (max(round(part.width * scale), 1), max(round(part.height * scale), 1))
+        written = io.BytesIO()
+        part.convert("RGB").resize(size).save(written, "PNG")
+        return written.getvalue()
 
 
 def viewport_of(observation: Any) -> tuple[int, int] | None:
@@ -57,9 +82,13 @@ def viewport_of(observation: Any) -> tuple[int, int] | None:
 def _size_of(image: bytes) -> tuple[int, int] | None:
     if not image:
         return None
+    with _opened(image) as picture:
+        return picture.size[0], picture.size[1]
+
+
+def _opened(image: bytes) -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise errors.missing_dependency("Measuring screenshots needs Pillow", "web") from error
-    with Image.open(io.BytesIO(image)) as picture:
-        return picture.size
+        raise errors.missing_dependency("Reading screenshots needs Pillow", "web") from error
+    return Image.open(io.BytesIO(image))

@@ -353,7 +353,7 @@ def test_observation_of_another_kind_is_refused():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mode": "pixels"}, "text, marks, coordinates"),
+        ({"mode": "pixels"}, "text, aria, marks, coordinates"),
         ({"mode": "coordinates", "images": False}, "shows only the screenshot"),
         ({"full_rounds": -1}, "full_rounds must be an integer of at least 0; got -1"),
         ({"page_tokens": 1.5}, "page_tokens"),

@@ -79,6 +79,13 @@ def values(rule: base_lib.Rule) -> st.SearchStrategy[Any]:
             return st.lists(values(item), min_size=least, max_size=min(most, 4), unique=unique).map(
                 tuple
             )
+        case base_lib.RegionRule():
+            sizes = st.tuples(*[st.integers(1, 300)] * 2)
+            corners = st.tuples(*[st.integers(0, 300)] * 2)
+            regions = st.tuples(corners, sizes).map(
+                lambda r: (*r[0], r[0][0] + r[1][0], r[0][1] + r[1][1])
+            )
+            return st.just(()) | regions
         case base_lib.OptionalRule(rule=inner):
             return st.none() | values(inner)
     raise AssertionError(f"no strategy for {rule!r}")

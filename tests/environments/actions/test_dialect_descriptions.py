@@ -138,15 +138,26 @@ def test_the_default_dialect_has_a_tool_for_each_word():
 
 
 def test_computer_use_tools_carry_the_size_of_the_screen():
-    assert make_dialect("anthropic", (800, 600)).tools() == [
-        {
-            "type": "computer_20250124",
-            "name": "computer",
-            "display_width_px": 800,
-            "display_height_px": 600,
-        }
+    size = {"display_width_px": 400, "display_height_px": 300}
+    assert make_dialect("anthropic", (800, 600), shown=(400, 300)).tools() == [
+        {"type": "computer_20251124", "name": "computer", "enable_zoom": True, **size}
     ]
-    assert make_dialect("openai", (800, 600)).tools()[0]["display_width"] == 800
+    assert make_dialect("anthropic:computer_20250124", (400, 300)).tools() == [
+        {"type": "computer_20250124", "name": "computer", **size}
+    ]
+    toolset = "anthropic:computer_toolset_20260801"
+    assert make_dialect(toolset).tools() == [{"type": "computer_toolset_20260801"}]
+    assert make_dialect("openai").tools() == [{"type": "computer"}]
+    preview = make_dialect("openai:computer_use_preview", (800, 600)).tools()[0]
+    assert (preview["display_width"], preview["environment"]) == (800, "browser")
+
+
+@pytest.mark.parametrize("name", ["anthropic:computer_1999", "openai:mouse", "webtraj:computer"])
+def test_a_version_of_a_tool_that_does_not_exist_is_refused(name):
+    with pytest.raises(
+        errors.InvalidInputError, match=f"{name.partition(':')[2]}.*expected one of"
+    ):
+        make_dialect(name)
 
 
 @pytest.mark.parametrize("viewport", [(0, 5), (5, -1), (1.5, 2), ("5", 5)])

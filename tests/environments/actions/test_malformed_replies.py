@@ -239,6 +239,12 @@ MARKS = [
     ),
 ]
 
+
+def _member(name, given):
+    """Returns the call of a toolset's member."""
+    return {"type": "tool_use", "toolset_name": "computer", "name": name, "input": given}
+
+
 ANTHROPIC: list[tuple[Any, str]] = [
     ("", "empty"),
     ("I'll click the button.", "no_action"),
@@ -249,7 +255,14 @@ ANTHROPIC: list[tuple[Any, str]] = [
     ({}, "unknown_action"),
     ({"type": "tool_use", "name": "bash", "input": {"command": "ls"}}, "unknown_action"),
     ({"type": "tool_use", "name": "computer", "input": None}, "malformed"),
-    ({"action": "zoom", "region": [0, 0, 5, 5]}, "unknown_action"),
+    ({"action": "zoom"}, "bad_arguments"),
+    ({"action": "zoom", "region": [0, 0, 5]}, "bad_arguments"),
+    ({"action": "zoom", "region": [5, 5, 5, 9]}, "bad_arguments"),
+    ({"action": "zoom", "region": [0, 0, 5, 9999]}, "bad_arguments"),
+    (_member("left_click", {}), "bad_arguments"),
+    (_member("fly", {}), "unknown_action"),
+    (_member("key", None), "malformed"),
+    ({**_member("key", {"text": "a"}), "toolset_name": "browser"}, "unknown_action"),
     ({"action": "click", "coordinate": [5, 5]}, "unknown_action"),
     ({"action": "left_click"}, "bad_arguments"),
     ({"action": "left_click", "coordinate": [5, 5, 5]}, "bad_arguments"),

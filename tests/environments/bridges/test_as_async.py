@@ -382,3 +382,16 @@ def test_an_environment_that_hangs_does_not_keep_python_from_exiting():
         [sys.executable, "-c", _HANGING], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "gave up\n", "")
+
+
+async def test_an_environment_that_holds_nothing_needs_no_close():
+    class Corridor:
+        def reset(self):
+            return dm_env.restart(0)
+
+        def step(self, action):
+            return dm_env.termination(1.0, action)
+
+    async with as_async(Corridor()) as environment:
+        assert (await environment.reset()).first()
+        assert (await environment.step(4)).observation == 4

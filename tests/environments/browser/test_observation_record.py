@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
+from webtraj.environments.browser.changes import changes_between
 from webtraj.environments.browser.observation import (
     CHANNELS,
     DEFAULT_CHANNELS,
@@ -21,7 +22,6 @@ from webtraj.environments.browser.observation import (
     Ref,
     Rows,
     Strings,
-    changes_between,
     no_action,
     observation_spec,
     refs_in,
@@ -76,7 +76,7 @@ def test_the_empty_last_action_follows_its_spec():
         {"screenshot_format": "gif"},
         {"screenshot_quality": 0},
         {"screenshot_quality": 101},
-        {"screenshot_stride": 0},
+        {"screenshot_stride": -1},
         {"screenshot_scale": 0.0},
         {"screenshot_scale": 1.5},
         {"axtree_limit": 0},

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _CLICKS = 3
 
-# Their wheel turns for a moment as it opens, so its pixels depend on when one looks.
-_ANIMATED = {"click-pie", "click-pie-nodelay"}
+# A wheel turns as it opens, and a stock's price comes after a moment: it depends on when one looks.
+_ANIMATED = {"click-pie", "click-pie-nodelay", "stock-market"}
 
 
 async def snapshot(environment, task):

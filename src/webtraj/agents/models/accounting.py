@@ -186,6 +186,13 @@ def model_calls(
 def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
     """Return the tokens of a call, as its provider counted them."""
     usage = call.usage
+    if "input_tokens_details.cached_tokens" in usage:  # OpenAI's Responses.
+        cached = usage["input_tokens_details.cached_tokens"]
+        return Tokens(
+            input=usage.get("input_tokens", 0) - cached,
+            cached_input=cached,
+            output=usage.get("output_tokens", 0),
+        )
     if "input_tokens" in usage or "output_tokens" in usage:
         # Anthropic counts cached tokens separately.
         return Tokens(

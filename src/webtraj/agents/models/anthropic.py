@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from webtraj import trajectory as trajectory_lib
@@ -10,7 +10,7 @@ from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling
 from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
-from webtraj.agents.models.endpoint import ApiKey
+from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.replies import AttemptError
 
 __all__ = ["ANTHROPIC_URL", "DEFAULT_MAX_TOKENS", "AnthropicClient"]
@@ -19,14 +19,30 @@ ANTHROPIC_URL = "https://api.anthropic.com/v1"
 DEFAULT_MAX_TOKENS = 4096
 """The default for `max_tokens`, which the server requires."""
 
-_API_VERSION = "2023-06-01"
+_VERSION = "anthropic-version"
+_NEWEST = "2026-10-21"
+_OLDER = "2023-06-01"
+_SAMPLED = ("temperature", "top_p", "top_k")
+"""The settings that the API refuses since its newest version."""
+_BETA = "anthropic-beta"
+_BETAS = {
+    "computer_20241022": "computer-use-2024-10-22",
+    "computer_20250124": "computer-use-2025-01-24",
+    "computer_20251124": "computer-use-2025-11-24",
+}
+"""The value of the header `anthropic-beta` that a tool needs, by the tool's type."""
 
 
 class AnthropicClient(HttpModelClient):
     """Calls a model through `POST /v1/messages`.
 
     Records have the system prompt as their first message, although it is sent separately. Pass the
-    API's other options through `Sampling.extra`: `cache_control`, `thinking`, `tools`, ...
+    API's other options through `Sampling.extra`: `cache_control`, `thinking`, ... The header that a
+    version of the computer tool needs is sent with it.
+
+    Anthropic's own server is asked for the newest version of its API, and with `temperature`,
+    `top_p` or `top_k` for the last version that takes them; others are asked for that one. The
+    option `headers` can set another `anthropic-version`.
 
     Args:
         model: The model's name.
@@ -34,6 +50,7 @@ class AnthropicClient(HttpModelClient):
         api_key: The API key. Default: the environment variable `ANTHROPIC_API_KEY` for Anthropic's
             own server, and `api_key_variable` for others, which never get the former.
         api_key_variable: The environment variable with the API key.
+        transport: See `HttpModelClient`.
         options: See `ClientOptions`.
 
     Raises:
@@ -41,6 +58,8 @@ class AnthropicClient(HttpModelClient):
     """
 
     _path = "/messages"
+    _version_in_body = ""
+    """The version for calls with sampling settings, for gateways that take it in the body."""
 
     def __init__(
         self,
@@ -49,16 +68,20 @@ class AnthropicClient(HttpModelClient):
         *,
         api_key: str | None = None,
         api_key_variable: str | None = None,
+        transport: Transport | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
+        self._is_anthropic = base_url.startswith("https://api.anthropic.com/")
         if api_key_variable is None:
-            is_anthropic = base_url.startswith("https://api.anthropic.com/")
-            api_key_variable = "ANTHROPIC_API_KEY" if is_anthropic else ""
+            api_key_variable = "ANTHROPIC_API_KEY" if self._is_anthropic else ""
         key = ApiKey.find(api_key, api_key_variable)
-        headers = {"content-type": "application/json", "anthropic-version": _API_VERSION}
+        headers = {"content-type": "application/json"}
         if key:
             headers["x-api-key"] = key.reveal()
-        super().__init__(model, base_url, key, "anthropic", headers, options)
+        given = {name.lower(): value for name, value in options.get("headers", {}).items()}
+        self._betas = tuple(filter(None, given.get(_BETA, "").split(",")))
+        self._version = given.get(_VERSION, "")
+        super().__init__(model, base_url, key, "anthropic", headers, options, transport)
 
     async def probe(self) -> bool:
         """Return whether the server answers now."""
@@ -83,7 +106,15 @@ class AnthropicClient(HttpModelClient):
             messages=tuple(recorded),
             sampling=parameters,
         )
-        return Prepared(body, call, refusal)
+        betas = [_BETAS[kind] for tool in sampling.tools if (kind := tool.get("type")) in _BETAS]
+        more = {_BETA: ",".join(dict.fromkeys((*self._betas, *betas)))} if betas else {}
+        sampled = any(name in parameters for name in _SAMPLED)
+        if not self._version_in_body:
+            newest = self._is_anthropic and not sampled
+            more[_VERSION] = self._version or (_NEWEST if newest else _OLDER)
+        elif sampled:
+            body["anthropic_version"] = self._version_in_body
+        return Prepared(body, call, refusal, more)
 
     def _read(self, answer: Any) -> replies.Reply:
         return replies.read_anthropic(answer)
@@ -100,6 +131,9 @@ def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
         "seed": sampling.seed,
         "stop_sequences": list(sampling.stop) or None,
     }
+    if sampling.tools:
+        parameters["tools"] = [_tool(tool) for tool in sampling.tools]
+        parameters["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
     cannot = [name for name in ("min_p", "seed") if parameters[name] is not None]
     structure = sampling.structure
     if structure is not None and structure.kind == "json":
@@ -116,3 +150,13 @@ def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
         )
     given = {name: value for name, value in parameters.items() if value is not None}
     return {**given, **sampling.extra}, refusal
+
+
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "type" in tool:
+        return tool
+    return {
+        "name": tool["name"],
+        "description": tool.get("description", ""),
+        "input_schema": tool["parameters"],
+    }

@@ -10,15 +10,31 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["Image", "Message", "ModelClient", "Part", "Role", "Sampling", "Structure", "Text"]
+__all__ = [
+    "Image",
+    "Message",
+    "ModelClient",
+    "Part",
+    "Provider",
+    "Role",
+    "Sampling",
+    "Structure",
+    "Text",
+    "ToolCall",
+]
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+Provider = Literal["auto", "vllm", "openai", "responses", "anthropic", "azure", "bedrock", "vertex"]
+"""The API of a model's server: OpenAI's chat completions (`auto`, `vllm`, `openai`), OpenAI's
+Responses, Anthropic's messages, or a cloud vendor's gateway."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,18 +61,48 @@ Part = Text | Image
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool in a model's reply."""
+
+    id: str
+    """The id that its result refers to."""
+    name: str
+    """The tool's name; `computer` for OpenAI's computer tool."""
+    arguments: Any = None
+    """The arguments: a dict, or JSON as the model wrote it."""
+    item: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The call in the provider's own format."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it in the format of OpenAI's chat completions."""
+        text = self.arguments
+        if not isinstance(text, str):
+            text = json.dumps(text or {}, ensure_ascii=False)
+        function = {"name": self.name, "arguments": text}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation."""
 
     role: Role
     parts: tuple[Part, ...]
+    calls: tuple[ToolCall, ...] = ()
+    """The assistant's tool calls. A message with the role `tool` has one: the call it answers."""
+    items: tuple[Any, ...] = ()
+    """The assistant's reply in the provider's own format, if it must be sent back unchanged:
+    content blocks (Anthropic) or output items (OpenAI's Responses), with the reasoning among them.
+    """
+    failed: bool = False
+    """Whether a tool's result is an error; it then has no pictures."""
 
     @classmethod
     def of(cls, role: Role, *parts: str | Part) -> Self:
         """Make a message; a string is a `Text`.
 
-        >>> Message.of("user", "What is this?", Image(b"..."))
-        Message(role='user', parts=(Text(text='What is this?'), Image(data=b'...')))
+        >>> Message.of("user", "What is this?", Image(b"...")).parts
+        (Text(text='What is this?'), Image(data=b'...'))
         """
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
@@ -66,15 +112,20 @@ class Message:
         >>> Message.of("user", "Click it.").to_data()
         {'role': 'user', 'content': 'Click it.'}
         """
-        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
-            return {"role": self.role, "content": self.parts[0].text}
-        content = [
+        content: Any = [
             {"type": "text", "text": part.text}
             if isinstance(part, Text)
             else {"type": "image_url", "image_url": {"url": part.data}}
             for part in self.parts
         ]
-        return {"role": self.role, "content": content}
+        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
+            content = self.parts[0].text
+        data = {"role": self.role, "content": content}
+        if self.role == "tool":
+            return {**data, "tool_call_id": self.calls[0].id}
+        return (
+            {**data, "tool_calls": [call.to_data() for call in self.calls]} if self.calls else data
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +149,9 @@ class Sampling:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     structure: Structure | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the model may call, one per reply: functions (`name`, `description`,
+    `parameters`), or a provider's own tools in its format."""
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """More fields of the request's body, in the server's format."""
 

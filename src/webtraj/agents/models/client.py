@@ -13,7 +13,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import endpoint as endpoint_lib
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.endpoint import ApiKey, Endpoint
+from webtraj.agents.models.endpoint import ApiKey, Endpoint, Transport
 from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, Limits, RetryPolicy, Turn
 from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.replies import AttemptError, Reply
@@ -116,7 +116,7 @@ def span(before: str, after: str) -> str:
     return before if before == after else f"{before}..{after}"
 
 
-_RESERVED = ("messages", "model", "stream")
+_RESERVED = ("input", "messages", "model", "stream")
 
 
 class ClientOptions(TypedDict, total=False):
@@ -160,6 +160,8 @@ class Prepared:
     """The part of the record known before the call."""
     refusal: str = ""
     """Why the server cannot do it, if that is known in advance."""
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """More headers for this call."""
 
 
 class HttpModelClient(AsyncClosing):
@@ -172,6 +174,7 @@ class HttpModelClient(AsyncClosing):
         provider: The provider in the default `name`.
         headers: The headers that the server needs.
         options: See `ClientOptions`.
+        transport: Sends requests in place of an `Endpoint`, as a vendor's SDK does.
     """
 
     _path: str
@@ -185,6 +188,7 @@ class HttpModelClient(AsyncClosing):
         provider: str,
         headers: Mapping[str, str],
         options: ClientOptions,
+        transport: Transport | None = None,
     ) -> None:
         if not model:
             raise errors.InvalidInputError(
@@ -194,7 +198,7 @@ class HttpModelClient(AsyncClosing):
         self._clock = options.get("clock", SYSTEM_CLOCK)
         self._name = options.get("name") or f"{provider}/{model}"
         self._sampling = options.get("sampling", Sampling())
-        self._endpoint = Endpoint(
+        self._endpoint: Transport = transport or Endpoint(
             base_url, key, {**headers, **options.get("headers", {})}, self._clock
         )
         self._pictures = Base64Cache()
@@ -237,6 +241,11 @@ class HttpModelClient(AsyncClosing):
     @abc.abstractmethod
     def _read(self, answer: Any) -> Reply:
         """Parse an answer into a reply. Raises `AttemptError`."""
+
+    async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
+        """Send a call, and return it as it was answered, and the answer. Raises `AttemptError`."""
+        body = messages_lib.dump_body(prepared.body)
+        return prepared, await self._endpoint.post(self._path, body, prepared.headers)
 
     async def _learn(self) -> None:
         """Find out what kind of server it is. Raises `AttemptError`."""
@@ -286,7 +295,8 @@ class HttpModelClient(AsyncClosing):
             known = prepared.call
             if prepared.refusal:
                 raise AttemptError(prepared.refusal, error_class=errors.ModelRefusedError)
-            answer = await self._endpoint.post(self._path, messages_lib.dump_body(prepared.body))
+            prepared, answer = await self._post(prepared)
+            known = prepared.call
             reply = self._read(answer)
             turn.used(reply.num_tokens)
             after = await self._versions.after_call()
@@ -330,6 +340,7 @@ def merge(base: Sampling, override: Sampling | None) -> Sampling:
             if (value := getattr(override, field.name)) is not None
         }
         given["stop"] = override.stop or base.stop
+        given["tools"] = override.tools or base.tools
         given["extra"] = {**base.extra, **override.extra}
         base = dataclasses.replace(base, **given)
     reserved = [name for name in _RESERVED if name in base.extra]

@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from webtraj import credentials, errors
 from webtraj import trajectory as trajectory_lib
@@ -19,7 +19,7 @@ from webtraj.agents.models.replies import AttemptError
 from webtraj.hosts import is_loopback
 from webtraj.http import httpx
 
-__all__ = ["ApiKey", "Endpoint", "Exchange", "Timing", "fail"]
+__all__ = ["ApiKey", "Endpoint", "Exchange", "Timing", "Transport", "fail"]
 
 # API keys: secrets that appear in request headers and nowhere else.
 
@@ -94,6 +94,26 @@ _KEEPALIVE = 60.0
 _SNIPPET = 200
 
 
+class Transport(Protocol):
+    """Sends a client's requests: an `Endpoint`, or a vendor's SDK. See `Endpoint`."""
+
+    @property
+    def url(self) -> str:
+        """The address for messages."""
+
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Any:
+        """Send JSON and return the JSON data of the answer."""
+
+    async def get(self, path: str, *, from_root: bool = False) -> Any:
+        """Request JSON data."""
+
+    async def status(self, path: str, *, from_root: bool = False) -> int:
+        """Return the HTTP status of a path."""
+
+    async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
+
+
 class Endpoint:
     """One server's address, its key, and the connections to it.
 
@@ -136,13 +156,13 @@ class Endpoint:
         """Close all connections. Idempotent."""
         await self._client.aclose()
 
-    async def post(self, path: str, body: bytes) -> Any:
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Any:
         """Send JSON and return the JSON data of the answer.
 
         Raises:
             AttemptError: There is no answer, or not a valid one.
         """
-        return await self._request("POST", self._at(path), body)
+        return await self._request("POST", self._at(path), body, headers)
 
     async def get(self, path: str, *, from_root: bool = False) -> Any:
         """Request JSON data.
@@ -170,8 +190,14 @@ class Endpoint:
             base = base.removesuffix("/v1")
         return self._base.copy_with(path=base + path)
 
-    async def _request(self, method: str, url: httpx.URL, body: bytes | None = None) -> Any:
-        response = await self._send(method, url, body)
+    async def _request(
+        self,
+        method: str,
+        url: httpx.URL,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        response = await self._send(method, url, body, headers)
         content = replies.parse_json(response.content)
         if not response.is_success or replies.ServerError.of(content):
             content = replies.parse_json(self._key.redact(response.text).encode())
@@ -196,10 +222,17 @@ class Endpoint:
             )
         return content
 
-    async def _send(self, method: str, url: httpx.URL, body: bytes | None = None) -> httpx.Response:
+    async def _send(
+        self,
+        method: str,
+        url: httpx.URL,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         if self._client.is_closed:
             raise replies.AttemptError(CLOSED, error_class=errors.ModelRefusedError)
-        request = self._client.build_request(method, url, content=body, headers=self._headers)
+        all_headers = {**self._headers, **(headers or {})}
+        request = self._client.build_request(method, url, content=body, headers=all_headers)
         try:
             return await self._client.send(request)
         except httpx.HTTPError as error:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import collections
+import contextlib
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -22,9 +24,12 @@ __all__ = [
     "PICTURE_MARKS",
     "dump_body",
     "estimate_tokens",
+    "for_template",
+    "functions_of",
     "media_type",
     "to_anthropic",
     "to_openai",
+    "to_responses",
     "with_valid_text",
     "without_markup",
 ]
@@ -149,6 +154,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool) -> Shaped:
     """Return messages in the format of OpenAI's chat completions.
 
+    A tool's result is text there, so its pictures follow in a message of the user.
+
     Args:
         messages: The conversation.
         pictures: The cache of encoded pictures.
@@ -156,17 +163,40 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
     """
     sent: list[dict[str, Any]] = []
     recorded: list[dict[str, Any]] = []
-    for message in messages:
+    for message in _with_pictures_apart(messages):
+        more: dict[str, Any] = {}
+        if message.role == "tool":
+            more["tool_call_id"] = message.calls[0].id
+        elif message.calls:
+            more["tool_calls"] = [call.to_data() for call in message.calls]
         text = _only_text(message)
-        if text is not None:
-            shaped = {"role": message.role, "content": text}
+        if text is not None or not message.parts:
+            shaped = {"role": message.role, "content": text, **more}
             sent.append(shaped)
             recorded.append(shaped)
             continue
         pairs = [_openai_part(part, pictures, uuids=uuids) for part in message.parts]
-        sent.append({"role": message.role, "content": [there for there, _ in pairs]})
-        recorded.append({"role": message.role, "content": [here for _, here in pairs]})
+        sent.append({"role": message.role, "content": [there for there, _ in pairs], **more})
+        recorded.append({"role": message.role, "content": [here for _, here in pairs], **more})
     return sent, recorded
+
+
+def _with_pictures_apart(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield messages with the pictures of tools' results in a user's message after them."""
+    shown: list[Image] = []
+    for message in messages:
+        if message.role != "tool":
+            if shown:
+                yield Message("user", tuple(shown))
+                shown = []
+            yield message
+            continue
+        shown += [part for part in message.parts if isinstance(part, Image)]
+        texts = [part.text for part in message.parts if isinstance(part, Text)]
+        said = "\n\n".join(texts) or "Done. A picture of the page follows."
+        yield dataclasses.replace(message, parts=(Text(said),))
+    if shown:
+        yield Message("user", tuple(shown))
 
 
 def _openai_part(
@@ -208,8 +238,18 @@ def to_anthropic(
                 )
             system = text
             continue
-        if text is not None:
-            shaped = {"role": message.role, "content": text}
+        if message.role == "tool":
+            pair = _tool_result(message, pictures)
+            if sent and sent[-1]["role"] == "user" and messages[index - 1].role == "tool":
+                for shaped, block in zip((sent[-1], recorded[-1]), pair, strict=True):
+                    shaped["content"].append(block)
+                continue
+            sent.append({"role": "user", "content": [pair[0]]})
+            recorded.append({"role": "user", "content": [pair[1]]})
+            continue
+        content: Any = list(message.items) or text
+        if content is not None:
+            shaped = {"role": message.role, "content": content}
             sent.append(shaped)
             recorded.append(shaped)
             continue
@@ -217,6 +257,19 @@ def to_anthropic(
         sent.append({"role": message.role, "content": [there for there, _ in pairs]})
         recorded.append({"role": message.role, "content": [here for _, here in pairs]})
     return system, sent, recorded
+
+
+def _tool_result(message: Message, pictures: Base64Cache) -> tuple[dict[str, Any], dict[str, Any]]:
+    call = message.calls[0]
+    pairs = [_anthropic_part(part, pictures) for part in message.parts]
+    more: dict[str, Any] = {"is_error": True} if message.failed else {}
+    if toolset := call.item.get("toolset_name"):
+        more["toolset_name"] = toolset
+    there, here = (
+        {"type": "tool_result", "tool_use_id": call.id, "content": [*content], **more}
+        for content in zip(*pairs, strict=True)
+    )
+    return there, here
 
 
 def _anthropic_part(
@@ -232,11 +285,140 @@ def _anthropic_part(
     )
 
 
+_EMPTY_PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
+)
+"""One pixel, for the screenshot that the result of a `computer_call` must have."""
+
+
+def to_responses(messages: Sequence[Message], pictures: Base64Cache) -> Shaped:
+    """Return messages as input items of OpenAI's Responses API.
+
+    The result of a `computer_call` is a screenshot alone, so its text follows as the user's. If the
+    context left the screenshot out, one pixel takes its place.
+    """
+    sent: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
+    said: list[str] = []
+
+    def add(there: dict[str, Any], here: dict[str, Any] | None = None) -> None:
+        sent.append(there)
+        recorded.append(here or there)
+
+    def flush() -> None:
+        if said:
+            add({"role": "user", "content": [{"type": "input_text", "text": "\n\n".join(said)}]})
+            said.clear()
+
+    for message in messages:
+        if message.role == "tool":
+            more, pair = _call_output(message, pictures)
+            said.extend(more)
+            add(*pair)
+            continue
+        flush()
+        text = _only_text(message)
+        if message.items:
+            for item in message.items:
+                add(item)
+        elif text is not None:
+            add({"role": message.role, "content": text})
+        else:
+            pairs = [_responses_part(part, pictures) for part in message.parts]
+            add(
+                {"role": message.role, "content": [there for there, _ in pairs]},
+                {"role": message.role, "content": [here for _, here in pairs]},
+            )
+    flush()
+    return sent, recorded
+
+
+def _call_output(
+    message: Message, pictures: Base64Cache
+) -> tuple[list[str], tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the text to send separately, and the result as sent and as recorded."""
+    call = message.calls[0]
+    if call.item.get("type") != "computer_call":
+        pairs = [_responses_part(part, pictures) for part in message.parts]
+        there, here = (
+            {"type": "function_call_output", "call_id": call.id, "output": [*content]}
+            for content in zip(*pairs, strict=True)
+        )
+        return [], (there, here)
+    shown = [part for part in message.parts if isinstance(part, Image)]
+    image = shown[-1] if shown else Image(_EMPTY_PICTURE)
+    result: dict[str, Any] = {"type": "computer_call_output", "call_id": call.id}
+    checks = call.item.get("pending_safety_checks")
+    if checks:  # The agent goes on only if it may acknowledge them.
+        result["acknowledged_safety_checks"] = checks
+    there, here = (
+        {**result, "output": {"type": "computer_screenshot", "image_url": url}}
+        for url in (pictures.data_uri(image), image.data)
+    )
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    return texts, (there, here)
+
+
+def _responses_part(
+    part: Text | Image, pictures: Base64Cache
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    if isinstance(part, Text):
+        shaped = {"type": "input_text", "text": part.text}
+        return shaped, shaped
+    kind = {"type": "input_image", "detail": "auto"}
+    return (
+        {**kind, "image_url": pictures.data_uri(part)},
+        {**kind, "image_url": part.data},
+    )
+
+
 def _only_text(message: Message) -> str | None:
     """Return a message's text if it has nothing else: some servers take no list of parts."""
     if len(message.parts) == 1 and isinstance(message.parts[0], Text):
         return message.parts[0].text
     return None
+
+
+def for_template(message: Message, *, in_parts: bool) -> dict[str, Any]:
+    """Return a message as chat templates take it: pictures without data, arguments as dicts.
+
+    Args:
+        message: The message.
+        in_parts: Whether the template takes pictures, and so lists of parts.
+    """
+    content: Any = [
+        {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
+        for part in message.parts
+    ]
+    if not in_parts:
+        content = "".join(part.text for part in message.parts if isinstance(part, Text))
+    shaped = {"role": message.role, "content": content}
+    if message.role == "tool":
+        return {**shaped, "tool_call_id": message.calls[0].id}
+    if not message.calls:
+        return shaped
+    calls = [call.to_data() for call in message.calls]
+    for call in calls:
+        with contextlib.suppress(ValueError):  # The model wrote something else; show just that.
+            call["function"]["arguments"] = orjson.loads(call["function"]["arguments"])
+    return {**shaped, "tool_calls": calls}
+
+
+def functions_of(tools: Any) -> tuple[dict[str, Any], ...] | None:
+    """Return recorded tools as functions in the format of chat completions.
+
+    Returns:
+        None if one is not a function but a tool of the provider's own.
+    """
+    functions = []
+    for tool in tools or ():
+        function = tool.get("function", tool)
+        parameters = function.get("parameters", function.get("input_schema"))
+        if "name" not in function or parameters is None:
+            return None
+        named = {"name": function["name"], "description": function.get("description", "")}
+        functions.append({"type": "function", "function": {**named, "parameters": parameters}})
+    return tuple(functions)
 
 
 def with_valid_text(messages: Sequence[Message]) -> Sequence[Message]:
@@ -248,7 +430,7 @@ def with_valid_text(messages: Sequence[Message]) -> Sequence[Message]:
                     part.text.encode()
     except UnicodeEncodeError:
         return [
-            Message(message.role, tuple(map(_with_valid_text, message.parts)))
+            dataclasses.replace(message, parts=tuple(map(_with_valid_text, message.parts)))
             for message in messages
         ]
     return messages

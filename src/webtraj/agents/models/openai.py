@@ -18,7 +18,7 @@ from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling, Structure
 from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
-from webtraj.agents.models.endpoint import ApiKey
+from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.replies import AttemptError
 
 __all__ = ["OPENAI_URL", "Kind", "OpenAICompatibleClient"]
@@ -47,6 +47,7 @@ class OpenAICompatibleClient(HttpModelClient):
         logprobs: Whether to request log-probabilities. Default: only from vLLM.
         salt_cache: Whether vLLM separates its prefix cache by the version of the weights, so that
             new weights never use the state of old ones.
+        transport: See `HttpModelClient`.
         options: See `ClientOptions`.
 
     Raises:
@@ -66,6 +67,7 @@ class OpenAICompatibleClient(HttpModelClient):
         token_ids: bool = True,
         logprobs: bool | None = None,
         salt_cache: bool = False,
+        transport: Transport | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         if kind not in ("auto", "vllm", "openai"):
@@ -78,7 +80,7 @@ class OpenAICompatibleClient(HttpModelClient):
         if key:
             headers["authorization"] = f"Bearer {key.reveal()}"
         provider = "openai" if kind == "auto" else kind
-        super().__init__(model, base_url, key, provider, headers, options)
+        super().__init__(model, base_url, key, provider, headers, options, transport)
         self._kind: Kind = kind
         self._asking = asyncio.Lock()
         self._sent_name = "" if Path(model).is_dir() else model
@@ -155,6 +157,9 @@ class OpenAICompatibleClient(HttpModelClient):
             "seed": sampling.seed,
         }
         refusal = ""
+        if sampling.tools:
+            parameters["tools"] = [_tool(tool) for tool in sampling.tools]
+            parameters["parallel_tool_calls"] = False
         if self._kind == "vllm":
             parameters["return_token_ids"] = self._token_ids or None
             parameters["logprobs"] = self._logprobs is not False or None
@@ -170,6 +175,10 @@ class OpenAICompatibleClient(HttpModelClient):
 
     def _read(self, answer: Any) -> replies.Reply:
         return replies.read_openai(answer)
+
+
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return tool if "type" in tool else {"type": "function", "function": tool}
 
 
 def _served_name(folder: str, models: Sequence[Mapping[str, Any]]) -> str:

@@ -10,6 +10,7 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models.base import ToolCall
 
 __all__ = [
     "AttemptError",
@@ -17,10 +18,13 @@ __all__ = [
     "Reply",
     "ServerError",
     "failure_of",
+    "items_of",
     "parse_json",
     "read_anthropic",
     "read_openai",
+    "read_responses",
     "reasoning_of",
+    "tool_calls_of",
 ]
 
 # The meaning of a server's refusal: whether a retry can help, and whether the context is full.
@@ -196,7 +200,8 @@ def parse_json(data: bytes) -> Any:
         return data.decode("utf-8", "replace")
 
 
-# Parsing answers: OpenAI's chat completions with vLLM's extensions, and Anthropic's messages.
+# Parsing answers: OpenAI's chat completions with vLLM's extensions, OpenAI's responses, and
+# Anthropic's messages.
 #
 # Nothing is guessed. A body that is not a reply is a failure, never an empty text.
 
@@ -266,10 +271,83 @@ def read_anthropic(body: Any) -> Reply:
         raise _no_reply("message", body, error) from error
 
 
+def read_responses(body: Any) -> Reply:
+    """Parse a response of OpenAI's Responses API.
+
+    Raises:
+        AttemptError: The body is not a response, or the response failed.
+    """
+    try:
+        if body["status"] == "failed":
+            raise ValueError(f"the response failed: {body.get('error')}")
+        parts = [
+            part for item in body["output"] if item["type"] == "message" for part in item["content"]
+        ]
+        cut = body.get("incomplete_details") or {}
+        return Reply(
+            text="".join(_text(part.get("text") or part.get("refusal")) for part in parts),
+            finish_reason=_text(cut.get("reason") or body["status"]),
+            usage=_counts(body.get("usage")),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise _no_reply("response", body, error) from error
+
+
+def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a raw response; empty if it has none.
+
+    Supports chat completions (`tool_calls`), Anthropic's messages (blocks `tool_use`) and OpenAI's
+    responses (items `computer_call` and `function_call`).
+    """
+    calls = []
+    for call in _list(_message(response).get("tool_calls")):
+        function = _mapping(_mapping(call).get("function"))
+        made = ToolCall(
+            str(_mapping(call).get("id") or ""),
+            str(function.get("name")),
+            function.get("arguments"),
+            _mapping(call),
+        )
+        calls.append(made)
+    for item in items_of(response):
+        match _mapping(item).get("type"):
+            case "tool_use":
+                id_, name, arguments = item.get("id"), item.get("name"), item.get("input")
+            case "computer_call":
+                actions = _list(item.get("actions")) or [item.get("action")]
+                id_, name, arguments = item.get("call_id"), "computer", {"actions": actions}
+            case "function_call":
+                id_, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
+            case _:
+                continue
+        calls.append(ToolCall(str(id_ or ""), str(name), arguments, item))
+    return tuple(calls)
+
+
+def items_of(response: Any) -> tuple[Any, ...]:
+    """Return the blocks of Anthropic's messages or the output items of OpenAI's responses."""
+    body = _mapping(response)
+    return tuple(_list(body.get("output")) or _list(body.get("content")))
+
+
+def _message(response: Any) -> Mapping[str, Any]:
+    choices = _list(_mapping(response).get("choices"))
+    return _mapping(_mapping(choices[0]).get("message")) if choices else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
 def reasoning_of(call: trajectory_lib.ModelCall) -> str:
     """Return the model's reasoning, if the server separates it from the reply.
 
-    vLLM does so with a reasoning parser, Anthropic in thinking blocks. Empty if there is none.
+    vLLM does so with a reasoning parser, Anthropic in thinking blocks, OpenAI's Responses in
+    summaries. Empty without reasoning.
     """
     body = call.response
     if not isinstance(body, Mapping):
@@ -283,6 +361,16 @@ def reasoning_of(call: trajectory_lib.ModelCall) -> str:
                 block["thinking"]
                 for block in blocks
                 if isinstance(block, Mapping) and isinstance(block.get("thinking"), str)
+            )
+        case {"output": [*items]}:
+            parts = [
+                part
+                for item in items
+                if _mapping(item).get("type") == "reasoning"
+                for part in (*_list(item.get("summary")), *_list(item.get("content")))
+            ]
+            return "\n".join(
+                text for part in parts if isinstance(text := _mapping(part).get("text"), str)
             )
     return ""
 

@@ -71,7 +71,7 @@ def prompt_names(version: str = LATEST) -> tuple[str, ...]:
     """Return the names of the prompts of a version.
 
     >>> prompt_names()
-    ('bare', 'explore', 'memory', 'plain', 'webgym_complete', 'webgym_vanilla')
+    ('bare', 'explore', 'memory', 'plain', 'tools', 'webgym_complete', 'webgym_vanilla')
     """
     folder = resources.files(__name__) / version
     if not _VERSION.fullmatch(version) or not folder.is_dir():

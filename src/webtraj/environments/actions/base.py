@@ -43,6 +43,8 @@ __all__ = [
     "Path",
     "Paths",
     "Ref",
+    "Region",
+    "RegionRule",
     "Rule",
     "Seconds",
     "TabIndex",
@@ -263,6 +265,27 @@ class ManyRule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RegionRule:
+    """A part of the viewport (left, top, right, bottom); or empty for all of it."""
+
+    def check(self, value: Any) -> tuple[float, ...]:
+        """See `Rule.check`."""
+        what = "a region [left, top, right, bottom] of some width and height"
+        numbers = ManyRule(NumberRule(0, MAX_COORDINATE), max_items=4, what=what).check(value)
+        match numbers:
+            case ():
+                return numbers
+            case left, top, right, bottom if left < right and top < bottom:
+                return numbers
+        raise ValueError(what)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule.schema`."""
+        number = NumberRule(0, MAX_COORDINATE).schema()
+        return {"type": "array", "items": number, "minItems": 4, "maxItems": 4}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class OptionalRule:
     """A value of another rule, or None."""
 
@@ -398,6 +421,7 @@ Modifiers = Annotated[
 Count = Annotated[int, NumberRule(1, 3, whole=True)]
 """How many clicks in a row: 1, 2 (double) or 3 (triple)."""
 Coordinate = Annotated[float, _COORDINATE]
+Region = Annotated[tuple[float, ...], RegionRule()]
 OptionalCoordinate = Annotated[float | None, OptionalRule(_COORDINATE)]
 Delta = Annotated[float, NumberRule(-MAX_SCROLL, MAX_SCROLL)]
 """CSS pixels to scroll by; positive is right and down."""

@@ -69,10 +69,14 @@ class Wait(Action):
 
 @verb("screenshot")
 class Screenshot(Action):
-    """Look at the page again.
+    """Look at the page again, or at a part of it enlarged.
 
     Example: screenshot()
     """
+
+    region: base.Region = ()
+    """The part (left, top, right, bottom) to show enlarged; empty for the whole viewport. The
+    environment's observation is the same; the agent enlarges the part for the model."""
 
 
 @verb("cursor_position")

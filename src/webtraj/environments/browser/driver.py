@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import inspect
 import os
 import signal
 import threading
@@ -288,17 +289,27 @@ class Driver:
             )
         return RunningBrowser(browser, command.pid)
 
-    async def connect(self, endpoint: str, *, seconds: float) -> RunningBrowser:
+    async def connect(
+        self, endpoint: str, *, seconds: float, untouched: bool = False
+    ) -> RunningBrowser:
         """Connect to a browser that runs elsewhere.
 
         Args:
             endpoint: A CDP endpoint (`http://host:9222`, `ws://host:9222/devtools/browser/...`), or
                 a Playwright server (any other `ws://` or `wss://` address).
             seconds: The deadline.
+            untouched: Whether to leave the settings of the browser's own context as they are. Only
+                for CDP.
         """
         chromium = self.playwright.chromium
         is_cdp = endpoint.startswith("http") or "/devtools/" in endpoint
-        call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
+        call: Awaitable[Browser]
+        if untouched:
+            takes = inspect.signature(chromium.connect_over_cdp).parameters
+            options: dict[str, Any] = {"no_defaults": True} if "no_defaults" in takes else {}
+            call = chromium.connect_over_cdp(endpoint, **options)
+        else:
+            call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
         browser = await Lifeline().run(
             call, what=f"accept a connection at {endpoint}", seconds=seconds
         )
@@ -367,6 +378,13 @@ class RunningBrowser:
         self._lost = True
         for lifeline in self._lifelines:
             lifeline.cut(reason)
+
+    def borrow_context(self, lifeline: Lifeline) -> BrowserContext:
+        """Return the browser's own context; if the browser dies, `lifeline` is cut."""
+        if not self._browser.contexts:
+            raise errors_lib.BrowserError("The browser has no context of its own.")
+        self._lifelines.add(lifeline)
+        return self._browser.contexts[0]
 
     async def new_context(
         self, lifeline: Lifeline, options: Mapping[str, Any], *, seconds: float

@@ -22,6 +22,7 @@ from webtraj.environments import base as base_lib
 from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import page_script as page_script_lib
@@ -42,6 +43,9 @@ _NEVER_CLOSED = (
     "A browser environment was never closed, so it kept a browser for longer than needed. Use "
     "`async with webtraj.make(...) as env`, or await `env.close()`."
 )
+
+_HIDDEN_BY_HAND: Final = "hidden"
+"""The placeholder name of elements that a person chose to redact."""
 
 _SERVER_ERROR = 500
 """A first page that answers with this status or above means that its site is broken."""
@@ -219,6 +223,101 @@ class BrowserEnvironment(base_lib.Environment):
         """See `Environment.discount_spec`."""
         return specs.BoundedArray(shape=(), dtype=float, minimum=0.0, maximum=1.0, name="discount")
 
+    # Episodes that somebody else acts in: a person, or another program.
+
+    def let_others_act(self, listener: listening_lib.Listener) -> None:
+        """From the next reset on, listen instead of acting; `witness` takes the place of `step`.
+
+        Call it before the first `reset`.
+        """
+        self._sessions.listener = listener
+
+    async def witness(
+        self,
+        action: actions_lib.Action,
+        touched: Mapping[str, Any] | None = None,
+        *,
+        seen: Mapping[str, Any] | None = None,
+        again: bool = False,
+    ) -> dm_env.TimeStep:
+        """Observe the result of an action that somebody else took.
+
+        A failure leaves the episode open, so that it can be tried again.
+
+        Args:
+            action: The action.
+            touched: The page script's description of its element.
+            seen: What the page script saw at the time; None looks now, once the page has settled.
+                A picture cannot be had then, and is empty.
+            again: Whether this takes the place of the last result.
+
+        Raises:
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call has not returned yet.
+            EnvironmentMisuseError: No episode is running.
+        """
+        with self._one_at_a_time():
+            self._active |= again  # Even if the last result was the episode's end.
+            session, begun = self.session, time.perf_counter()
+            place = self._sessions.place
+            assert place is not None
+            if not again:
+                self._steps += 1
+            if seen is None:
+                seen = await self._look(place)
+            else:
+                seen = session.as_looked(seen)
+                self._note_secrets(seen)
+            failure = session.take_failure(session.page)
+            last_action = observation_lib.describe_action(
+                touched,
+                error="" if failure is None else str(failure),
+                error_kind="" if failure is None else "navigation_failed",
+            )
+            return await self._result(
+                place, action, seen, last_action, begun=begun, acted=begun, again=again
+            )
+
+    def hide_element(self, selector: str) -> None:
+        """Redact an element's content in all observations and actions from now on."""
+        self._keeper.hide(_HIDDEN_BY_HAND, selector)
+        self.session.hide(_HIDDEN_BY_HAND, self._keeper.selectors[_HIDDEN_BY_HAND])
+
+    def note_secret_field(self, ref: str) -> None:
+        """Redact what is typed into a password field that was in no observation yet."""
+        if self._keeper.watches_passwords:
+            self._keeper.saw_password_field(ref)
+
+    def note_password(self, text: str) -> None:
+        """Redact a password everywhere from now on, unless passwords are no secrets here."""
+        if self._keeper.watches_passwords:
+            self._keeper.learn_password(text)
+
+    def conclude(
+        self, timestep: dm_env.TimeStep, outcome: trajectory_lib.Outcome
+    ) -> dm_env.TimeStep:
+        """End the episode with a person's verdict; the task's own counts if it has a judge.
+
+        Args:
+            timestep: The last result of `witness`.
+            outcome: SUCCESS or FAILURE.
+
+        Returns:
+            The result as the episode's last timestep.
+        """
+        self._active = False
+        if getattr(self.task, "has_judge", True):
+            self._outcome, reward = self._judged(), timestep.reward or 0.0
+        else:
+            self._outcome = outcome
+            reward = float(outcome is trajectory_lib.Outcome.SUCCESS)
+        return dm_env.termination(reward, timestep.observation)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the step limit has been reached."""
+        return self.max_steps is not None and self._steps >= self.max_steps
+
     # Episodes.
 
     @property
@@ -337,13 +436,15 @@ class BrowserEnvironment(base_lib.Environment):
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
         """Set up a session for the episode; return the first observation."""
         begun = time.perf_counter()
+        self._observer.camera.asked = False
         place = await self._sessions.place_for(task)
         session = place.session
-        if len(session.tabs) > 1:
+        if len(session.tabs) > 1 and not place.session.lease.borrowed:
             await session.keep_one_tab()
         await place.executor.rest()
         self._task_to_tear_down = task
         place.boundary.take_blocked()
+        session.forget_traffic()
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(place, begin=begin)
         failure = session.take_failure(session.page)
@@ -367,6 +468,8 @@ class BrowserEnvironment(base_lib.Environment):
         last_action: observation_lib.LastAction,
         begun: float,
         acted: float,
+        *,
+        again: bool = False,
     ) -> dict[str, Any]:
         return await self._observer.observation(
             place.session,
@@ -374,10 +477,12 @@ class BrowserEnvironment(base_lib.Environment):
             blocked=place.boundary.take_blocked(),
             step=self._steps,
             goal=self._goal,
+            hidden=self.task.hidden,
             verdict=self._verdict,
             last_action=last_action,
             begun=begun,
             acted=acted,
+            again=again,
         )
 
     async def _look(
@@ -385,11 +490,14 @@ class BrowserEnvironment(base_lib.Environment):
     ) -> Any:
         capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
         seen = await place.session.look(hidden=self.task.hidden, begin=begin, capture=capture)
+        self._note_secrets(seen)
+        return seen
+
+    def _note_secrets(self, seen: Mapping[str, Any]) -> None:
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
         if "private" in seen:
             self._keeper.saw_private(seen["private"])
-        return seen
 
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
         place = self._sessions.place
@@ -402,6 +510,7 @@ class BrowserEnvironment(base_lib.Environment):
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
+        self._observer.camera.asked = isinstance(action, actions_lib.Screenshot)
         seen = await self._look(place)
         refused = error_kind == "navigation_failed"
         found, kind = await place.boundary.enforce(place.session, refused=refused)
@@ -413,14 +522,28 @@ class BrowserEnvironment(base_lib.Environment):
             place.executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
+        return await self._result(place, action, seen, last_action, begun=begun, acted=acted)
+
+    async def _result(
+        self,
+        place: session_lib.Place,
+        action: actions_lib.Action,
+        seen: Mapping[str, Any],
+        last_action: observation_lib.LastAction,
+        *,
+        begun: float,
+        acted: float,
+        again: bool = False,
+    ) -> dm_env.TimeStep:
+        """Return the timestep of an action's result."""
         answer = action.text if isinstance(action, actions_lib.Answer) else None
         verdict = await self.task.validate(place.session, seen["task"], answer)
         self._verdict = verdict
-        observation = await self._observation(place, seen, last_action, begun, acted)
+        observation = await self._observation(place, seen, last_action, begun, acted, again=again)
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
-        if self.max_steps is not None and self._steps >= self.max_steps:
+        if self.truncates:
             return self._last(dm_env.truncation(verdict.reward, observation, 1.0))
         return dm_env.transition(verdict.reward, observation, 1.0)
 
@@ -451,6 +574,19 @@ class BrowserEnvironment(base_lib.Environment):
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
+        with self._one_at_a_time():
+            try:
+                yield
+            except errors_lib.InvalidInputError:
+                raise  # Refused before anything was touched.
+            except BaseException:
+                # Failed or cancelled half way: the page's state is unknown.
+                self._active = False
+                self._sessions.suspect()
+                raise
+
+    @contextlib.contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
         if self._closed:
             raise errors_lib.EnvironmentMisuseError(_CLOSED)
         self._home.enter()
@@ -459,13 +595,6 @@ class BrowserEnvironment(base_lib.Environment):
         self._busy = True
         try:
             yield
-        except errors_lib.InvalidInputError:
-            raise  # Refused before anything was touched.
-        except BaseException:
-            # Failed or cancelled half way: the page's state is unknown.
-            self._active = False
-            self._sessions.suspect()
-            raise
         finally:
             self._busy = False
 

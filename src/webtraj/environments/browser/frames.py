@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 
@@ -152,6 +153,7 @@ class ForeignFrames:
         top: The world of the page script in top documents.
         debugger: Returns the debugging session of a page.
         seconds: How long settling may take.
+        listener: Listens to what is done in the frames.
     """
 
     def __init__(
@@ -161,12 +163,14 @@ class ForeignFrames:
         debugger: Debugger,
         *,
         seconds: float,
+        listener: listening_lib.Listener | None = None,
     ) -> None:
         self._lease = lease
         self._top = top
         self._debugger = debugger
         self._seconds = seconds + _FIRST_CALL
-        self._script = page_script_lib.page_script()
+        self._script = page_script_lib.page_script(listening="null" if listener else "")
+        self._listener = listener
         self._frames: dict[tuple[Page, str], _Frame] = {}
         self._by_prefix: dict[str, _Frame] = {}
         self._made = 0
@@ -306,6 +310,8 @@ class ForeignFrames:
             self._raise_if_lost(error)
             # A frame of another process has a debugging session of its own.
             session = await self._session_of(page, frame_id)
+            if self._listener is not None:
+                await self._listener.hear_frame(page, session)
             entered = await page_script_lib.enter_world(self._sender(session), script, frame_id)
         self._made += 1
         frame = _Frame(page, parent, ref, frame_id, session, entered, f"f{self._made}")

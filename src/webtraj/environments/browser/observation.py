@@ -27,8 +27,7 @@ import dataclasses
 import json
 import re
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, cast
 
 import numpy as np
@@ -38,6 +37,12 @@ from numpy.typing import NDArray
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import (
     access as access_lib,
+)
+from webtraj.environments.browser import (
+    aria as aria_lib,
+)
+from webtraj.environments.browser import (
+    changes as changes_lib,
 )
 from webtraj.environments.browser import (
     screenshot as screenshot_lib,
@@ -200,6 +205,9 @@ class BrowserObservation(TypedDict, total=False):
     """Axtree lines added (`+ ...`) or removed (`- ...`) since the last step, without indents. Empty
     on the first step."""
     boxes: Boxes
+    aria: str
+    """Playwright's ARIA snapshot of the page, with the refs of the axtree; see
+    `webtraj.environments.browser.aria`. Empty if the page navigated meanwhile."""
     text: str
     """The page's visible text."""
     screenshot: bytes
@@ -222,6 +230,9 @@ class BrowserObservation(TypedDict, total=False):
     """Console errors and uncaught exceptions since the last step."""
     http_status: int
     """HTTP status of the document; 0 if there is none, as for a file."""
+    network: str
+    """HTTP exchanges that ended since the last step: entries of a HAR log, one JSON object a line.
+    Bodies are included up to `Observe.body_limit`."""
     last_action: LastAction
     timings: Timings
     info: TaskInfo
@@ -234,6 +245,7 @@ CHANNELS: Final = (
     "axtree",
     "changes",
     "boxes",
+    "aria",
     "text",
     "screenshot",
     "set_of_marks",
@@ -245,6 +257,7 @@ CHANNELS: Final = (
     "downloads",
     "console",
     "http_status",
+    "network",
     "last_action",
     "timings",
     "info",
@@ -276,14 +289,18 @@ class Observe:
     """Scale of screenshots relative to the viewport; above 0, at most 1. For more detail than CSS
     pixels give the context a `device_scale_factor`."""
     screenshot_stride: int = 1
-    """A screenshot is taken on every n-th step, starting with the first. Format, quality, scale and
-    stride apply to set-of-marks pictures too."""
+    """A screenshot is taken on every n-th step, starting with the first, and after the action
+    `Screenshot`; 0 takes only the latter. Format, quality, scale and stride apply to set-of-marks
+    pictures too."""
     marks_seed: int = 0
     """Seed of the mark colours."""
     axtree_limit: int = 500_000
-    """The approximate limit on the axtree, in characters without indents."""
+    """The approximate limit on the axtree, in characters without indents, and on the ARIA
+    snapshot."""
     download_limit: int = 10_000_000
     """The largest downloaded file that is kept, in bytes."""
+    body_limit: int = 0
+    """The largest body of a request or response that `network` holds, in bytes; 0 for none."""
 
     def __post_init__(self) -> None:
         channels = tuple(self.channels)
@@ -300,14 +317,14 @@ class Observe:
             raise errors_lib.InvalidInputError(
                 f"screenshot_scale must be above 0 and at most 1; got {self.screenshot_scale}."
             )
-        if self.axtree_limit < 1 or self.download_limit < 0:
+        if self.axtree_limit < 1 or self.download_limit < 0 or self.body_limit < 0:
             raise errors_lib.InvalidInputError(
-                "axtree_limit must be at least 1 and download_limit at least 0; got "
-                f"{self.axtree_limit} and {self.download_limit}."
+                "axtree_limit must be at least 1, download_limit and body_limit at least 0; got "
+                f"{self.axtree_limit}, {self.download_limit} and {self.body_limit}."
             )
-        if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 1:
+        if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 0:
             raise errors_lib.InvalidInputError(
-                "screenshot_quality must be 1 to 100 and screenshot_stride at least 1; got "
+                "screenshot_quality must be 1 to 100 and screenshot_stride at least 0; got "
                 f"{self.screenshot_quality} and {self.screenshot_stride}."
             )
         ordered = tuple(channel for channel in CHANNELS if channel in channels)
@@ -323,24 +340,6 @@ class Observe:
         if isinstance(value, str):
             return cls((value,))
         return cls(tuple(cast("Iterable[str]", value)))
-
-
-def changes_between(before: str, after: str) -> list[str]:
-    """Return the lines by which two axtrees differ: removed lines, then added ones.
-
-    >>> changes_between('[1] button "Go"', '[1] button "Stop"')
-    ['- [1] button "Go"', '+ [1] button "Stop"']
-    """
-    old, new = ([line.strip() for line in tree.splitlines()] for tree in (before, after))
-    gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    return [*_marked("-", old, gone), *_marked("+", new, come)]
-
-
-def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]:
-    for line in lines:
-        if counted[line]:
-            counted[line] -= 1
-            yield f"{mark} {line}"
 
 
 def strings(values: Iterable[str]) -> NDArray[np.str_]:
@@ -491,7 +490,10 @@ class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 def observation_spec(observe: Observe) -> dict[str, Any]:
     """Return the specs of the observations that `observe` asks for."""
     every = {
-        **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
+        **{
+            key: _string(key)
+            for key in ("goal", "url", "title", "axtree", "aria", "text", "focused", "network")
+        },
         "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
         "set_of_marks": {
             "image": specs.StringArray(shape=(), string_type=bytes, name="image"),
@@ -554,7 +556,8 @@ class Observer:
     def __init__(self, observe: Observe, keeper: secrecy_lib.SecretKeeper) -> None:
         self._observe = observe
         self.camera = screenshot_lib.Camera(observe, keeper)
-        self._last_axtree = ""
+        self._last_axtree = self._axtree_before = ""
+        self._events: dict[str, list[Any]] = {}
 
     async def observation(
         self,
@@ -564,10 +567,12 @@ class Observer:
         blocked: Sequence[str],
         step: int,
         goal: str,
+        hidden: str,
         verdict: tasks_lib.Verdict,
         last_action: LastAction,
         begun: float,
         acted: float,
+        again: bool = False,
     ) -> dict[str, Any]:
         """Build an observation, with pictures if they are due.
 
@@ -577,14 +582,19 @@ class Observer:
             blocked: What was blocked since the last observation.
             step: The step's number in its episode, from 0.
             goal: The episode's goal.
+            hidden: A CSS selector of elements left out of the ARIA snapshot.
             verdict: The task's verdict on the step.
             last_action: The action's result; the settling result is filled in.
             begun: When the step began, by `time.perf_counter`.
             acted: When the action was done.
+            again: Whether it takes the place of the last one, with what happened since then.
         """
         looked = time.perf_counter()
         pictures = await self.camera.pictures(session, seen, step=step)
-        dialogs, console = session.take_events()
+        if not again:
+            self._axtree_before, self._events = self._last_axtree, {}
+        dialogs, console = map(self._since, ("dialogs", "console"), session.take_events())
+        blocked = self._since("blocked", blocked)
         last_action["settled"] = seen["settle"]["ended"]
         observation: dict[str, Any] = {}
         for channel in self._observe.channels:
@@ -597,6 +607,10 @@ class Observer:
                     observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
                 case "changes":
                     observation["changes"] = self._changes(seen["axtree"], first=step == 0)
+                case "aria":
+                    observation["aria"] = await aria_lib.aria_snapshot(
+                        session, hidden=hidden, limit=self._observe.axtree_limit
+                    )
                 case "boxes":
                     observation["boxes"] = _boxes(seen["boxes"])
                 case "tabs":
@@ -607,11 +621,14 @@ class Observer:
                 case "blocked":
                     observation["blocked"] = strings(blocked)
                 case "downloads":
-                    observation["downloads"] = _downloads(session.downloads.take())
+                    files = self._since("downloads", session.downloads.take())
+                    observation["downloads"] = _downloads(files)
                 case "console":
                     observation["console"] = strings(console)
                 case "http_status":
                     observation["http_status"] = session.http_status
+                case "network":
+                    observation["network"] = await session.take_traffic()
                 case "last_action":
                     observation["last_action"] = last_action
                 case "timings":
@@ -631,9 +648,15 @@ class Observer:
         self._last_axtree = seen.get("axtree", "")
         return observation
 
+    def _since(self, channel: str, events: Iterable[Any]) -> list[Any]:
+        """Return a channel's events since the last observation that was kept."""
+        found = self._events.setdefault(channel, [])
+        found += events
+        return found
+
     def _changes(self, axtree: str, *, first: bool) -> Any:
-        before = axtree if first else self._last_axtree
-        return strings(changes_between(before, axtree))
+        before = axtree if first else self._axtree_before
+        return strings(changes_lib.changes_between(before, axtree))
 
 
 def describe_action(

@@ -24,6 +24,7 @@ __all__ = [
     "PageWorld",
     "SCRIPT_PROPERTY",
     "SettlePolicy",
+    "WORLD_NAME",
     "World",
     "call",
     "call_in_world",
@@ -152,7 +153,7 @@ _WRAPPER = """\
 (() => {{
 "use strict";
 if ({property}) return;
-const page = {{task: null, furniture: ""}};
+const page = {{task: null, furniture: "", lookOptions: {options}}};
 {body}
 Object.defineProperty(window, Symbol.for("webtraj"), {{value: page}});
 }})();
@@ -160,17 +161,21 @@ Object.defineProperty(window, Symbol.for("webtraj"), {{value: page}});
 
 
 @functools.cache
-def page_script(task_script: str = "") -> str:
+def page_script(task_script: str = "", *, listening: str = "") -> str:
     """Return the script's source.
 
     Args:
+        listening: The options of a look, as JSON, if the script is to report what is done on the
+            page (see `listening`); `null` if there are none before the first look.
         task_script: Source that a task adds. It sees `page`, and sets `page.task` to an object with
             `begin(argument)` and `state()`, and `page.furniture` to a CSS selector of elements that
             are not part of the task, whose changes do not count.
     """
     folder = resources.files("webtraj.environments.browser") / "page"
-    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in _FILES]
-    return _WRAPPER.format(property=SCRIPT_PROPERTY, body="\n".join([*parts, task_script]))
+    files = (*_FILES, "listen") if listening else _FILES
+    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in files]
+    body = "\n".join([*parts, task_script])
+    return _WRAPPER.format(property=SCRIPT_PROPERTY, body=body, options=listening or "null")
 
 
 def call(function: str) -> str:
@@ -193,7 +198,9 @@ def to_argument(value: Any) -> str:
 # affect the script. The page's own world is for tasks whose script must reach the page's objects,
 # and so only for trusted pages.
 
-_WORLD_NAME = "webtraj"
+WORLD_NAME = "webtraj"
+"""The name of the isolated worlds."""
+
 _NO_CONTEXT = "Cannot find context with specified id"
 
 Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -311,7 +318,7 @@ class IsolatedWorld:
 
 async def enter_world(send: Send, script: str, frame_id: str) -> int:
     """Create an isolated world in a frame's current document, with a script."""
-    made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": _WORLD_NAME})
+    made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD_NAME})
     world = int(made["executionContextId"])
     _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
     return world

@@ -93,6 +93,7 @@ class Lease:
         turns: Its turns at the pool's operations.
         seconds: The deadline of calls that give none.
         give_back: Called and awaited once with the lease, to close its context.
+        borrowed: Whether the context is the browser's own, with tabs that others use.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Lease:
         *,
         seconds: float,
         give_back: Callable[[Lease], asyncio.Future[None]],
+        borrowed: bool = False,
     ) -> None:
         self.owner = owner
         """Who holds it, for messages."""
@@ -119,6 +121,8 @@ class Lease:
         """The browser of the page, for the pool."""
         self.lifeline = lifeline
         """Cut when the browser dies, for the pool."""
+        self.borrowed = borrowed
+        """Whether the context is the browser's own, with tabs that others use."""
         self.timed_out = False
         """Whether a call exceeded the pool's deadline."""
         self._seconds = seconds
@@ -260,6 +264,8 @@ class BrowserPool:
         endpoint: A CDP endpoint or Playwright server of running browsers; empty to start new ones.
             With an endpoint, `browsers` is the number of connections, and the browsers outlive the
             pool.
+        borrow: Whether to lend the running browser's own context, with its tabs, instead of opening
+            contexts, and to change nothing in it. Only with an endpoint for CDP.
         headless: Whether browsers run without a window.
         confined: Whether browsers reach the network only through a context's proxy (see
             `network.Gateway`), apart from this machine: they resolve no names and send no UDP.
@@ -275,6 +281,7 @@ class BrowserPool:
         *,
         executable: processes_lib.BrowserExecutable | None = None,
         endpoint: str = "",
+        borrow: bool = False,
         headless: bool = True,
         confined: bool = True,
         arguments: tuple[str, ...] = (),
@@ -294,6 +301,7 @@ class BrowserPool:
         self._contexts_per_browser = contexts_per_browser
         self._executable = executable
         self._endpoint = endpoint
+        self._borrow = borrow
         self._headless = headless
         self._arguments = (*(network_lib.NETWORK_ARGUMENTS if confined else ()), *arguments)
         self._free = asyncio.Semaphore(self._capacity)
@@ -464,16 +472,18 @@ class BrowserPool:
     ) -> Lease:
         lifeline = driver_lib.Lifeline()
         try:
-            context = await browser.new_context(lifeline, options, seconds=self.limits.call)
+            if self._borrow:
+                context = browser.borrow_context(lifeline)
+            else:
+                context = await browser.new_context(lifeline, options, seconds=self.limits.call)
         except _DIED_OR_HUNG:
             # A browser that cannot open a context is useless.
             browser.kill()
             raise
         try:
             context.set_default_timeout(self.limits.call * 1000)
-            page = await lifeline.run(
-                context.new_page(), what="open a page", seconds=self.limits.call
-            )
+            opening = context.new_page() if not self._borrow else _first_page(context)
+            page = await lifeline.run(opening, what="open a page", seconds=self.limits.call)
         except BaseException as error:
             browser.forget(lifeline)
             await self._close_context(browser, context)
@@ -491,6 +501,7 @@ class BrowserPool:
             turns,
             seconds=self.limits.call,
             give_back=lambda lease: self._own(self._take_back(lease)),
+            borrowed=self._borrow,
         )
 
     async def _browser(self) -> driver_lib.RunningBrowser:
@@ -591,7 +602,9 @@ class BrowserPool:
             self._driver = await driver_lib.Driver.start(self._folder, seconds=self.limits.launch)
         if self._endpoint:
             self._launched += 1
-            return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
+            return await self._driver.connect(
+                self._endpoint, seconds=self.limits.launch, untouched=self._borrow
+            )
         if self._executable is None:
             self._executable = await asyncio.to_thread(processes_lib.find_browser)
         if self._closed or self._driver is None:  # `_starting` gave up on it.
@@ -624,7 +637,7 @@ class BrowserPool:
     async def _close_context(
         self, browser: driver_lib.RunningBrowser, context: BrowserContext
     ) -> None:
-        if self._closed or not browser.usable:
+        if self._closed or self._borrow or not browser.usable:
             return
         try:
             # On a new lifeline: a dead page still has a context to close.
@@ -656,6 +669,11 @@ class BrowserPool:
             return True
         memory = browser.private_memory()
         return memory is not None and memory > self.limits.memory
+
+
+async def _first_page(context: BrowserContext) -> Page:
+    """Return the first tab of a context that others use, or the first that they open."""
+    return context.pages[0] if context.pages else await context.wait_for_event("page")
 
 
 def _leases(browser: driver_lib.RunningBrowser | None) -> int:

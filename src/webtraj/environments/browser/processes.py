@@ -27,6 +27,7 @@ __all__ = [
     "GuardedCommand",
     "RunFolder",
     "find_browser",
+    "find_headed_browser",
     "kill_group",
     "private_memory",
     "process_alive",
@@ -46,6 +47,17 @@ _SYSTEM_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "goo
 _NOT_FOUND = (
     "No browser was found: {looked}. Run `python -m playwright install chromium-headless-shell`, "
     "or on Debian `apt-get install chromium-headless-shell`, or set "
+    f"{ENVIRONMENT_VARIABLE} to the path of a Chromium."
+)
+
+_HEADED_NAMES = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome")
+_HEADED_PATHS = (
+    Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
+    Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
+)
+_NO_WINDOW = (
+    "No browser that can show a window was found: neither Chrome nor Chromium is installed. "
+    "Run `python -m playwright install chromium`, or on Debian `apt-get install chromium`, or set "
     f"{ENVIRONMENT_VARIABLE} to the path of a Chromium."
 )
 
@@ -92,6 +104,33 @@ def find_browser() -> BrowserExecutable:
             "`python -m playwright install-deps chromium` installs them"
         )
     raise errors_lib.BrowserNotFoundError(_NOT_FOUND.format(looked=looked))
+
+
+def find_headed_browser() -> BrowserExecutable:
+    """Return a browser that can show a window.
+
+    The order is: the file that `WEBTRAJ_BROWSER` names; an installed Chrome or Chromium, which
+    people know; then Playwright's own download.
+
+    Raises:
+        BrowserNotFoundError: None was found, or the one in `WEBTRAJ_BROWSER` does not run.
+    """
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    if named and not _is_headless_shell(Path(named)):
+        return _browser_named_by_user(named)
+    installed = [Path(found) for name in _HEADED_NAMES if (found := shutil.which(name))]
+    installed += [path for path in _HEADED_PATHS if path.exists()]
+    downloads = [path for path in _playwright_downloads() if not _is_headless_shell(path)]
+    for source, paths in (("system", installed), ("playwright", downloads)):
+        for path in paths:
+            if version := _version_of(path):
+                program = _without_wrapper(path) if source == "system" else path
+                return BrowserExecutable(str(program), version, source)  # type: ignore[arg-type]
+    raise errors_lib.BrowserNotFoundError(_NO_WINDOW)
+
+
+def _is_headless_shell(path: Path) -> bool:
+    return "headless" in path.name
 
 
 def _browser_named_by_user(named: str) -> BrowserExecutable:

@@ -249,11 +249,14 @@ class Camera:
     def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
         self._observe = observe
         self._keeper = keeper
+        self.asked = False
+        """Whether the step's action asks for a picture."""
 
     def is_due(self, step: int) -> bool:
         """Return whether a step, counted from 0, needs a picture."""
         wanted = {"screenshot", "set_of_marks"}.intersection(self._observe.channels)
-        return bool(wanted) and step % self._observe.screenshot_stride == 0
+        stride = self._observe.screenshot_stride
+        return bool(wanted) and (self.asked or (stride > 0 and step % stride == 0))
 
     def may_shoot_early(self, step: int) -> bool:
         """Return whether the capture may start before the page has been read."""
@@ -277,6 +280,8 @@ class Camera:
         if not self.is_due(step):
             return {"screenshot": b"", "set_of_marks": _marks(b"", None)}
         channels = self._observe.channels
+        if seen.get("capture") == b"":  # It was seen at a moment that is over.
+            return {"screenshot": b"", "set_of_marks": _marks(b"", seen.get("marks"))}
         if self._keeper.covers:
             capture, secrets = await self._capture_with_secrets(session)
         else:

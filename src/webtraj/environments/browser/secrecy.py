@@ -121,6 +121,20 @@ class SecretKeeper:
         for value in passwords["values"]:
             self._redactor.learn(PASSWORD, value)
 
+    def saw_password_field(self, ref: str) -> None:
+        """Note a password field that no look has seen yet."""
+        self._refs[ref] = PASSWORD
+
+    def learn_password(self, text: str) -> None:
+        """Redact a password that was typed."""
+        self._redactor.learn(PASSWORD, text)
+
+    def hide(self, name: str, selector: str) -> None:
+        """Add elements to redact from now on; several selectors may have one name."""
+        known = self.selectors.get(name)
+        self.selectors = {**self.selectors, name: f"{known}, {selector}" if known else selector}
+        self.selector = ", ".join(self.selectors.values())
+
     def saw_private(self, private: Mapping[str, Any]) -> None:
         """Process the result of the page script's `privateSeen`."""
         for name, ref, _ in private["fields"]:
@@ -230,7 +244,7 @@ class SecretKeeper:
         if not isinstance(observation, Mapping):
             return observation
         changed = {}
-        for channel in ("text", "title"):
+        for channel in ("text", "title", "aria"):
             text = observation.get(channel)
             if not isinstance(text, str):
                 continue

@@ -27,6 +27,9 @@ from webtraj.environments.browser import (
     frames as frames_lib,
 )
 from webtraj.environments.browser import (
+    listening as listening_lib,
+)
+from webtraj.environments.browser import (
     observation as observation_lib,
 )
 from webtraj.environments.browser import (
@@ -43,6 +46,9 @@ from webtraj.environments.browser import (
 )
 from webtraj.environments.browser import (
     tasks as tasks_lib,
+)
+from webtraj.environments.browser import (
+    traffic as traffic_lib,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +120,8 @@ class BrowserSession:
         private: CSS selectors by name of elements that looks report as `private`.
         why: Return why the last connection for a URL failed, and whether it was denied (see
             `network.Gateway.failure`).
+        listener: Listens to what a person or another program does in the tabs. Then the session
+            answers no dialogs and intercepts no file choosers.
     """
 
     def __init__(
@@ -127,6 +135,7 @@ class BrowserSession:
         look_for_passwords: bool = False,
         private: Mapping[str, str] | None = None,
         why: Callable[[str], tuple[str, bool]] = lambda url: ("", False),
+        listener: listening_lib.Listener | None = None,
     ) -> None:
         self.lease = lease
         self.run = lease.run
@@ -136,13 +145,16 @@ class BrowserSession:
         """Console errors since the last `take_events`."""
         self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
         self._world: page_script_lib.World = (
-            page_script_lib.IsolatedWorld(script, self.run, self._debugger)
+            page_script_lib.IsolatedWorld(script, self.run, self.debugger)
             if isolated
             else page_script_lib.PageWorld(script, self.run)
         )
         self.foreign_frames = frames_lib.ForeignFrames(
-            lease, self._world, self._debugger, seconds=settle.cap
+            lease, self._world, self.debugger, seconds=settle.cap, listener=listener
         )
+        self._listener = listener
+        self._script = script
+        self._isolated = isolated
         self._observe = observe
         self._settle = settle
         self._look_for_passwords = look_for_passwords
@@ -160,13 +172,21 @@ class BrowserSession:
         self._network = (
             None if settle.network_quiet is None else page_script_lib.NetworkWatch(lease.context)
         )
+        self._traffic = (
+            traffic_lib.TrafficLog(lease.context, body_limit=observe.body_limit)
+            if "network" in observe.channels
+            else None
+        )
 
     async def start(self) -> None:
         """Prepare the lease's context."""
-        self._listen(self._active)
+        for page in self.tabs:
+            self._listen(page)
         self.lease.context.on("page", self._on_new_page)
         self.lease.context.on("requestfailed", self._on_request_failed)
         await self._world.start(self.lease.context)
+        if self._listener is not None:
+            await self._listener.attend(self, self._script, isolated=self._isolated)
 
     @property
     def page(self) -> Page:
@@ -258,6 +278,14 @@ class BrowserSession:
         self._active, self._opened = page, None
         await self.run(page.bring_to_front(), what="switch tabs")
 
+    def turn_to(self, page: Page) -> None:
+        """Observe another tab from now on, to which somebody else has switched."""
+        self._active, self._opened = page, None
+
+    def hide(self, name: str, selector: str) -> None:
+        """Report the elements that match a selector as private from now on."""
+        self._private[name] = selector
+
     async def call(self, function: str, argument: Any) -> Any:
         """Call a page script function that returns JSON text; return the parsed value."""
         given = page_script_lib.to_argument(argument)
@@ -269,6 +297,18 @@ class BrowserSession:
         if ref is not None and self.foreign_frames.owns(ref):
             return await self.foreign_frames.prepare(self._active, options)
         return await self.call("prepare", options)
+
+    async def elements_at(self, paths: list[Any], *, hidden: str) -> list[Any]:
+        """Return the ref of the element at each path, whether it is a password field, and hidden.
+
+        Args:
+            paths: Child numbers from the document, with "shadow" and "frame" between them.
+            hidden: A CSS selector of hidden elements.
+        """
+        answer = await self.call("elementsAt", {"paths": paths, "hidden": hidden})
+        self._next_ref = max(self._next_ref, answer["next_ref"])
+        elements: list[Any] = answer["elements"]
+        return elements
 
     async def look(
         self,
@@ -302,6 +342,12 @@ class BrowserSession:
             if self._opened is not None:
                 self._active, self._opened = self._opened, None
             options = {
+                **look_options(
+                    self._observe,
+                    hidden=hidden,
+                    passwords=self._look_for_passwords,
+                    private=self._private,
+                ),
                 "first_ref": self._next_ref,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
@@ -309,11 +355,6 @@ class BrowserSession:
                     "pictures": self._settle.pictures * 1e3,
                     "brokeOff": self._active in self._failures,
                 },
-                "channels": self._observe.channels,
-                "hidden": hidden,
-                "axtree_limit": self._observe.axtree_limit,
-                "passwords": self._look_for_passwords,
-                "private": list(self._private.items()),
             }
             if begin is not None:
                 options["begin"] = begin
@@ -356,6 +397,20 @@ class BrowserSession:
             "settling."
         )
 
+    def as_looked(self, seen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the page script saw by itself as the result of a `look`, without a picture.
+
+        Frames of another origin show nothing inside.
+        """
+        self._next_ref = max(self._next_ref, seen["next_ref"])
+        settle = {"ended": "cap", "ms": 0, "moved": True}
+        kept = {key: value for key, value in seen.items() if key != "foreign"}
+        tabs = {"tabs": [page.url for page in self.tabs], "active_tab": self._index_of_active()}
+        return {**kept, **tabs, "settle": settle, "capture": b""}
+
+    def _index_of_active(self) -> int:
+        return self.tabs.index(self._active) if self._active in self.tabs else 0
+
     async def _observe_page(self, options: Mapping[str, Any], *, capture: bool) -> Any:
         if not capture:
             return await self.call("observe", options)
@@ -395,7 +450,7 @@ class BrowserSession:
 
     async def screenshot(self) -> bytes:
         """Return the viewport of the active tab as an encoded image."""
-        session = await self._debugger(self._active)
+        session = await self.debugger(self._active)
         options: dict[str, Any] = {
             "format": self._observe.screenshot_format,
             "optimizeForSpeed": True,
@@ -414,7 +469,7 @@ class BrowserSession:
         Args:
             selector: A CSS selector of elements to note; empty for none.
         """
-        session = await self._debugger(self._active)
+        session = await self.debugger(self._active)
         try:
             noted = await self.run(
                 redaction_lib.matching_nodes(session.send, selector), what="find private elements"
@@ -434,7 +489,7 @@ class BrowserSession:
         size = self._active.viewport_size
         if size is not None:
             return size["width"], size["height"]
-        session = await self._debugger(self._active)
+        session = await self.debugger(self._active)
         told = await self.run(session.send("Page.getLayoutMetrics"), what="tell its size")
         return told["cssVisualViewport"]["clientWidth"], told["cssVisualViewport"]["clientHeight"]
 
@@ -443,7 +498,7 @@ class BrowserSession:
 
         The first blank page of a tab does not count, unless it is the only one.
         """
-        session = await self._debugger(self._active)
+        session = await self.debugger(self._active)
         told = await self.run(session.send("Page.getNavigationHistory"), what="tell its history")
         place, entries = told["currentIndex"], told["entries"]
         blank = int(place > 0 and entries[0]["url"] == BLANK)
@@ -455,7 +510,16 @@ class BrowserSession:
         self.dialogs, self.console = [], []
         return taken
 
-    async def _debugger(self, page: Page) -> CDPSession:
+    async def take_traffic(self) -> str:
+        """Return the HTTP exchanges since the last call; empty if they are not observed."""
+        return "" if self._traffic is None else await self._traffic.take()
+
+    def forget_traffic(self) -> None:
+        """Drop the HTTP exchanges of an earlier episode."""
+        if self._traffic is not None:
+            self._traffic.clear()
+
+    async def debugger(self, page: Page) -> CDPSession:
         """Return a tab's debugging session, created once."""
         if page not in self._cdp:
             self._cdp[page] = await self.run(
@@ -497,7 +561,8 @@ class BrowserSession:
 
     def _on_new_page(self, page: Page) -> None:
         self._listen(page)
-        self._opened = page
+        if self._listener is None:
+            self._opened = page
 
     def _on_request_failed(self, request: Request) -> None:
         if not request.is_navigation_request() or request.failure == _ABORTED:
@@ -519,11 +584,14 @@ class BrowserSession:
 
     def _listen(self, page: Page) -> None:
         page.on("framenavigated", self._on_navigated)
-        page.on("dialog", self._on_dialog)
         page.on("close", self._on_page_closed)
-        # File choosers are intercepted from the start: if requested only when an upload begins, the
-        # browser may learn of it after the click.
-        page.on("filechooser", _leave_alone)
+        if self._listener is None:
+            page.on("dialog", self._on_dialog)
+            # File choosers are intercepted from the start: if requested only when an upload begins,
+            # the browser may learn of it after the click.
+            page.on("filechooser", _leave_alone)
+        else:  # With a handler that does nothing, Playwright leaves the dialog open.
+            page.on("dialog", self._note_dialog)
         if "downloads" in self._observe.channels:
             self.downloads.watch(page)
         if "console" in self._observe.channels:
@@ -532,8 +600,11 @@ class BrowserSession:
         if "http_status" in self._observe.channels:
             page.on("response", self._on_response)
 
-    async def _on_dialog(self, dialog: Dialog) -> None:
+    def _note_dialog(self, dialog: Dialog) -> None:
         self._note(self.dialogs, f"{dialog.type}: {dialog.message}")
+
+    async def _on_dialog(self, dialog: Dialog) -> None:
+        self._note_dialog(dialog)
         # Prompts are dismissed, because there is no answer to give; other dialogs are accepted.
         answer = dialog.dismiss() if dialog.type == "prompt" else dialog.accept()
         # If this fails, the page is gone, and the call that waits on it reports that.
@@ -565,6 +636,19 @@ class BrowserSession:
     def _note(events: list[str], event: str) -> None:
         if len(events) < _MAX_EVENTS:
             events.append(event)
+
+
+def look_options(
+    observe: observation_lib.Observe, *, hidden: str, passwords: bool, private: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the options of the page script that are the same for every look."""
+    return {
+        "channels": observe.channels,
+        "hidden": hidden,
+        "axtree_limit": observe.axtree_limit,
+        "passwords": passwords,
+        "private": list(private.items()),
+    }
 
 
 def _is_plain(error: errors_lib.BrowserError) -> bool:
@@ -637,6 +721,8 @@ class Sessions:
         self._suspect = False
         self._waited = 0.0
         self._closed = False
+        self.listener: listening_lib.Listener | None = None
+        """What listens to new sessions, if somebody else acts in them."""
         self.place: Place | None = None
         """The last place; None if there was none or it was dropped."""
         self.browser_version = ""
@@ -693,9 +779,18 @@ class Sessions:
         )
         lease = await self._lease(task, boundary)
         self.browser_version = lease.browser_version
+        listening = ""
+        if self.listener is not None:
+            options = look_options(
+                self._observe,
+                hidden=task.hidden,
+                passwords=self._keeper.watches_passwords,
+                private=self._keeper.selectors,
+            )
+            listening = page_script_lib.to_argument(options)
         session = BrowserSession(
             lease,
-            script=page_script_lib.page_script(task.script),
+            script=page_script_lib.page_script(task.script, listening=listening),
             # A task's own script needs the page's world, so its pages must be trusted.
             isolated=not task.script,
             observe=self._observe,
@@ -703,6 +798,7 @@ class Sessions:
             look_for_passwords=self._keeper.watches_passwords,
             private=self._keeper.selectors,
             why=boundary.why,
+            listener=self.listener,
         )
         boundary.watch(session)
         return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import orjson
@@ -20,6 +22,7 @@ __all__ = [
     "anthropic_error",
     "anthropic_message",
     "chat_completion",
+    "response",
     "decode",
     "encode",
     "error",
@@ -60,17 +63,36 @@ def prompt_ids(request: ModelRequest) -> list[int]:
     """Return the token ids of a conversation, as the fake model sees it."""
     ids: list[int] = []
     for index, message in enumerate(request.messages):
-        ids += encode(f"{message['role']}: ")
+        ids += encode(f"{message.get('role', message.get('type'))}: ")
         for part in request.parts(index):
-            if part["type"] == "text":
+            if part["type"] in _TEXTS:
                 ids += encode(part["text"])
-            else:
+            elif part["type"] in _PICTURES:
                 ids += [IMAGE] * TOKENS_PER_IMAGE
+            else:
+                ids += encode(orjson.dumps(part).decode())
         ids.append(END_OF_TURN)
     return ids + encode("assistant: ")
 
 
 # Requests and replies.
+
+Api = Literal["", "chat", "messages", "responses"]
+
+_TEXTS = ("text", "input_text", "output_text")
+_PICTURES = ("image", "image_url", "input_image", "computer_screenshot")
+_PATHS: tuple[tuple[Api, str], ...] = (
+    ("chat", r"/v1/chat/completions"),
+    ("chat", r"/openai/deployments/(?P<model>[^/]+)/chat/completions"),
+    ("messages", r"/v1/messages"),
+    ("messages", r"/model/(?P<model>[^/]+)/invoke"),
+    (
+        "messages",
+        r"/(?:v1/)?projects/[\w-]+/locations/[\w-]+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict",
+    ),
+    ("responses", r"/v1/responses"),
+)
+"""The paths of each API: the vendor's own, Azure's, Bedrock's and Vertex's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,21 +113,43 @@ class ModelRequest:
         """The body as JSON data."""
         return orjson.loads(self.body)
 
+    @functools.cached_property
+    def _route(self) -> tuple[Api, str]:
+        for api, pattern in _PATHS:
+            if found := re.fullmatch(pattern, self.path):
+                return api, urllib.parse.unquote(found.groupdict().get("model", ""))
+        return "", ""
+
+    @property
+    def api(self) -> Api:
+        """The API that it speaks; empty for other requests."""
+        return self._route[0]
+
     @property
     def model(self) -> str:
         """The requested model."""
-        return str(self.json.get("model", ""))
+        return self._route[1] or str(self.json.get("model", ""))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, in the provider's format."""
-        messages: list[dict[str, Any]] = self.json["messages"]
+        """The conversation, in the provider's format; the input items of a Responses request."""
+        messages: list[dict[str, Any]] = self.json[
+            "input" if self.api == "responses" else "messages"
+        ]
         return messages
 
     @property
     def text(self) -> str:
         """The text of the last message."""
-        return "\n".join(part["text"] for part in self.parts(-1) if part["type"] == "text")
+        return "\n".join(part["text"] for part in self.parts(-1) if part["type"] in _TEXTS)
+
+    @property
+    def tools(self) -> list[str]:
+        """The names of the offered tools; the type of those that the provider names."""
+        return [
+            tool.get("function", tool).get("name", tool.get("type"))
+            for tool in self.json.get("tools", ())
+        ]
 
     @property
     def images(self) -> list[bytes]:
@@ -114,19 +158,31 @@ class ModelRequest:
             _picture(part)
             for index in range(len(self.messages))
             for part in self.parts(index)
-            if part["type"] in ("image", "image_url")
+            if part["type"] in _PICTURES
         ]
 
     def parts(self, index: int) -> list[dict[str, Any]]:
-        """Return the parts of a message, as a list even for plain text."""
-        content = self.messages[index].get("content") or []
-        return [{"type": "text", "text": content}] if isinstance(content, str) else content
+        """Return the parts of a message, as a list even for plain text.
+
+        Those of tools' results are among them.
+        """
+        message = self.messages[index]
+        content = message.get("content") or message.get("output") or []
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        parts = [content] if isinstance(content, dict) else content
+        return [
+            inner
+            for part in parts
+            for inner in (part["content"] if part["type"] == "tool_result" else [part])
+        ]
 
 
 def _picture(part: Mapping[str, Any]) -> bytes:
     if part["type"] == "image":
         return base64.b64decode(part["source"]["data"])
-    return base64.b64decode(part["image_url"]["url"].partition(",")[2])
+    url = part["image_url"]
+    return base64.b64decode((url["url"] if isinstance(url, dict) else url).partition(",")[2])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,6 +192,9 @@ class Reply:
     text: str = ""
     """The model's text. It is cut at the request's token limit; each character is one token."""
     _: dataclasses.KW_ONLY
+    calls: Sequence[Mapping[str, Any]] = ()
+    """Tool calls: `{"name": "click", "arguments": {...}}`. Other fields are added to the call as
+    the API has it; for OpenAI's computer tool, `{"type": "computer_call", "actions": [...]}`."""
     reasoning: str = ""
     """The reasoning, for servers that return it separately."""
     finish_reason: str = ""
@@ -224,9 +283,21 @@ def chat_completion(
     prompt = prompt_ids(request)
     text, ids = _generated(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
     finish_reason = "stop" if ids[-1:] == [END_OF_TURN] else "length"
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+    if reply.calls:
+        finish_reason = "tool_calls"
+        message["content"] = text or None
+        message["tool_calls"] = [
+            {
+                "id": f"call_{number}_{index}",
+                "type": "function",
+                "function": {"name": call["name"], "arguments": _json_text(call["arguments"])},
+            }
+            for index, call in enumerate(reply.calls)
+        ]
     choice: dict[str, Any] = {
         "index": 0,
-        "message": {"role": "assistant", "content": text, "refusal": None},
+        "message": message,
         "logprobs": _logprobs(ids) if body.get("logprobs") else None,
         "finish_reason": reply.finish_reason or finish_reason,
     }
@@ -257,13 +328,21 @@ def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[
     text, ids = _generated(reply, request.json["max_tokens"])
     finish_reason = "end_turn" if ids[-1:] == [END_OF_TURN] else "max_tokens"
     thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "0"}]
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{number}_{index}", **_but(call, "arguments")}
+        | {"input": call["arguments"]}
+        for index, call in enumerate(reply.calls)
+    ]
+    if calls:
+        finish_reason = "tool_use"
+    said = [{"type": "text", "text": text}] if text or not calls else []
     system = encode(str(request.json.get("system", "")))
     return {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": request.model,
-        "content": [*(thinking if reply.reasoning else []), {"type": "text", "text": text}],
+        "content": [*(thinking if reply.reasoning else []), *said, *calls],
         "stop_reason": reply.finish_reason or finish_reason,
         "stop_sequence": None,
         "usage": {
@@ -273,6 +352,59 @@ def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[
             "output_tokens": len(ids),
         },
     }
+
+
+def response(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
+    """Return a reply in the format of OpenAI's Responses."""
+    body = request.json
+    text, ids = _generated(reply, body.get("max_output_tokens"))
+    complete = ids[-1:] == [END_OF_TURN]
+    output: list[dict[str, Any]] = []
+    if reply.reasoning:
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
+        thought = {"type": "reasoning", "id": f"rs_{number}", "summary": summary}
+        output.append({**thought, "encrypted_content": "c2VjcmV0"})
+    if text or not reply.calls:
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        said = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
+        output.append({**said, "status": "completed", "content": [part]})
+    for index, call in enumerate(reply.calls):
+        made = {"id": f"item_{number}_{index}", "call_id": f"call_{number}_{index}"}
+        made["status"] = "completed"
+        if call.get("type") == "computer_call":
+            output.append({**made, "pending_safety_checks": [], **call})
+        else:
+            arguments = _json_text(call["arguments"])
+            output.append(made | {"type": "function_call", **call, "arguments": arguments})
+    prompt = len(prompt_ids(request))
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 0,
+        "model": request.model,
+        "status": "completed" if complete else "incomplete",
+        "error": None,
+        "incomplete_details": None if complete else {"reason": "max_output_tokens"},
+        "output": output,
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": body.get("tools", []),
+        "usage": {
+            "input_tokens": prompt,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": len(ids),
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": prompt + len(ids),
+        },
+    }
+
+
+def _json_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+
+
+def _but(call: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in call.items() if key != name}
 
 
 def _generated(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:

@@ -193,8 +193,6 @@ class _Connection(asyncio.Protocol):
 Rule = Callable[[ModelRequest], "str | Reply"]
 """A function from request to reply. It runs in the server's thread and must not block."""
 
-_COMPLETIONS = "/v1/chat/completions"
-_MESSAGES = "/v1/messages"
 _JSON = {"content-type": "application/json"}
 
 
@@ -206,7 +204,8 @@ class FakeModelServer:
             it echoes the last message's text.
         models: The models that it serves, LoRA adapters included.
         vendor: The vendor to imitate: `vllm`, or `openai`, which refuses unknown fields. Both also
-            answer Anthropic's messages.
+            answer Anthropic's messages, OpenAI's Responses, and the paths of Azure, Bedrock and
+            Vertex.
         api_key: The key that requests must have; None accepts any or none.
         max_model_len: The model's context length in tokens; None for no limit.
         weight_version: The version of the weights, as vLLM reports it.
@@ -360,7 +359,7 @@ class FakeModelServer:
     async def _handle(self, request: ModelRequest) -> Answer:
         with self._changed:
             self.visits.append(request.path)
-            if request.path in (_COMPLETIONS, _MESSAGES):
+            if request.api:
                 self.requests.append(request)
             self._busy += 1
             self.peak = max(self.peak, self._busy)
@@ -391,12 +390,14 @@ class FakeModelServer:
         if reply.body is not None:
             return reply.body
         if reply.failure is not None:
-            shape = exchange.anthropic_error if request.path == _MESSAGES else exchange.error
+            shape = exchange.anthropic_error if request.api == "messages" else exchange.error
             return orjson.dumps(shape(reply.status, reply.failure))
         number = len(self.requests)
-        if request.path == _MESSAGES:
+        if request.api == "messages":
             return orjson.dumps(exchange.anthropic_message(request, reply, number))
-        if request.path == _COMPLETIONS:
+        if request.api == "responses":
+            return orjson.dumps(exchange.response(request, reply, number))
+        if request.api == "chat":
             like_vllm = self.vendor == "vllm"
             return orjson.dumps(
                 exchange.chat_completion(request, reply, number, like_vllm=like_vllm)
@@ -406,9 +407,9 @@ class FakeModelServer:
     def _reply(self, request: ModelRequest) -> Reply | dict[str, Any]:
         """Return a reply, or JSON data for requests about the server's own state."""
         is_vllm = self.vendor == "vllm"
+        if request.method == "POST" and request.api:
+            return self._refusal(request) or self._next_reply(request)
         match request.method, request.path:
-            case "POST", ("/v1/chat/completions" | "/v1/messages"):
-                return self._refusal(request) or self._next_reply(request)
             case "GET", "/v1/models":
                 return {"object": "list", "data": [self._model_card(name) for name in self.models]}
             case "GET", "/health" if is_vllm:
@@ -428,14 +429,15 @@ class FakeModelServer:
 
     def _refusal(self, request: ModelRequest) -> Reply | None:
         body = request.json
-        given = request.headers.get("x-api-key") or request.headers.get("authorization", "")
+        names = ("x-api-key", "api-key", "authorization")
+        given = next((value for name in names if (value := request.headers.get(name))), "")
         if self.api_key is not None and given.removeprefix("Bearer ") != self.api_key:
             message = f"Incorrect API key provided: {given}."
             return Reply.error(401, message, code="invalid_api_key", type="authentication_error")
         if request.model not in self.models:
             message = f"The model `{request.model}` does not exist."
             return Reply.error(404, message, type="NotFoundError", param="model")
-        if self.vendor == "openai" and request.path == _COMPLETIONS:
+        if self.vendor == "openai" and request.api == "chat":
             unknown = sorted(set(body) - exchange.OPENAI_FIELDS)
             if unknown:
                 message = f"Unrecognized request argument supplied: {', '.join(unknown)}"
@@ -448,7 +450,7 @@ class FakeModelServer:
         length = len(exchange.prompt_ids(request))
         if length < limit:
             return None
-        if request.path == _MESSAGES:
+        if request.api == "messages":
             return Reply.error(400, f"prompt is too long: {length} tokens > {limit} maximum")
         message = (
             f"This model's maximum context length is {limit} tokens. However, your prompt contains "

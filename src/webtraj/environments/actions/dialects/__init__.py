@@ -26,12 +26,13 @@ __all__ = [
     "BrowserGymDialect",
     "Dialect",
     "OpenAIDialect",
+    "TOOL_DIALECTS",
     "WebGymDialect",
     "WebGymMarksDialect",
     "make_dialect",
 ]
 
-DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
+DIALECTS: dict[str, Callable[..., Dialect]] = {
     "webtraj": lambda viewport: BrowserGymDialect(extended=True),
     "browsergym": lambda viewport: BrowserGymDialect(),
     "webgym": WebGymDialect,
@@ -42,7 +43,13 @@ DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
 """Factories of dialects by name, for a viewport (width, height) in CSS pixels."""
 
 
-def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
+TOOL_DIALECTS = ("anthropic", "openai")
+"""The dialects of tools that providers build into their models, in several versions."""
+
+
+def make_dialect(
+    name: str, viewport: tuple[int, int] = (1280, 720), *, shown: tuple[int, int] | None = None
+) -> Dialect:
     """Create a dialect by name.
 
     >>> from webtraj.environments.actions import Click
@@ -50,14 +57,20 @@ def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
     "click('12')"
 
     Args:
-      name: A key of `DIALECTS`.
+      name: A key of `DIALECTS`. The version of a provider's tool may follow, by its type:
+        `anthropic:computer_20250124`, `openai:computer_use_preview`.
       viewport: Width and height in CSS pixels, for dialects that have coordinates of their own.
+      shown: Width and height of the pictures that the model sees, for providers' tools, which use
+        their pixels; the viewport's if None.
 
     Raises:
-      InvalidInputError: The dialect is unknown, or the viewport is not a valid size.
+      InvalidInputError: The dialect or tool is unknown, or the viewport is not a valid size.
     """
-    if name not in DIALECTS:
+    base, _, tool = name.partition(":")
+    if base not in DIALECTS or (tool and base not in TOOL_DIALECTS):
         raise errors.InvalidInputError(
             f"Unknown dialect {name!r}; expected one of {', '.join(DIALECTS)}."
         )
-    return DIALECTS[name](viewport)
+    if base in TOOL_DIALECTS:
+        return DIALECTS[base](viewport, tool=tool, shown=shown)
+    return DIALECTS[base](viewport)

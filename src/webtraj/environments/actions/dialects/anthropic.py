@@ -1,6 +1,7 @@
-"""Anthropic's computer use: inputs of the tool `computer_20250124`.
+"""Anthropic's computer use, in all versions of the tool.
 
-`{"action": "left_click", "coordinate": [640, 360]}`
+`{"action": "left_click", "coordinate": [640, 360]}` is the input of the tools `computer_...`. A
+toolset has a tool for each action: its `tool_use` blocks have the action as their name.
 
 Coordinates are pixels of the screenshot that the model sees; keys have xdotool's names. The tool
 allows a click without a coordinate, at the mouse's position; here that is an `InvalidAction`,
@@ -26,12 +27,21 @@ from webtraj.environments.actions.dialects.phrases import (
     group,
     invalid,
     named,
+    one_tool,
     value,
 )
 from webtraj.environments.actions.dialects.replies import Frame
 
-__all__ = ["AnthropicDialect"]
+__all__ = ["AnthropicDialect", "TOOLS"]
 
+TOOLS: Mapping[str, Mapping[str, Any]] = {
+    "computer_20251124": {"name": "computer", "enable_zoom": True},
+    "computer_20250124": {"name": "computer"},
+    "computer_20241022": {"name": "computer"},
+    "computer_toolset_20260801": {},
+}
+"""The versions of the tool by type, with their fixed options; the first is the default. Those with
+a name get the screen's size."""
 TOOL = "computer"
 _STRING = {"type": "string"}
 _DIRECTIONS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
@@ -157,6 +167,7 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
         Phrase("scroll", verbs.Scroll, (wheel,)),
         Phrase("wait", verbs.Wait, (duration,)),
         Phrase("screenshot", verbs.Screenshot),
+        Phrase("zoom", verbs.Screenshot, (frame.region("region"),)),
     )
 
 
@@ -167,6 +178,7 @@ class AnthropicDialect(ObjectDialect):
         self,
         viewport: tuple[int, int] = (1280, 720),
         *,
+        tool: str = "",
         shown: tuple[int, int] | None = None,
         pixels_per_click: int = 100,
     ) -> None:
@@ -174,6 +186,7 @@ class AnthropicDialect(ObjectDialect):
 
         Args:
           viewport: Width and height of the page in CSS pixels.
+          tool: The type of the tool to offer, a key of `TOOLS`. Replies are read the same for all.
           shown: Width and height of the screenshots that the model sees; the viewport's if None.
           pixels_per_click: How far one click of the wheel scrolls, in CSS pixels.
         """
@@ -181,6 +194,7 @@ class AnthropicDialect(ObjectDialect):
             raise errors.InvalidInputError(
                 f"pixels_per_click must be a whole number above 0; got {pixels_per_click!r}."
             )
+        self._tool = one_tool("anthropic", tool, TOOLS)
         self._frame = Frame(*viewport, *(shown or viewport))
         phrases = _phrases(self._frame, pixels_per_click)
         super().__init__("anthropic", phrases, word_key="action", call="tool_use")
@@ -195,17 +209,19 @@ class AnthropicDialect(ObjectDialect):
 
     def tools(self) -> list[dict[str, Any]]:
         """See `Dialect.tools`. The tool is built into the model, so its name is enough."""
-        return [
-            {
-                "type": "computer_20250124",
-                "name": TOOL,
-                "display_width_px": self._frame.shown_width,
-                "display_height_px": self._frame.shown_height,
-            }
-        ]
+        tool = {"type": self._tool, **TOOLS[self._tool]}
+        if "name" in tool:
+            tool["display_width_px"] = self._frame.shown_width
+            tool["display_height_px"] = self._frame.shown_height
+        return [tool]
 
     def _input_in(self, reply: Any) -> Mapping[Any, Any]:
         reply = self._object_in(reply)
+        if reply.get("toolset_name") == TOOL:
+            args = reply.get("input")
+            if not isinstance(args, Mapping):
+                raise ParseError("malformed", "The tool's input is no object.")
+            return {**args, "action": reply.get("name")}
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
                 raise ParseError(

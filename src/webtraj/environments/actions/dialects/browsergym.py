@@ -175,7 +175,7 @@ EXTENSIONS = (
     Phrase("hold_key", verbs.HoldKey, (value("key", "keys"), value("seconds"))),
     Phrase("reload", verbs.Reload),
     Phrase("new_tab", verbs.NewTab, (value("url", optional=True),)),
-    Phrase("screenshot", verbs.Screenshot),
+    Phrase("screenshot", verbs.Screenshot, (value("region", optional=True),)),
     Phrase("cursor_position", verbs.CursorPosition),
     Phrase("answer", verbs.Answer, (value("text"),)),
 )

@@ -2,6 +2,8 @@
 
 `{"type": "click", "button": "left", "x": 640, "y": 360}`
 
+A call of the tool `computer` may hold several, one of `computer_use_preview` has one.
+
 Coordinates are pixels of the screenshot that the model sees. A click with the mouse's back or
 forward button is `GoBack` or `GoForward`. `wait` has no duration; it is `wait_seconds` here.
 """
@@ -23,11 +25,15 @@ from webtraj.environments.actions.dialects.phrases import (
     Phrase,
     group,
     invalid,
+    one_tool,
     value,
 )
 from webtraj.environments.actions.dialects.replies import Frame
 
-__all__ = ["OpenAIDialect"]
+__all__ = ["OpenAIDialect", "TOOLS"]
+
+TOOLS = {"computer": False, "computer_use_preview": True}
+"""The tools by type, and whether they are told the screen's size; the first is the default."""
 
 _BUTTONS = {"left": "left", "right": "right", "wheel": "middle"}
 _KEY_LIST = {"type": "array", "items": {"type": "string"}}
@@ -93,6 +99,24 @@ def _anywhere(frame: Frame) -> Argument:
     return group(schemas, (), read=read, write=lambda: {"x": 0, "y": 0})
 
 
+def _no_keys() -> Argument:
+    """The argument for keys held during a move, of which there can be none."""
+
+    def read(args: Mapping[str, Any]) -> Mapping[str, Any]:
+        if args.get("keys", []) != []:
+            raise ValueError("a move holds no keys; click, drag or scroll with them")
+        return {}
+
+    return Argument(
+        names=("keys",),
+        fields=(),
+        read=read,
+        write=lambda action: {},
+        schemas=lambda cls: {"keys": {**_KEY_LIST, "maxItems": 0}},
+        optional=frozenset(("keys",)),
+    )
+
+
 def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
     point, anywhere = frame.columns(), _anywhere(frame)
     button = value(
@@ -113,7 +137,7 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
         Phrase("double_click", verbs.ClickAt, (point, held), fields=double),
         Phrase("drag", verbs.DragAt, (_path(frame), held)),
         Phrase("keypress", verbs.PressKey, (chord,)),
-        Phrase("move", verbs.MoveMouse, (point,)),
+        Phrase("move", verbs.MoveMouse, (point, _no_keys())),
         Phrase("screenshot", verbs.Screenshot),
         Phrase(
             "scroll",
@@ -132,6 +156,7 @@ class OpenAIDialect(ObjectDialect):
         self,
         viewport: tuple[int, int] = (1280, 720),
         *,
+        tool: str = "",
         shown: tuple[int, int] | None = None,
         wait_seconds: float = 1.0,
     ) -> None:
@@ -139,9 +164,11 @@ class OpenAIDialect(ObjectDialect):
 
         Args:
           viewport: Width and height of the page in CSS pixels.
+          tool: The type of the tool to offer, a key of `TOOLS`. Replies are read the same for both.
           shown: Width and height of the screenshots that the model sees; the viewport's if None.
           wait_seconds: The duration of a `wait`.
         """
+        self._tool = one_tool("openai", tool, TOOLS)
         self._frame = Frame(*viewport, *(shown or viewport))
         wait = verbs.Wait(wait_seconds)
         phrases = _phrases(self._frame, wait.seconds)
@@ -167,14 +194,12 @@ class OpenAIDialect(ObjectDialect):
 
     def tools(self) -> list[dict[str, Any]]:
         """See `Dialect.tools`. The tool is built into the model, so its name is enough."""
-        return [
-            {
-                "type": "computer_use_preview",
-                "display_width": self._frame.shown_width,
-                "display_height": self._frame.shown_height,
-                "environment": "browser",
-            }
-        ]
+        size = {
+            "display_width": self._frame.shown_width,
+            "display_height": self._frame.shown_height,
+            "environment": "browser",
+        }
+        return [{"type": self._tool, **(size if TOOLS[self._tool] else {})}]
 
     def _read(self, item: Any) -> Action:
         if not isinstance(item, Mapping):

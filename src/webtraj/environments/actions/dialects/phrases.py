@@ -30,6 +30,7 @@ __all__ = [
     "input_prompt",
     "invalid",
     "named",
+    "one_tool",
     "tool_call_prompt",
     "value",
 ]
@@ -106,6 +107,19 @@ def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
 def named(wire: Any) -> str:
     """Return a model's value for display in a message."""
     return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
+
+
+def one_tool(dialect: str, tool: str, tools: Mapping[str, Any]) -> str:
+    """Return a dialect's tool by its type; the first if empty.
+
+    Raises:
+      InvalidInputError: The dialect has no such tool.
+    """
+    if tool and tool not in tools:
+        raise errors.InvalidInputError(
+            f"The dialect {dialect!r} has no tool {tool!r:.60}; expected one of {', '.join(tools)}."
+        )
+    return tool or next(iter(tools))
 
 
 def _repr(reply: Any) -> str:

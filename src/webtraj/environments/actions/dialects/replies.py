@@ -124,6 +124,30 @@ class Frame:
             raise ValueError(f"a point must be a list [x, y]; got {str(wire)[:60]!r}")
         return self.from_shown(*numbers)
 
+    def region(self, name: str) -> Argument:
+        """Return the argument for a region written as a list: `name: [x0, y0, x1, y1]`."""
+
+        def read(wire: Any) -> Mapping[str, Any]:
+            if not isinstance(wire, (list, tuple)) or len(wire) != 4:
+                raise ValueError(f"{name} must be a list [x0, y0, x1, y1]; got {str(wire)[:60]!r}")
+            return {name: (*self.from_shown(*wire[:2]), *self.from_shown(*wire[2:]))}
+
+        def write(region: tuple[float, ...]) -> Mapping[str, Any]:
+            if not region:
+                raise FormatError("the whole viewport")
+            corners = (*self.to_shown(*region[:2]), *self.to_shown(*region[2:]))
+            if corners[0] >= corners[2] or corners[1] >= corners[3]:
+                raise FormatError(f"{region}, smaller than a pixel")
+            return {name: list(corners)}
+
+        number = {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": max(self.shown_width, self.shown_height),
+        }
+        schema = {"type": "array", "items": number, "minItems": 4, "maxItems": 4}
+        return group({name: schema}, (name,), read=read, write=write)
+
     def pair_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a point as a list."""
         largest = max(self.shown_width, self.shown_height)

@@ -13,6 +13,12 @@ async function observe(options) {
   if (options.ref_prefix) refPrefix = options.ref_prefix;
   else continueRefsFrom(options.first_ref);
   result.settle = await settle(options.settle);
+  return toJson({...result, ...seenNow(options)});
+}
+
+// What the page shows at this moment.
+function seenNow(options) {
+  const result = {};
   const start = now();
   const want = new Set(options.channels);
   result.url = location.href;
@@ -22,6 +28,7 @@ async function observe(options) {
     const tree = treeOf(options.hidden, options.axtree_limit);
     result.axtree = tree.lines.join("\n");
     privateLines = tree.privateLines;
+    page.noteShown?.(tree.entries, options);
     const foreign = foreignFrames(tree.foreign);
     if (foreign.length) result.foreign = foreign;
     if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
@@ -35,7 +42,7 @@ async function observe(options) {
   result.task = page.task ? page.task.state() : null;
   result.next_ref = nextRef;
   result.ms = now() - start;
-  return toJson(result);
+  return result;
 }
 
 function focusedElement() {
@@ -91,4 +98,26 @@ page.elementAt = text => {
   const [x, y] = JSON.parse(text);
   const found = deepestAt(x, y);
   return toJson(found && describe(found));
+};
+
+// The elements at paths from the document: child numbers, "shadow" and "frame".
+function elementAtPath(path) {
+  let node = path && document;
+  for (const part of path ?? []) {
+    if (part === "shadow") node = dom.shadowRoot(node);
+    else if (part === "frame") node = frameDocumentOf(node);
+    else node = dom.childNodes(node)[part];
+    if (!node) return null;
+  }
+  return node?.nodeType === Node.ELEMENT_NODE ? node : null;
+}
+
+page.elementsAt = text => {
+  const {paths, hidden} = JSON.parse(text);
+  const elements = paths.map(elementAtPath).map(element => element && {
+    ref: refOf(element),
+    password: knownPasswordFields.has(element),
+    hidden: hidden !== "" && dom.matches(element, hidden),
+  });
+  return toJson({elements, next_ref: nextRef});
 };
