@@ -119,3 +119,4 @@ def test_a_task_that_no_episode_has_is_told_with_the_nearest(run, five):
     assert "No episode has the task 't11'. Did you mean 't1'" in said
     assert "The tasks here: t0, t1" in said
     assert "No episode has" not in run("ls", five, "--task", "t1", "--where", "num_steps > 1000")
+    assert "No episode matches." in run("ls", five, "--where", "num_steps > 1000")

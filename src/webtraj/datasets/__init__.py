@@ -9,6 +9,7 @@ from webtraj import _homes
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset as Dataset
     from webtraj.datasets.dataset import open_dataset as open_dataset
+    from webtraj.datasets.hub import push_to_hub as push_to_hub
     from webtraj.datasets.recovery import rebuild as rebuild
     from webtraj.datasets.recovery import recover as recover
     from webtraj.datasets.sharing import share as share
@@ -29,6 +30,7 @@ _HOMES = {
     "split": "transfer",
     "open_dataset": "dataset",
     "push": "transfer",
+    "push_to_hub": "hub",
     "rebuild": "recovery",
     "recover": "recovery",
     "share": "sharing",

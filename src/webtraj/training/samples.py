@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.agents.models.base import Message
+from webtraj.agents.models.base import Message, ToolCall
 from webtraj.trajectory import Outcome
 
 __all__ = ["Sample", "SampleKey"]
@@ -35,7 +35,11 @@ class Sample:
     messages: tuple[Message, ...]
     """The prompt as it was sent, with any system message first and images included."""
     completion: str
-    """The reply, as the model wrote it."""
+    """The text of the reply, as the model wrote it."""
+    calls: tuple[ToolCall, ...] = ()
+    """The reply's tool calls."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """The tools that the model was offered, as the request had them."""
     prompt_token_ids: tuple[int, ...] = ()
     """The prompt's token ids as the model saw them; empty if not recorded."""
     completion_token_ids: tuple[int, ...] = ()
@@ -66,3 +70,8 @@ class Sample:
     rendered afterwards from decisions of something other than a model."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Extra data for exporters."""
+
+    @property
+    def uses_tools(self) -> bool:
+        """Whether the prompt or the reply has tool calls."""
+        return bool(self.calls) or any(message.calls for message in self.messages)

@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 import re
 
+import orjson
+
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.datasets.exporters.plain import is_unicode
@@ -60,7 +62,7 @@ class Conversation:
     system: str
     """The system message; empty if there is none."""
     turns: tuple[Message, ...]
-    """User, assistant, user, ...; the last turn is the user's."""
+    """User, assistant, user, ...; the last turn is the user's, or a tool's."""
     merged: int
     """The number of messages merged into the one before."""
 
@@ -88,17 +90,19 @@ def conversation_of(sample: Sample) -> Conversation | LeftOut:
     for message in messages:
         if message.role == "system":
             return LeftOut("a system message stands elsewhere than first")
-        if turns and turns[-1].role == message.role:
-            turns[-1] = Message(message.role, _joined(turns[-1].parts, message.parts))
+        if turns and turns[-1].role == message.role != "tool":
+            last = turns[-1]
+            parts = _joined(last.parts, message.parts)
+            turns[-1] = Message(message.role, parts, (*last.calls, *message.calls))
         else:
             turns.append(message)
     if not turns:
         return LeftOut("its prompt has no message of the user")
     if turns[0].role != "user":
         return LeftOut("its prompt begins with the assistant")
-    if turns[-1].role != "user":
+    if turns[-1].role == "assistant":
         return LeftOut("its prompt ends with the assistant")
-    if not sample.completion:
+    if not sample.completion and not sample.calls:
         return LeftOut("its completion is empty")
     texts = (part.text for turn in turns for part in turn.parts if isinstance(part, Text))
     if not all(map(is_unicode, (system, sample.completion, *texts))):
@@ -107,7 +111,7 @@ def conversation_of(sample: Sample) -> Conversation | LeftOut:
 
 
 def _joined(parts: tuple[Part, ...], more: tuple[Part, ...]) -> tuple[Part, ...]:
-    return (*parts, _BETWEEN, *more)
+    return (*parts, _BETWEEN, *more) if parts and more else (*parts, *more)
 
 
 def digest_of(sample: Sample) -> bytes:
@@ -119,10 +123,10 @@ def digest_of(sample: Sample) -> bytes:
     conversation = conversation_of(sample)
     if isinstance(conversation, LeftOut):
         raise ValueError(f"A sample has no conversation: {conversation.why}.")
-    for role, parts in (
-        ("system", (Text(conversation.system),)),
-        *((turn.role, turn.parts) for turn in conversation.turns),
-        ("assistant", (Text(sample.completion),)),
+    for role, parts, calls in (
+        ("system", (Text(conversation.system),), ()),
+        *((turn.role, turn.parts, turn.calls) for turn in conversation.turns),
+        ("assistant", (Text(sample.completion),), sample.calls),
     ):
         total.update(f"\0{role}\0".encode())
         for part in parts:
@@ -130,4 +134,6 @@ def digest_of(sample: Sample) -> bytes:
                 total.update(f"\0{part.uuid}\0".encode())
             else:
                 total.update(part.text.encode("utf-8", "surrogatepass"))
+        for call in calls:
+            total.update(orjson.dumps(call.to_data()))
     return total.digest()[:16]

@@ -12,12 +12,12 @@ import functools
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pydantic
 
 from webtraj.agents.models.base import Image, Message, Text
-from webtraj.agents.models.messages import estimate_tokens
+from webtraj.agents.models.messages import estimate_tokens, for_template
 from webtraj.training.export.base import LeftOut
 from webtraj.training.export.conversations import Conversation, conversation_of
 from webtraj.training.export.preferences import rejected_of
@@ -44,6 +44,9 @@ class Prepared:
 class LengthOptions:
     """Options of formats with a length limit."""
 
+    keeps_tools: ClassVar[bool] = False
+    """Whether the format has tool calls and their results."""
+
     cutoff_len: Annotated[int, pydantic.Field(ge=0)] = 0
     """The most tokens in a sample, reply included; 0 is no limit, and nothing is counted."""
     model: str = ""
@@ -52,10 +55,12 @@ class LengthOptions:
     """The size to which the trainer scales larger pictures down; 0 if it does not."""
     over_length: Literal["leave_out", "shorten"] = "leave_out"
     """Leave out a sample that is too long; or remove its oldest turns, each with its reply and
-    pictures, until it fits."""
+    pictures, until it fits. Samples with tool calls are left out."""
 
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
+        if sample.uses_tools and not self.keeps_tools:
+            return LeftOut("it has tool calls, which only the format openai keeps")
         conversation = conversation_of(sample)
         if isinstance(conversation, LeftOut):
             return conversation
@@ -67,7 +72,7 @@ class LengthOptions:
         shortened = 0
         while length > self.cutoff_len:
             said = f"{self.cutoff_len} tokens" + ("" if exact else ", by an estimate")
-            if self.over_length == "leave_out":
+            if self.over_length == "leave_out" or sample.uses_tools:
                 return LeftOut(f"it is longer than {said}")
             if len(conversation.turns) < 3:
                 return LeftOut(f"its last turn alone is longer than {said}")
@@ -98,7 +103,8 @@ class LengthOptions:
         rejected = rejected_of(sample)
         replies = [sample.completion, *([] if rejected is None else [rejected.completion])]
         lengths = [
-            count((*conversation.messages(), Message.of("assistant", reply))) for reply in replies
+            count((*conversation.messages(), Message("assistant", (Text(reply),), sample.calls)))
+            for reply in replies
         ]
         return max(lengths), counter is not None
 
@@ -133,7 +139,8 @@ class ModelCounter:
                 "with its processor."
             )
         text = renderer.apply_chat_template(
-            [_shaped(message, in_parts=in_parts) for message in messages], tokenize=False
+            [for_template(message, in_parts=in_parts) for message in messages],
+            tokenize=False,
         )
         total = self._text_tokens(str(text))
         if images:
@@ -179,17 +186,6 @@ def _recorded_length(sample: Sample) -> int:
     if not (sample.recorded and all(ids)) or rejected_of(sample) is not None:
         return 0
     return sum(map(len, ids))
-
-
-def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
-    if not in_parts:
-        text = "".join(part.text for part in message.parts if isinstance(part, Text))
-        return {"role": message.role, "content": text}
-    parts = [
-        {"type": "image"} if isinstance(part, Image) else {"type": "text", "text": part.text}
-        for part in message.parts
-    ]
-    return {"role": message.role, "content": parts}
 
 
 def _some(changes: Mapping[str, int]) -> dict[str, int]:

@@ -8,6 +8,8 @@
                   {"role": "assistant", "content": "click('12')", "weight": 1}],
      "sample": "<episode>/<step>/<call>", "loss_weight": 1.0}
 
+Samples with tool calls have `tool_calls`, messages with the role `tool`, and `tools`.
+
 Earlier replies in a prompt have weight 0, so OpenAI's fine-tuning does not train on them. Pictures
 are files that rows name by path, or data URLs in the rows.
 """
@@ -22,7 +24,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
+from webtraj.agents.models.messages import functions_of
+from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.plain import image_kind
 from webtraj.training.export import base, conversations
 from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
@@ -42,6 +46,8 @@ class OpenAIFormat(LengthOptions):
     name: ClassVar[str] = "openai"
     version: ClassVar[int] = 1
 
+    keeps_tools: ClassVar[bool] = True
+
     images: Literal["files", "inline"] = "files"
     """Whether pictures are separate files, each stored once, or data URLs in the rows."""
     weights: Literal["copies", "column"] = "copies"
@@ -57,18 +63,29 @@ class OpenAIFormat(LengthOptions):
         prepared = self.prepared(sample)
         if isinstance(prepared, LeftOut):
             return prepared
+        tools = functions_of(sample.tools)
+        if tools is None:
+            return LeftOut("the model was offered a tool of the provider's own")
         messages: list[dict[str, Any]] = []
         if prepared.conversation.system:
             messages.append({"role": "system", "content": prepared.conversation.system})
         try:
             for turn in prepared.conversation.turns:
                 message = {"role": turn.role, "content": self._content(turn, pictures)}
+                message |= _calls(turn)
                 messages.append({**message, "weight": 0} if turn.role == "assistant" else message)
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
-        messages.append({"role": "assistant", "content": sample.completion, "weight": 1})
+        reply = Message("assistant", (), sample.calls)
+        said = (
+            {"content": sample.completion or None}
+            if sample.calls
+            else {"content": sample.completion}
+        )
+        messages.append({"role": "assistant", **said, **_calls(reply), "weight": 1})
         data = {
             "messages": messages,
+            **({"tools": list(tools)} if sample.uses_tools else {}),
             "sample": name_of(sample.key),
             "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
         }
@@ -91,10 +108,16 @@ class OpenAIFormat(LengthOptions):
         return Sample(
             key=key_of(row["sample"]),
             messages=tuple(
-                Message(message["role"], tuple(_parts_of(message["content"], pictures)))
+                Message(
+                    message["role"],
+                    tuple(_parts_of(message["content"], pictures)),
+                    called_in(message),
+                )
                 for message in prompt
             ),
-            completion=last["content"],
+            completion=last["content"] or "",
+            calls=called_in(last),
+            tools=tuple(row.get("tools", ())),
             loss_weight=row["loss_weight"],
         )
 
@@ -102,7 +125,9 @@ class OpenAIFormat(LengthOptions):
         """See `SampleFormat.digest`."""
         return conversations.digest_of(sample)
 
-    def _content(self, message: Message, pictures: Pictures) -> str | list[dict[str, Any]]:
+    def _content(self, message: Message, pictures: Pictures) -> str | list[dict[str, Any]] | None:
+        if message.calls and not message.parts:
+            return None
         if all(isinstance(part, Text) for part in message.parts):
             return "".join(part.text for part in message.parts if isinstance(part, Text))
         return [
@@ -121,7 +146,25 @@ class OpenAIFormat(LengthOptions):
         return f"{_DATA}{kind[1]};base64,{base64.b64encode(image.data).decode()}"
 
 
-def _parts_of(content: str | list[dict[str, Any]], pictures: PictureReader) -> Iterable[Part]:
+def called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """Return the calls of a row's message; that which it answers, if it is a tool's."""
+    if message["role"] == "tool":
+        return (ToolCall(str(message["tool_call_id"]), ""),)
+    calls = tool_calls_of({"choices": [{"message": message}]})
+    return tuple(ToolCall(call.id, call.name, call.arguments) for call in calls)
+
+
+def _calls(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"tool_call_id": message.calls[0].id}
+    return {"tool_calls": [call.to_data() for call in message.calls]} if message.calls else {}
+
+
+def _parts_of(
+    content: str | list[dict[str, Any]] | None, pictures: PictureReader
+) -> Iterable[Part]:
+    if content is None:
+        return
     if isinstance(content, str):
         yield Text(content)
         return

@@ -77,7 +77,9 @@ class Preferences:
         rows = np.array(self.pairs, np.int64).reshape(-1)
         samples = iter(self.selection.buffer.select(rows))
         for chosen, rejected in zip(samples, samples, strict=True):
-            worse = Rejected(rejected.completion, name_of(rejected.key), rejected.reward)
+            # No format of preferences has tool calls; they leave out empty replies.
+            said = "" if rejected.calls else rejected.completion
+            worse = Rejected(said, name_of(rejected.key), rejected.reward)
             yield pair_of(dataclasses.replace(chosen, loss_weight=1.0), worse)
 
 

@@ -13,12 +13,12 @@ import base64
 import binascii
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message, Part, Role, Text
-from webtraj.agents.models.replies import reasoning_of
+from webtraj.agents.models import replies
+from webtraj.agents.models.base import Image, Message, Part, Role, Text, ToolCall
 from webtraj.store.blobs import LazyBlob
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.trajectory import (
@@ -39,6 +39,7 @@ __all__ = [
     "Turn",
     "action_of",
     "answered_call",
+    "calls_of",
     "has_calls",
     "loaded",
     "outline",
@@ -60,12 +61,13 @@ _ROLES: dict[str, Role] = {
     "developer": "system",
     "user": "user",
     "assistant": "assistant",
+    "tool": "tool",
 }
 _TEXTS = ("text", "input_text", "output_text")
-_SAYS_MORE = ("tool_calls", "tool_call_id", "function_call")
+_THINKING = ("thinking", "redacted_thinking", "reasoning")
 _SHAPE = (
-    "expected messages with a role of system, user or assistant, and a content of text, or of "
-    "parts of text and pictures, in OpenAI's or Anthropic's form"
+    "expected messages with a role of system, user, assistant or tool, and a content of text, or "
+    "of parts of text and pictures, or tool calls, in OpenAI's or Anthropic's form"
 )
 
 
@@ -83,21 +85,23 @@ class Turn:
 
     role: Role
     leaves: tuple[Leaf, ...]
+    calls: tuple[ToolCall, ...] = ()
+    """See `Message.calls`."""
 
     def load(self) -> Message:
         """Load the message."""
-        return Message(self.role, tuple(map(_part_of, self.leaves)))
+        return Message(self.role, tuple(map(_part_of, self.leaves)), self.calls)
 
 
 def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
     """Return recorded messages in webtraj's form, with lazy blobs loaded.
 
-    >>> read_messages([{"role": "user", "content": "Click it."}])
-    (Message(role='user', parts=(Text(text='Click it.'),)),)
+    >>> read_messages([{"role": "user", "content": "Click it."}])[0].parts
+    (Text(text='Click it.'),)
 
     Raises:
-        InvalidInputError: They have an unknown shape, or hold more than text and pictures, such as
-            tool results.
+        InvalidInputError: They have an unknown shape, or hold more than text, pictures, tool calls
+            and results.
     """
     return tuple(turn.load() for turn in outline(messages))
 
@@ -108,7 +112,16 @@ def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
     Raises:
         InvalidInputError: See `read_messages`.
     """
-    return tuple(_turn(index, message) for index, message in enumerate(messages))
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        for turn in _turns(index, message):
+            if turns and turn.calls and turn.role == turns[-1].role == "assistant":
+                # OpenAI's Responses has a reply's text and calls as items of their own.
+                leaves = (*turns[-1].leaves, *turn.leaves)
+                turns[-1] = Turn("assistant", leaves, (*turns[-1].calls, *turn.calls))
+            else:
+                turns.append(turn)
+    return tuple(turns)
 
 
 def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
@@ -120,6 +133,7 @@ def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
                 Leaf(part.data, True) if isinstance(part, Image) else Leaf(part.text, False)
                 for part in message.parts
             ),
+            message.calls,
         )
         for message in messages
     )
@@ -135,15 +149,63 @@ def _part_of(leaf: Leaf) -> Part:
     return Image(value) if leaf.is_image else Text(value)
 
 
-def _turn(index: int, message: Any) -> Turn:
-    if isinstance(message, Mapping):
-        role = _ROLES.get(message.get("role", ""))
-        # A message with more than content, such as a tool call, cannot be reduced to it.
-        if role is not None and not any(message.get(name) for name in _SAYS_MORE):
-            leaves = _leaves(index, message.get("content"))
-            if leaves:
-                return Turn(role, leaves)
+def _turns(index: int, message: Any) -> Iterator[Turn]:
+    """Yield the turns of a message: Anthropic has the results of several tools in one."""
+    if not isinstance(message, Mapping):
+        raise _refusal(index, message)
+    kind, content = message.get("type"), message.get("content")
+    if kind in _THINKING:
+        return
+    if kind in ("function_call", "computer_call"):
+        yield Turn("assistant", (), _bare(replies.tool_calls_of({"output": [message]})))
+    elif kind in ("function_call_output", "computer_call_output"):
+        output = message.get("output")
+        leaves = _leaves(index, [output] if isinstance(output, Mapping) else output)
+        yield Turn("tool", leaves, (ToolCall(str(message.get("call_id")), ""),))
+    elif isinstance(content, (list, tuple)) and any(map(_has_more, content)):
+        yield from _turns_of_blocks(index, message, content)
+    else:
+        yield _turn(index, message)
+
+
+def _has_more(part: Any) -> bool:
+    kinds = (*_THINKING, "tool_use", "tool_result")
+    return isinstance(part, Mapping) and part.get("type") in kinds
+
+
+def _turns_of_blocks(
+    index: int, message: Mapping[str, Any], blocks: Sequence[Any]
+) -> Iterator[Turn]:
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    for block in results:
+        leaves = _leaves(index, block.get("content"))
+        yield Turn("tool", leaves, (ToolCall(str(block.get("tool_use_id")), ""),))
+    calls = _bare(replies.tool_calls_of({"content": blocks}))
+    rest = [block for block in blocks if not _has_more(block)]
+    if rest or calls:
+        yield _turn(index, {**message, "content": rest}, calls)
+
+
+def _turn(index: int, message: Mapping[str, Any], calls: tuple[ToolCall, ...] = ()) -> Turn:
+    role = _ROLES.get(message.get("role", ""))
+    if role == "tool":
+        id_ = message.get("tool_call_id")
+        calls = (ToolCall(id_, ""),) if isinstance(id_, str) else ()
+        role = role if calls else None
+    elif message.get("tool_calls"):
+        calls = _bare(replies.tool_calls_of({"choices": [{"message": message}]}))
+        role = role if all(call.name and call.arguments is not None for call in calls) else None
+    # A message with more than content cannot be reduced to it.
+    if role is not None and not message.get("function_call"):
+        leaves = _leaves(index, message.get("content"))
+        if leaves or (calls and role == "assistant"):
+            return Turn(role, leaves, calls)
     raise _refusal(index, message)
+
+
+def _bare(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """Return calls without the provider's own items, which are for the provider."""
+    return tuple(ToolCall(call.id, call.name, loaded(call.arguments)) for call in calls)
 
 
 def _leaves(index: int, content: Any) -> tuple[Leaf, ...]:
@@ -173,7 +235,7 @@ def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
     match part:
         case {"type": "image_url", "image_url": {"url": data}}:
             pass
-        case {"type": "input_image" | "image_url", "image_url": data}:
+        case {"type": "input_image" | "image_url" | "computer_screenshot", "image_url": data}:
             pass
         case {"type": "image", "source": {"type": "base64", "data": data}}:
             pass
@@ -309,6 +371,11 @@ def answered_call(decision: Decision | None) -> int | None:
     return next((i for i in range(len(calls) - 1, -1, -1) if not calls[i].error), None)
 
 
+def calls_of(call: ModelCall) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a reply."""
+    return _bare(replies.tool_calls_of(call.response))
+
+
 def has_calls(decision: Decision | None) -> bool:
     """Return whether a model was asked for a decision, with or without a reply."""
     return decision is not None and bool(decision.model_calls)
@@ -345,6 +412,8 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         key=SampleKey(trajectory.episode_id, step, index),
         messages=messages,
         completion=loaded(call.text),
+        calls=calls_of(call),
+        tools=tuple(call.sampling.get("tools") or ()),
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
@@ -390,7 +459,7 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": call.model,
         "finish_reason": call.finish_reason,
-        "reasoning": reasoning_of(call),
+        "reasoning": replies.reasoning_of(call),
         "thought": loaded(decision.thought),
         "prompt": decision.metadata.get("prompt"),
     }

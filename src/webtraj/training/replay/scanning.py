@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.agents.models.base import ToolCall
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
@@ -22,6 +23,7 @@ from webtraj.tasks import TaskSpec
 from webtraj.training.replay import cutting
 from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches
+from webtraj.training.samples import Sample
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, Outcome, StepRecord
 
 __all__ = [
@@ -52,12 +54,21 @@ def prompt_digest(turns: Iterable[Turn]) -> bytes:
         for leaf in turn.leaves:
             digest.update(b"\3" if leaf.is_image else b"\2")
             digest.update(content_sha256(leaf.value))
+        digest.update(_calls_data(turn.calls))
     return digest.digest()
 
 
-def sample_digest(prompt: bytes, completion: str | LazyBlob) -> bytes:
+def sample_digest(
+    prompt: bytes, completion: str | LazyBlob, calls: tuple[ToolCall, ...] = ()
+) -> bytes:
     """Return the 16-byte digest of a prompt with its completion."""
-    return hashlib.blake2b(prompt + content_sha256(completion), digest_size=_SIZE).digest()
+    data = prompt + content_sha256(completion) + _calls_data(calls)
+    return hashlib.blake2b(data, digest_size=_SIZE).digest()
+
+
+def _calls_data(calls: tuple[ToolCall, ...]) -> bytes:
+    """Return the contents of calls, without their ids, which are random; empty without calls."""
+    return b"".join(b"\4" + repr((call.name, call.arguments)).encode() for call in calls)
 
 
 def page_digest(goal: Any, observation: Any) -> bytes:
@@ -243,7 +254,8 @@ def _found(
         return _sized(trajectory, step, 0, turns, rendered.completion, None)
     assert decision is not None
     call = decision.model_calls[index]
-    if not call.text:
+    calls = cutting.calls_of(call)
+    if not call.text and not calls:
         return Reason.NO_REPLY
     try:
         turns = outline(call.messages)
@@ -251,7 +263,7 @@ def _found(
         return Reason.UNREADABLE_PROMPT
     if not turns:
         return Reason.UNREADABLE_PROMPT
-    return _sized(trajectory, step, index, turns, call.text, call)
+    return _sized(trajectory, step, index, turns, call.text, call, calls)
 
 
 def _sized(
@@ -261,6 +273,7 @@ def _sized(
     turns: tuple[Turn, ...],
     completion: str | LazyBlob,
     call: ModelCall | None,
+    calls: tuple[ToolCall, ...] = (),
 ) -> Found:
     prompt = prompt_digest(turns)
     counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
@@ -280,14 +293,15 @@ def _sized(
         counted=counted,
         recorded=call is not None,
         prompt=prompt,
-        sample=sample_digest(prompt, completion),
+        sample=sample_digest(prompt, completion, calls),
         page=page_digest(trajectory.info.goal, trajectory.steps[step - 1].observation),
     )
 
 
-def digests_of(messages: Any, completion: str) -> bytes:
+def digests_of(sample: Sample) -> bytes:
     """Return the digest of a loaded sample."""
-    return sample_digest(prompt_digest(outline_of_messages(messages)), completion)
+    prompt = prompt_digest(outline_of_messages(sample.messages))
+    return sample_digest(prompt, sample.completion, sample.calls)
 
 
 def _estimate(turns: tuple[Turn, ...]) -> int:

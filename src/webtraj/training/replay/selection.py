@@ -141,7 +141,7 @@ class Loader:
                 render=episode.render,
                 iteration=int(self._contents.episodes["iteration"][number]),
             )
-            same = digests_of(sample.messages, sample.completion) == record["sample"].tobytes()
+            same = digests_of(sample) == record["sample"].tobytes()
         except errors.InvalidInputError:
             same = False
         if not same:

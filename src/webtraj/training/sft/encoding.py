@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
+from webtraj.agents.models.messages import for_template, functions_of
 from webtraj.model_names import looks_like_a_path
 from webtraj.training.samples import Sample
 
@@ -350,9 +351,9 @@ class Encoder:
 
     def _render(self, sample: Sample, name: str) -> tuple[str, str]:
         """Return the prompt's text and the reply's, rendered by the template."""
-        reply = Message.of("assistant", sample.completion)
-        prompt = self._templated(sample.messages, name, ask=True)
-        whole = self._templated((*sample.messages, reply), name, ask=False)
+        reply = Message("assistant", (Text(sample.completion),), sample.calls)
+        prompt = self._templated(sample.messages, name, sample.tools, ask=True)
+        whole = self._templated((*sample.messages, reply), name, sample.tools, ask=False)
         if not whole.startswith(prompt):
             raise errors.InvalidInputError(
                 f"{name}: the model's chat template does not render the conversation as its prompt "
@@ -361,7 +362,15 @@ class Encoder:
             )
         return prompt, whole[len(prompt) :]
 
-    def _templated(self, messages: Sequence[Message], name: str, *, ask: bool) -> str:
+    def _templated(
+        self, messages: Sequence[Message], name: str, tools: Sequence[Any], *, ask: bool
+    ) -> str:
+        functions = functions_of(tools)
+        if functions is None:
+            raise errors.InvalidInputError(
+                f"{name} was offered a tool of the provider's own, which no chat template has. "
+                "Leave it out."
+            )
         renderer = self.tools.renderer
         if not getattr(renderer, "chat_template", None):
             raise errors.InvalidInputError(
@@ -371,9 +380,10 @@ class Encoder:
         parts = renderer is self.tools.processor
         return str(
             renderer.apply_chat_template(
-                [_shaped(message, in_parts=parts) for message in messages],
+                [for_template(message, in_parts=parts) for message in messages],
                 tokenize=False,
                 add_generation_prompt=ask,
+                **({"tools": list(functions)} if functions else {}),
                 **self._template_options,
             )
         )
@@ -399,15 +409,15 @@ class Encoder:
         self, sample: Sample, prompt: _Ids, images: Sequence[Image], name: str
     ) -> npt.NDArray[np.bool_]:
         """Return a mask of the prompt's tokens that belong to replies."""
-        text = self._templated(sample.messages, name, ask=True)
+        text = self._templated(sample.messages, name, sample.tools, ask=True)
         encoded = self.tools.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         starts = np.asarray([start for start, _ in encoded["offset_mapping"]])
         flags = np.zeros(len(starts), dtype=bool)
         for position, message in enumerate(sample.messages):
             if message.role != "assistant":
                 continue
-            before = self._templated(sample.messages[:position], name, ask=True)
-            until = self._templated(sample.messages[: position + 1], name, ask=False)
+            before = self._templated(sample.messages[:position], name, sample.tools, ask=True)
+            until = self._templated(sample.messages[: position + 1], name, sample.tools, ask=False)
             if not (text.startswith(until) and until.startswith(before)):
                 raise errors.InvalidInputError(
                     f"{name}: the model's chat template renders message {position} differently if "
@@ -455,19 +465,6 @@ def _spread(
         spread[position : position + len(chunk)] = flags[start:end]
         position += len(chunk)
     return spread
-
-
-def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
-    if not in_parts:
-        text = "".join(part.text for part in message.parts if isinstance(part, Text))
-        return {"role": message.role, "content": text}
-    return {
-        "role": message.role,
-        "content": [
-            {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
-            for part in message.parts
-        ],
-    }
 
 
 def _ends_of_turns(tools: ModelTools) -> frozenset[int]:

@@ -35,9 +35,10 @@ from typing import Any, overload
 import orjson
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.training.export import conversations
+from webtraj.training.export.openai import called_in
 from webtraj.training.samples import Sample, SampleKey
 
 __all__ = [
@@ -55,7 +56,7 @@ __all__ = [
 
 # Messages of a row: text, and images beside the file or inside the row.
 
-_ROLES = ("system", "user", "assistant")
+_ROLES = ("system", "user", "assistant", "tool")
 
 
 def messages_of(
@@ -77,13 +78,18 @@ def messages_of(
             )
         content = message.get("content")
         parts = [content] if isinstance(content, str) else content
+        if content is None and message.get("tool_calls"):
+            parts = []
         if not isinstance(parts, list):
             raise errors.InvalidInputError(
                 f"{where}: expected a text or a list of parts as content; got {content!r:.60}."
             )
-        messages.append(
-            Message(message["role"], tuple(_part(part, images, where, folder) for part in parts))
-        )
+        if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
+            raise errors.InvalidInputError(
+                f"{where}: expected a tool_call_id with the role tool; got {message!r:.100}."
+            )
+        parts = tuple(_part(part, images, where, folder) for part in parts)
+        messages.append(Message(message["role"], parts, called_in(message)))
     return messages
 
 
@@ -231,7 +237,7 @@ _KNOWN = frozenset(
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
-        "policy_version",
+        "policy_version", "tools",
     }
 )  # fmt: skip
 
@@ -257,6 +263,7 @@ def read_row(
     unused = iter(pictures)
     messages = messages_of([] if said is None else said, unused, what, folder)
     completion = completion_of(row.get("completion"), what)
+    calls: tuple[ToolCall, ...] = ()
     prompt_ids = _ids(row, "prompt_token_ids", "prompt_ids", what)
     completion_ids = _ids(row, "completion_token_ids", "completion_ids", what)
     if completion is None and messages and messages[-1].role == "assistant":
@@ -264,6 +271,7 @@ def read_row(
         if not all(isinstance(part, Text) for part in reply.parts):
             raise errors.InvalidInputError(f"{what}: the reply contains an image; expected text.")
         completion = "".join(part.text for part in reply.parts if isinstance(part, Text))
+        calls = reply.calls
     if left := list(unused):
         if messages and said is not None and any(shows_images(m) for m in messages):
             raise errors.InvalidInputError(
@@ -296,6 +304,8 @@ def read_row(
         key=_key(row, what, number),
         messages=tuple(messages),
         completion=completion or "",
+        calls=calls,
+        tools=tuple(_list(row, "tools", dict, what)),
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
         logprobs=logprobs,
