@@ -31,7 +31,7 @@ import webtraj
 from webtraj import errors
 from webtraj.hosts import netloc
 from webtraj.integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
-from webtraj.local_pages import listen, served
+from webtraj.local_pages import NoPages, listen, served
 
 try:
     from openenv.core.env_server import create_fastapi_app
@@ -48,7 +48,7 @@ except ImportError as missing:
     raise errors.missing_dependency("The OpenEnv server needs openenv", "openenv") from missing
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
 __all__ = ["WebAction", "WebEnvironment", "WebObservation", "WebState", "make_app", "serving"]
 
@@ -247,7 +247,7 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
         env_name="webtraj",
         state_cls=WebState,
     )
-    return _NoPages(app)
+    return NoPages(app)
 
 
 @contextlib.asynccontextmanager
@@ -274,22 +274,3 @@ async def serving(
     with contextlib.closing(listen("The OpenEnv server", host, port)) as listener:
         async with served(app, listener, lifespan="on"):
             yield f"http://{netloc(host, listener.getsockname()[1])}"
-
-
-class _NoPages:
-    """Refuses web pages (ASGI), as any page open in a browser could send requests to this machine.
-
-    A page's requests carry `Origin`; OpenEnv's clients send none.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if all(name != b"origin" for name, _ in scope.get("headers", ())):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-        else:
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b"Web pages have no access.\n"})

@@ -34,7 +34,8 @@ from webtraj.environments.tracking import outcome_of_error
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
-from webtraj.rollouts.plan import PlannedEpisode, episode_seed, plan_episodes
+from webtraj.rollouts.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
+from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
     Decision,
     EpisodeInfo,
@@ -90,6 +91,8 @@ class Turn:
     """The page as text, a line for each element; empty in the mode `coordinates`."""
     notices: tuple[str, ...] = ()
     """What has happened since the last step, a line each: why an action failed, a dialog."""
+    error: str = ""
+    """Why the last action was not carried out; empty if it was. The first notice says it too."""
     image: bytes = b""
     """The page as a JPEG; empty if the mode shows no picture."""
     reward: float | None = None
@@ -104,7 +107,8 @@ class Sessions:
     """Tasks, browsers and a dataset shared by sessions. Use as `async with`, on one event loop.
 
     Args:
-        presets: One selector of tasks or several, of presets that use a browser.
+        presets: One selector of tasks or several, of presets that use a browser; or tasks, such as
+            one of the preset `web` with its start URL.
         sessions: How many sessions can have a page at the same time.
         out: The dataset: a folder, or a bucket's URL. None records nothing.
         dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`).
@@ -124,7 +128,7 @@ class Sessions:
 
     def __init__(
         self,
-        presets: str | Sequence[str],
+        presets: str | Sequence[str | TaskSpec],
         *,
         sessions: int = 8,
         out: str | os.PathLike[str] | None = None,
@@ -153,7 +157,14 @@ class Sessions:
         """Number of finished episodes by outcome."""
         self.open: set[Session] = set()
         """The sessions that have a page."""
-        self._plan = plan_episodes(presets)
+        given = [presets] if isinstance(presets, str) else presets
+        self._plan = plan_tasks(
+            spec
+            for one in given
+            for spec in ([one] if isinstance(one, TaskSpec) else specs_of_presets([one]))
+        )
+        if not self._plan:
+            raise errors.InvalidInputError("Sessions need at least one preset; got none.")
         without = [one.task for one in self._plan if not one.selection.uses_browser]
         if without:
             raise errors.InvalidInputError(
@@ -205,22 +216,28 @@ class Sessions:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await asyncio.gather(*(session.close() for session in self.open))
-        await self._stack.aclose()
+        try:
+            await asyncio.gather(*(session.close() for session in self.open))
+        finally:  # A second signal cancels the line above; what is recorded is sealed all the same.
+            await self._stack.aclose()
 
     def session(self) -> Session:
         """Return a new session. Its first reset takes a page."""
         return Session(self)
 
-    def choose(self, task: str | None, seed: int | None) -> tuple[PlannedEpisode, int]:
+    def choose(
+        self, task: str | None, seed: int | None, goal: str = ""
+    ) -> tuple[PlannedEpisode, int]:
         """Return an episode's task and seed.
 
         Args:
             task: The task's name; None lets the seed choose, or without a seed takes each in turn.
             seed: The page's seed; None takes a new one.
+            goal: The goal, for a task without one.
 
         Raises:
-            InvalidInputError: No task has that name, or the seed is not a whole number from 0.
+            InvalidInputError: No task has that name, it has a goal of its own, or the seed is not a
+                whole number from 0.
         """
         if seed is not None:
             _check_whole("A seed", seed)
@@ -233,6 +250,12 @@ class Sessions:
                 )
         place = self._number if seed is None else seed
         chosen = self._plan[place % len(self._plan)] if task is None else self._by_name[task]
+        if goal:
+            if chosen.spec.preset != "web" or chosen.spec.goal:
+                raise errors.InvalidInputError(
+                    f"The task {chosen.task!r} has a goal of its own; leave the goal out."
+                )
+            chosen = dataclasses.replace(chosen, spec=dataclasses.replace(chosen.spec, goal=goal))
         if seed is None:
             seed = episode_seed(self._seed, chosen.task, place)
             self._number += 1
@@ -275,6 +298,7 @@ class Session:
         *,
         task: str | None = None,
         seed: int | None = None,
+        goal: str = "",
         group_id: str = "",
         attempt: int = 0,
         metadata: Mapping[str, Any] | None = None,
@@ -284,6 +308,7 @@ class Session:
         Args:
             task: The task's name; None lets the seed choose, or without a seed takes each in turn.
             seed: The page's seed; the same seed gives the same page. None takes a new one.
+            goal: The goal, for a task of the preset `web` without one.
             group_id: Shared by attempts that are compared with each other, as in GRPO.
             attempt: The number of this attempt in its group.
             metadata: Recorded with the episode.
@@ -297,7 +322,7 @@ class Session:
             if self._closed:
                 raise errors.EnvironmentMisuseError(_CLOSED)
             _check_whole("An attempt", attempt)
-            chosen, seed = self._sessions.choose(task, seed)
+            chosen, seed = self._sessions.choose(task, seed, goal)
             self._turn, self._total, self._failed = None, 0.0, ""
             info = EpisodeInfo(
                 policy=self._sessions.policy,
@@ -336,6 +361,19 @@ class Session:
             EpisodeFailedError: The browser or the machine ended the episode.
             EnvironmentMisuseError: No episode is running.
         """
+        read = parse_reply(reply, self._sessions.dialect, marks=self._marks)
+        return await self.act(
+            Decision(
+                action=read.action,
+                thought=read.thought,
+                memory=read.memory,
+                parse_error=read.parse_error,
+                metadata={"reply": reply},
+            )
+        )
+
+    async def act(self, decision: Decision) -> Turn:
+        """Carry out a decision that has been read already. See `step`."""
         async with self._lock:
             if self._closed:
                 raise errors.EnvironmentMisuseError(_CLOSED)
@@ -345,14 +383,6 @@ class Session:
                 raise errors.EnvironmentMisuseError(
                     f"No episode is running{': ' + why if why else ''}. Reset first."
                 )
-            read = parse_reply(reply, self._sessions.dialect, marks=self._marks)
-            decision = Decision(
-                action=read.action,
-                thought=read.thought,
-                memory=read.memory,
-                parse_error=read.parse_error,
-                metadata={"reply": reply},
-            )
             try:
                 timestep = await environment.step(decision)
             except BaseException as error:
@@ -363,7 +393,11 @@ class Session:
                 self._sessions.outcomes[outcome_of_error(error, Phase.STEP)] += 1
                 raise self._failure(error, Phase.STEP) from error
             self._turn = self._shown(
-                timestep, before.task, before.seed, step=before.step + 1, why_not=read.parse_error
+                timestep,
+                before.task,
+                before.seed,
+                step=before.step + 1,
+                why_not=decision.parse_error,
             )
             self._total += self._turn.reward or 0.0
             if self._turn.done:
@@ -378,13 +412,14 @@ class Session:
 
     def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
         environment, settings = self._environment, self._sessions.context
-        page = contexts_lib.page_of(timestep.observation, settings)
+        last_action = timestep.observation.get("last_action") or {}
+        page = contexts_lib.page_of({**timestep.observation, "last_action": {}}, settings)
         self._marks = page.marks
         text, _ = contexts_lib.cut_lines(
             page.text, settings.page_tokens, contexts_lib.estimate_tokens
         )
-        why_not = why_not or (timestep.observation.get("last_action") or {}).get("error", "")
-        notice = (f"Your last action was not carried out. {without_markup(why_not)}",)
+        error = without_markup(why_not or last_action.get("error", ""))
+        notice = (f"Your last action was not carried out. {error}",) if error else ()
         judge = getattr(environment, "episode_outcome", None)
         outcome = Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
         scored = step > 0 and outcome is not Outcome.UNKNOWN
@@ -397,7 +432,8 @@ class Session:
             step=step,
             heading=page.heading,
             page=text,
-            notices=(notice if why_not else ()) + page.notices,
+            notices=notice + page.notices,
+            error=error,
             image=page.image,
             reward=float(reward_value(timestep.reward)) if scored else None,
             done=done,

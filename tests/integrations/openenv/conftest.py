@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 
@@ -22,6 +23,19 @@ def serve(out, *arguments):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         process.communicate()
+
+
+def kill(process):
+    for one in process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "headless" in one.name() and not any("--type=" in p for p in one.cmdline()):
+                one.kill()
+
+
+@pytest.fixture(scope="session")
+def kill_browsers():
+    """Return a function that kills every browser of a process."""
+    return kill
 
 
 @pytest.fixture(scope="session")

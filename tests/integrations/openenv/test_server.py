@@ -31,14 +31,6 @@ def button(observation):
     return f"click('{ref}')"
 
 
-def kill_browsers(server):
-    """Kill every browser of a server's process."""
-    for one in server.children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "headless" in one.name() and not any("--type=" in p for p in one.cmdline()):
-                one.kill()
-
-
 async def test_an_episode_over_the_wire(server):
     async with GenericEnvClient(base_url=server) as client:
         first = await client.reset(seed=2, episode_id="mine")
@@ -93,7 +85,7 @@ def test_openenvs_own_validation_passes(server):
     assert not failed, json.dumps(failed, indent=1)
 
 
-async def test_clients_that_go_and_browsers_that_die(served, tmp_path):
+async def test_clients_that_go_and_browsers_that_die(served, tmp_path, kill_browsers):
     out = tmp_path / "out"
     arguments = ("miniwob/click-test", "--sessions", "2", "--session-timeout", "600")
     with served(out, *arguments) as (url, process):
@@ -136,7 +128,7 @@ async def test_a_silent_client_gives_its_page_to_another(served, tmp_path):
                 await silent.step({"text": "wait()"})
 
 
-async def test_no_killed_browser_gives_a_reward(served, tmp_path):
+async def test_no_killed_browser_gives_a_reward(served, tmp_path, kill_browsers):
     """Two hundred rollouts while browsers are killed: whatever failed has no reward."""
     out, wanted, sessions = tmp_path / "out", 200, 8
     scored, failed, lost = [], [], 0

@@ -1,4 +1,4 @@
-"""The OpenEnv server, asked by TRL's GRPOTrainer through its `environment_factory`.
+"""TRL's GRPOTrainer: over the OpenEnv server, and with `webtraj.integrations.trl` in its process.
 
 Everything is TRL's own but the sampling, which is scripted: half of a group clicks the button.
 """
@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("trl")
 
+import psutil
 import tokenizers
 import transformers
 from openenv import GenericEnvClient
@@ -18,7 +19,9 @@ from trl import GRPOConfig, GRPOTrainer, chat_template_utils
 
 import datasets
 import webtraj
-from webtraj.trajectory import Outcome
+from webtraj import errors
+from webtraj.integrations.trl import WebTasks, web_reward
+from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -57,10 +60,26 @@ def make_model(tokenizer):
     )
 
 
+def settings(folder, **more):
+    """Return the trainer's settings for two steps on the CPU."""
+    return GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=2,
+        num_generations=2,
+        max_steps=2,
+        max_completion_length=2048,
+        report_to="none",
+        save_strategy="no",
+        use_cpu=True,
+        **more,
+    )
+
+
 class Scripted(GRPOTrainer):
     """Replies by a script instead of sampling."""
 
     calls = 0
+    argument = "reply"
 
     def _generate_single_turn(self, prompt_ids, *_, **__):
         completions = []
@@ -71,7 +90,7 @@ class Scripted(GRPOTrainer):
                 ref = re.findall(r"\[(\w+)\] button", text)[-1]
                 Scripted.calls += 1
                 action = f"click('{ref}')" if Scripted.calls % 2 else "answer('no')"
-                call = {"name": "act", "arguments": {"reply": action}}
+                call = {"name": "act", "arguments": {self.argument: action}}
                 reply = f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
             completions.append(self.processing_class.encode(reply + "<|im_end|>"))
         return completions, None
@@ -107,16 +126,7 @@ def test_trl_trains(server, recorded, tmp_path):
     prompts = [{"prompt": [{"role": "user", "content": "Act.\n"}], "seed": n} for n in range(2)]
     trainer = Scripted(
         model=make_model(tokenizer),
-        args=GRPOConfig(
-            output_dir=str(tmp_path),
-            per_device_train_batch_size=2,
-            num_generations=2,
-            max_steps=2,
-            max_completion_length=2048,
-            report_to="none",
-            save_strategy="no",
-            use_cpu=True,
-        ),
+        args=settings(tmp_path),
         train_dataset=datasets.Dataset.from_list(prompts),
         processing_class=tokenizer,
         environment_factory=Browser,
@@ -125,3 +135,130 @@ def test_trl_trains(server, recorded, tmp_path):
     assert Counter(rewards) == {1.0: 2, 0.0: 2}
     played = [one for one in webtraj.open_dataset(recorded) if one.info.group_id[:3] == "trl"]
     assert Counter(one.end.outcome for one in played) == {Outcome.SUCCESS: 2, Outcome.FAILURE: 2}
+
+
+class Acting(Scripted):
+    argument = "action"
+
+
+def test_the_model_acts_by_tool_calls(tmp_path):
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2, group_size=2, out=tmp_path / "out") as tasks:
+        trainer = Acting(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            environment_factory=tasks.environment_factory,
+        )
+        trainer.train()
+    played = list(webtraj.open_dataset(tmp_path / "out"))
+    assert Counter(one.end.outcome for one in played) == {Outcome.SUCCESS: 2, Outcome.FAILURE: 2}
+    groups = Counter((one.info.group_id, one.info.seed) for one in played)
+    assert sorted(groups.values()) == [2, 2]  # The pages of a group were begun together.
+    assert {one.info.attempt for one in played} == {0, 1}
+    logs = trainer.state.log_history
+    assert {log["rewards/WebEnvironment/mean"] for log in logs if "reward" in log} == {0.5}
+
+
+class Replying(GRPOTrainer):
+    """Replies in webtraj's dialect by a script: the odd ones click, the even ones wait first."""
+
+    turns: list  # The number of rollouts in each batch of the sampler.
+    before: list  # What each of them had read and written.
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        texts = [self.processing_class.decode(prompt) for prompt in prompt_ids]
+        self.turns.append(len(texts))
+        self.before.append(prompt_ids)
+        replies = []
+        for number, text in enumerate(texts):
+            ref = re.findall(r"\[(\w+)\] button", text)[-1]
+            waits = len(self.turns) % 2 and number % 2 == 0
+            replies.append("wait()" if waits else f"click('{ref}')")
+        ids = [self.processing_class.encode(reply + "<|im_end|>") for reply in replies]
+        return ids, None
+
+
+def test_rollouts_act_at_once_and_keep_their_tokens(tmp_path):
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=4, out=tmp_path / "out") as tasks:
+        trainer = Replying(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        prompts = [row["prompt"] for row in tasks.dataset(2) for _ in range(2)]
+        played = tasks.rollout_func(prompts, trainer)
+        assert trainer.turns == [4, 2]  # All of them, then those that had waited.
+        assert played["web_reward"] == [1.0] * 4
+        assert played["logprobs"] is None
+        # The second prompt is the first one, the reply and the page, token by token.
+        ids, mask = played["completion_ids"][0], played["env_mask"][0]
+        assert len(ids) == len(mask)
+        shown = played["prompt_ids"][0] + ids
+        assert shown[: len(trainer.before[1][0])] == trainer.before[1][0]
+        own = [token for token, is_own in zip(ids, mask, strict=True) if is_own]
+        text = tokenizer.decode(own)
+        assert re.fullmatch(r"wait\(\)<\|im_end\|>click\('\w+'\)<\|im_end\|>", text)
+        page = tokenizer.decode([t for t, is_own in zip(ids, mask, strict=True) if not is_own])
+        assert page.startswith("\n<|im_start|>user\n")
+        assert page.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+        trainer.turns.clear()
+        trainer.train()
+    logs = trainer.state.log_history
+    assert {log["rewards/web_reward/mean"] for log in logs if "reward" in log} == {1.0}
+    episodes = list(webtraj.open_dataset(tmp_path / "out"))
+    assert len(episodes) == 8
+    assert {one.end.reason for one in episodes} == {EndReason.TERMINATED}
+    assert sorted(Counter(one.info.group_id for one in episodes).values()) == [2, 2, 2, 2]
+
+
+def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):
+    class Killing(Replying):
+        def _generate_single_turn(self, prompt_ids, *rest, **more):
+            kill_browsers(psutil.Process())
+            return super()._generate_single_turn(prompt_ids, *rest, **more)
+
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2, out=tmp_path / "out") as tasks:
+        trainer = Killing(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        prompts = [row["prompt"] for row in tasks.dataset(1) for _ in range(2)]
+        assert tasks.rollout_func(prompts, trainer)["web_reward"] == [None, None]
+    outcomes = {one.end.outcome for one in webtraj.open_dataset(tmp_path / "out")}
+    assert outcomes == {Outcome.ENV_ERROR}
+
+
+def test_tokens_without_an_action_end_a_rollout_without_success(tmp_path):
+    class Talking(Replying):
+        def _generate_single_turn(self, prompt_ids, *_, **__):
+            return [self.processing_class.encode("x" * 4000) for _ in prompt_ids], None
+
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=1) as tasks:
+        trainer = Talking(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(2),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        played = tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
+        assert played["web_reward"] == [0.0]
+        assert len(played["completion_ids"][0]) == 2048 == len(played["env_mask"][0])
+        with pytest.raises(errors.InvalidInputError, match="as WebTasks"):
+            tasks.rollout_func([[{"role": "user", "content": "Book a flight."}]], trainer)
