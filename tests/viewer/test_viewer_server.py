@@ -520,3 +520,22 @@ def test_a_call_made_with_message_objects_shows_its_messages():
         {"role": "system", "parts": [{"text": "Act."}]},
         {"role": "user", "parts": [{"text": "Press the button"}]},
     ]
+
+
+def test_tools_results_show_their_pictures_and_texts():
+    png = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
+    source = {"type": "base64", "media_type": "image/png", "data": png}
+    parts = [{"type": "image", "source": source}, {"type": "text", "text": "Page: Shop"}]
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": parts}
+    screenshot = {"type": "computer_screenshot", "image_url": png}
+    output = {"type": "computer_call_output", "call_id": "c1", "output": screenshot}
+    call = ModelCall(messages=({"role": "user", "content": [result]}, output))
+    anthropic, openai = call_data(Values(lambda blob: ""), call)["messages"]
+    assert anthropic["role"] == "user"
+    named, shown, said = anthropic["parts"]
+    assert "t1" in named["text"]
+    assert said == {"text": "Page: Shop"}
+    assert openai["role"] == "computer_call_output"
+    assert "image" in shown
+    assert "image" in openai["parts"][0]
+    assert "c1" in openai["parts"][1]["text"]

@@ -4,10 +4,12 @@
 
     GET /api/datasets               {"datasets": [{"name", "place", "episodes", "iteration", "open",
                                     "writing"}]}
-    GET /api/episodes               {"total", "offset", "rows", "facets"}
+    GET /api/episodes               {"total", "offset", "rows", "facets", "graded": {"success",
+                                    "of", "low", "high"}}
     GET /api/episodes/DATASET/ID    what `webtraj.viewer.episode.episode_data` returns, with
                                     "state", "label" and "note"
     GET /api/blobs/DATASET/SHA256.EXT    bytes, as an episode's data names them
+    GET /api/thumbnails/DATASET/ID  a small WebP image of the episode's last page; 204 without one
     GET /api/iterations             what `webtraj.viewer.iterations.iterations_data` returns
     GET /api/changes?since=VERSION  {"version", "changed", "datasets": [{"name", "open",
                                     "writing"}]}
@@ -18,7 +20,8 @@
 `policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `min_reward` and
 `max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front for descending;
 `offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each field, with the
-number of episodes that have it and match everything else.
+number of episodes that have it and match everything else. `graded` counts the successes of all
+matching episodes that succeeded or failed, with the rate's 95 % interval.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webtraj import errors
+from webtraj import errors, rates
 from webtraj import local_pages as serving_lib
 from webtraj.local_pages import missing
 from webtraj.viewer import values
@@ -86,6 +89,7 @@ def make_app(viewer: Viewer) -> ASGIApp:
         Route("/api/episodes", _answering(handlers.episodes)),
         Route("/api/episodes/{dataset}/{id}", _answering(handlers.episode)),
         Route("/api/blobs/{dataset}/{name}", _answering(handlers.blob)),
+        Route("/api/thumbnails/{dataset}/{id}", handlers.thumbnail),
         Route("/api/iterations", _answering(handlers.iterations)),
         Route("/api/changes", _answering(handlers.changes)),
         Route("/api/labels/{dataset}/{id}", _answering(handlers.label), methods=["PUT"]),
@@ -123,8 +127,17 @@ class _Handlers:
         query = parse_query(request.query_params.multi_items())
         page = await _in_thread(self._viewer.page, query)
         rows = [row.to_data() for row in page.rows]
-        answer = {"total": page.total, "offset": query.offset, "rows": rows, "facets": page.facets}
-        return _json(answer)
+        low, high = rates.wilson_interval(*page.graded) or (None, None)
+        return _json(
+            {
+                "total": page.total,
+                "offset": query.offset,
+                "rows": rows,
+                "facets": page.facets,
+                "graded": dict(zip(("success", "of"), page.graded, strict=True))
+                | {"low": low, "high": high},
+            }
+        )
 
     async def iterations(self, request: Request) -> Response:
         return _json(await _in_thread(self._viewer.iterations))
@@ -155,6 +168,16 @@ class _Handlers:
             headers = {"cache-control": _FOREVER, "content-disposition": name}
             return _response(data, "application/octet-stream", headers)
         return _response(data, media_type, {"cache-control": _FOREVER})
+
+    async def thumbnail(self, request: Request) -> Response:
+        names = request.path_params
+        try:
+            data = await _in_thread(self._viewer.thumbnail, names["dataset"], names["id"])
+        except errors.WebtrajError:  # Opening the episode shows the problem.
+            data = None
+        if data is None:
+            return _response(b"", "image/webp", status=204)
+        return _response(data, "image/webp", {"cache-control": "private, max-age=60"})
 
     async def changes(self, request: Request) -> Response:
         since = request.query_params.get("since", "")
@@ -237,14 +260,14 @@ def _response(
 
 
 def serving(
-    viewer: Viewer, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+    viewer: Viewer, *, host: str = "127.0.0.1", port: int | None = 0, token: str | None = None
 ) -> AbstractAsyncContextManager[str]:
     """Return a context manager that serves a viewer and yields the URL to open.
 
     Args:
         viewer: The viewer to serve.
         host: The address to listen on.
-        port: The port; 0 for a free one.
+        port: The port; 0 for a free one; None for the usual one, or a free one if it is taken.
         token: The token that visitors need. By default there is none if only this machine can
             reach the address, and a new one otherwise.
 

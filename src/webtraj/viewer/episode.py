@@ -22,7 +22,15 @@ from webtraj.store.blobs import LazyBlob
 from webtraj.store.values import OpaqueRecord
 from webtraj.viewer.values import BlobUrl, Values, number
 
-__all__ = ["BlobUrl", "action_data", "call_data", "decision_data", "episode_data", "step_data"]
+__all__ = [
+    "BlobUrl",
+    "action_data",
+    "call_data",
+    "decision_data",
+    "episode_data",
+    "last_picture",
+    "step_data",
+]
 
 # Model calls as JSON data: messages, reply, and token log-probabilities.
 
@@ -70,13 +78,25 @@ def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
 def _message(values: Values, message: Any) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         return {"role": "", "parts": [{"text": values.text(message)}]}
-    content = message.get("content")
+    # Items of OpenAI's Responses have a type in place of a role, and a tool's `output`.
+    shown = "output" if "output" in message else "content"
+    content = message.get(shown)
     parts = content if isinstance(content, (list, tuple)) else [content]
-    rest = {name: item for name, item in message.items() if name not in ("role", "content")}
-    made = [_part(values, part) for part in parts if part is not None]
+    rest = {name: item for name, item in message.items() if name not in ("role", shown)}
+    made = [_part(values, inner) for part in parts for inner in _within(part)]
     if rest:
         made.append({"text": values.text(rest), "json": True})
-    return {"role": values.text(message.get("role")), "parts": made}
+    return {"role": values.text(message.get("role") or message.get("type")), "parts": made}
+
+
+def _within(part: Any) -> Iterator[Any]:
+    """Yield a part of a message, and in place of a tool's result what it holds."""
+    if isinstance(part, Mapping) and part.get("type") == "tool_result":
+        yield {name: item for name, item in part.items() if name != "content"}
+        content = part.get("content")
+        yield from content if isinstance(content, (list, tuple)) else [content]
+    elif part is not None:
+        yield part
 
 
 def _part(values: Values, part: Any) -> dict[str, Any]:
@@ -88,6 +108,8 @@ def _part(values: Values, part: Any) -> dict[str, Any]:
         case {"type": "image_url", "image_url": {"url": data}}:
             pass
         case {"type": "image", "source": {"data": data}}:
+            pass
+        case {"type": "input_image" | "computer_screenshot", "image_url": data}:
             pass
         case bytes() | LazyBlob():
             data = part
@@ -274,6 +296,27 @@ def _picture(values: Values, channels: Mapping[Any, Any]) -> tuple[Any, dict[str
     marks = channels.get("set_of_marks")
     shown = values.picture(marks.get("image")) if isinstance(marks, Mapping) else None
     return None, shown
+
+
+def last_picture(trajectory: trajectory_lib.EpisodeTrajectory) -> bytes | None:
+    """Return the last image of a page in an episode; None without one.
+
+    Raises:
+        CorruptDataError: Its bytes cannot be read.
+    """
+    seen: list[bytes | LazyBlob] = []
+
+    def see(value: bytes | LazyBlob) -> str:
+        seen.append(value)
+        return ""
+
+    values = Values(see)
+    for step in reversed(trajectory.steps):
+        if isinstance(step.observation, Mapping):
+            _picture(values, step.observation)
+        if seen:
+            return seen[0].load() if isinstance(seen[0], LazyBlob) else seen[0]
+    return None
 
 
 def _timings(step: trajectory_lib.StepRecord, told: Any) -> dict[str, float]:

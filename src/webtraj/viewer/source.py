@@ -19,7 +19,8 @@ from webtraj.store.blobs import Blob, BlobStore, LazyBlob, LazyBlobs, blobs_of
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
 from webtraj.store.layout import format_named, is_episode_id
-from webtraj.viewer.episode import episode_data
+from webtraj.viewer.episode import episode_data, last_picture
+from webtraj.viewer.values import small_webp
 
 __all__ = ["Changes", "Follower", "OpenEpisode", "RUNNING", "Source", "UNSEALED", "journal_data"]
 
@@ -199,6 +200,21 @@ class Source:
                 f"No blob {sha256!r:.80} in the episode {episode_id!r} of {self.name!r}."
             )
         return kept
+
+    def thumbnail(self, episode_id: str, summary: EpisodeSummary | None) -> bytes | None:
+        """Return a small WebP image of an episode's last page; None without one.
+
+        Episodes in buckets have none: each would be a download.
+
+        Raises:
+            UnknownEpisodeError: There is no such episode.
+            CorruptDataError: The episode cannot be read.
+        """
+        if self.place.layout is None:
+            return None
+        trajectory, _ = self._load(episode_id, summary)
+        picture = last_picture(trajectory)
+        return None if picture is None else small_webp(picture)
 
     def shared_blob(self, blob: Blob) -> bytes:
         """Return a blob that episodes share, without reading any episode.

@@ -411,7 +411,7 @@ _KEPT = 16
 _T = TypeVar("_T")
 _Mask = NDArray[np.bool_]
 _Order = NDArray[np.intp]
-_Found = tuple[_Order, dict[str, Any]]
+_Found = tuple[_Order, dict[str, Any], tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -424,6 +424,8 @@ class Page:
     facets: dict[str, list[tuple[Any, int]]]
     """For each of `FACETS` its values, the most frequent first, each with the number of episodes
     that have it and meet the query's other conditions. Iterations are in order."""
+    graded: tuple[int, int] = (0, 0)
+    """Of all matching episodes: successes, and successes + failures."""
 
 
 class Table:
@@ -477,10 +479,11 @@ class Table:
         """Return a page of the rows that match a query; the sort is stable."""
         asked = dataclasses.replace(query, offset=0, limit=1)
         unsorted = dataclasses.replace(asked, sort="", descending=False)
-        positions, facets = self._found.get(unsorted, lambda: self._select(query))
+        positions, facets, graded = self._found.get(unsorted, lambda: self._select(query))
         order = self._orders.get(asked, lambda: self._sorted(positions, query))
         shown = order[query.offset : query.offset + query.limit]
-        return Page(len(order), tuple(self._rows[position] for position in shown), facets)
+        rows = tuple(self._rows[position] for position in shown)
+        return Page(len(order), rows, facets, graded)
 
     def graded(self, datasets: Collection[str]) -> dict[str, dict[str, tuple[int, int]]]:
         """Return (successes, successes + failures) by dataset and task, for some datasets."""
@@ -510,7 +513,7 @@ class Table:
         return order
 
     def _select(self, query: Query) -> _Found:
-        """Return the positions of the rows that match a query, and the facets' counts."""
+        """Return the positions of the rows that match, the facets' counts, and their grades."""
         common = np.ones(len(self._rows), dtype=np.bool_)
         if query.min_reward is not None:
             common &= self._numbers_of("reward") >= query.min_reward
@@ -527,7 +530,15 @@ class Table:
                 facets[name] = self._counted(name, _all_of(common, others))
             else:
                 facets[name] = self._counted(name, every)
-        return np.flatnonzero(every), facets
+        return np.flatnonzero(every), facets, self._grades(every)
+
+    def _grades(self, mask: _Mask) -> tuple[int, int]:
+        outcomes = self._words_of("outcome")
+        solved, failed = (
+            int(np.count_nonzero(outcomes.codes[mask] == outcomes.known.get(name, -1)))
+            for name in (_OUTCOMES[Outcome.SUCCESS], _OUTCOMES[Outcome.FAILURE])
+        )
+        return solved, solved + failed
 
     def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":

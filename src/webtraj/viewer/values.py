@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import math
 import struct
 import zlib
@@ -30,7 +31,16 @@ from webtraj.store.foreign import ReprOnly
 from webtraj.store.values import OpaqueRecord, name_of
 from webtraj.trajectory import reward_value
 
-__all__ = ["BlobUrl", "MANY", "Values", "array_png", "media_type", "number", "size_of"]
+__all__ = [
+    "BlobUrl",
+    "MANY",
+    "Values",
+    "array_png",
+    "media_type",
+    "number",
+    "size_of",
+    "small_webp",
+]
 
 # Images for a browser: media types, sizes, and pixel arrays as PNG.
 
@@ -116,6 +126,26 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
         width, height = struct.unpack("<HH", data[26:30])
         return width & 0x3FFF, height & 0x3FFF
     return None
+
+
+THUMBNAIL = 104, 64
+"""The largest width and height of a thumbnail, in pixels."""
+
+
+def small_webp(data: bytes) -> bytes | None:
+    """Return an image scaled down to a WebP thumbnail; None if it cannot be read."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
+            image.draft("RGB", THUMBNAIL)
+            small = image.convert("RGB")
+        small.thumbnail(THUMBNAIL)
+        made = io.BytesIO()
+        small.save(made, "WEBP", quality=70, method=0)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    return made.getvalue()
 
 
 BlobUrl = Callable[[bytes | LazyBlob], str]

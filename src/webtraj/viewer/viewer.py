@@ -179,6 +179,16 @@ class Viewer(Closing):
         source, summary = self._find(dataset, episode_id)
         return source.blob(episode_id, summary, sha256)
 
+    def thumbnail(self, dataset: str, episode_id: str) -> bytes | None:
+        """Return a small WebP image of an episode's last page; None without one.
+
+        Raises:
+            UnknownEpisodeError: There is no such episode.
+            CorruptDataError: The episode cannot be read.
+        """
+        source, summary = self._find(dataset, episode_id)
+        return source.thumbnail(episode_id, summary)
+
     def set_label(self, dataset: str, episode_id: str, label: str, note: str) -> dict[str, Any]:
         """Store a person's label of an episode, and return it as JSON data.
 

@@ -56,6 +56,42 @@ async def test_filters_search_and_order(look, serve, written_episodes, tmp_path)
     await expect(total(page)).to_have_text("5 episodes")
 
 
+async def test_the_success_rate_follows_the_filters(look, serve, written_episodes, tmp_path):
+    page = await look(await serve(written_episodes(tmp_path / "d", 45)))
+    rate = page.locator(".rate")
+    await expect(rate).to_have_text("50 % success")
+    await expect(rate).to_have_attribute(
+        "title", "5 of 10 graded episodes; 95 % interval: 24 % to 76 %"
+    )
+    await page.get_by_role("button", name="success 5").click()
+    await expect(rate).to_have_text("100 % success")
+    await page.get_by_role("button", name="success 5").click()
+    await page.get_by_role("button", name="blocked").click()
+    await expect(rate).to_have_text("")
+
+
+async def test_several_datasets_have_a_column(look, serve, written_episodes, tmp_path):
+    first = written_episodes(tmp_path / "first", 3)
+    page = await look(await serve(first))
+    await expect(rows(page)).to_have_count(3)
+    await expect(page.get_by_role("columnheader", name="Dataset")).to_have_count(0)
+    page = await look(await serve(first, written_episodes(tmp_path / "second", 2)))
+    await page.get_by_role("button", name="Dataset", exact=True).click()
+    await expect(page.locator("#row-0")).to_contain_text("first")
+    await expect(page.locator("#row-4")).to_contain_text("second")
+
+
+async def test_a_row_shows_the_last_page(
+    look, serve, miniwob_iterations, written_episodes, tmp_path
+):
+    page = await look(await serve(miniwob_iterations[0]))
+    small = rows(page).first.locator(".thumbnail")
+    assert await small.evaluate("img => img.decode().then(() => img.naturalHeight)") == 64
+    page = await look(await serve(written_episodes(tmp_path / "d", 2)))
+    await expect(rows(page)).to_have_count(2)
+    await expect(page.locator(".thumbnail")).to_have_count(0)  # No screenshot was recorded.
+
+
 async def test_columns_sort_both_ways_and_say_so(look, serve, written_episodes, tmp_path):
     page = await look(await serve(written_episodes(tmp_path / "d", 12)))
     await expect(rows(page)).to_have_count(12)

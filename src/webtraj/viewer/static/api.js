@@ -46,6 +46,11 @@ export function fetchEpisode(dataset, id) {
   return request(`api/episodes/${placeOf(dataset, id)}`);
 }
 
+// Returns the URL of a small image of an episode's last page; it may be empty.
+export function thumbnailOf(dataset, id) {
+  return `api/thumbnails/${placeOf(dataset, id)}`;
+}
+
 // Returns {series, tasks, left_out}: success by iteration.
 export function fetchIterations() {
   return request("api/iterations");

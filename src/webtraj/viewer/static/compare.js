@@ -64,6 +64,7 @@ function comparison(left, right, route) {
         h("h1", {}, said(short(left.info?.task || left.id, 120))),
         h("div", { class: "actions" }, h("div", { class: "segments", role: "group", aria: { label: "Align steps" } }, modes), swap),
       ),
+      !samePage(left, right) && h("p", { class: "facts" }, "These episodes start from different pages: their task or seed differs."),
     ),
     h("div", { class: "sides" }, sideHead(left, route.left), sideHead(right, route.right)),
     table,
@@ -103,6 +104,11 @@ function comparison(left, right, route) {
   return { element, update, keys };
 }
 
+// Whether both episodes play the same task with the same seed, so that their pages start equal.
+function samePage({ info: one = {} }, { info: other = {} }) {
+  return one.task === other.task && (one.seed ?? null) === (other.seed ?? null);
+}
+
 function sideHead(episode, place) {
   const { info = {} } = episode;
   const policy = [info.policy, info.group && `attempt ${info.attempt}`].filter(Boolean).join(" · ");
@@ -126,7 +132,7 @@ function sideHead(episode, place) {
 function pairOf(row, index, left, right, route, change) {
   const one = left.steps[row.left];
   const other = right.steps[row.right];
-  const same = one && other && deedOf(one) === deedOf(other);
+  const same = one && other && deedOf(one) === deedOf(other) && (one.action || samePage(left, right));
   const select = (event) => event.target.closest("a") || change({ step: index });
   return h(
     "div",
@@ -159,7 +165,9 @@ function cellOf(episode, position, place) {
 }
 
 // Lets a person choose another episode of the task to compare with.
-export async function chooseOther(dialog, place, task) {
+//
+// Episodes with the same seed come first, as they start from the same page.
+export async function chooseOther(dialog, place, { task = "", seed = null }) {
   const list = h("ul", { class: "plain choices" }, h("li", {}, "Loading episodes…"));
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
   fill(dialog, h("h2", {}, "Compare with"), list, h("div", { class: "actions" }, close));
@@ -167,6 +175,8 @@ export async function chooseOther(dialog, place, task) {
   try {
     const { rows } = await fetchEpisodes({ task, sort: "-start_time" }, { limit: 100 });
     const others = rows.filter((row) => row.id !== place.id || row.dataset !== place.dataset);
+    const other = (row) => Number((row.seed ?? null) !== seed);
+    others.sort((one, two) => other(one) - other(two));
     const choose = (row) => {
       dialog.close();
       go({ view: "compare", left: place, right: { dataset: row.dataset, id: row.id }, params: {} });
@@ -183,7 +193,7 @@ function choiceOf(row) {
   return [
     outcomeBadge(row.outcome),
     h("span", {}, said(short(row.policy, 60))),
-    h("span", {}, `attempt ${number(row.attempt)}, ${count(row.steps, "step")}, reward ${number(row.reward)}`),
+    h("span", {}, `seed ${number(row.seed)}, attempt ${number(row.attempt)}, ${count(row.steps, "step")}, reward ${number(row.reward)}`),
     h("span", { class: "dim" }, said(short(row.dataset, 40)), ` ${when(row.start_time)}`),
   ];
 }

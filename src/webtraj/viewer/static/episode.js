@@ -14,7 +14,16 @@ import { tabbed } from "./tabs.js";
 import { timeline } from "./timeline.js";
 
 const TABS = [["page", "Page"], ["model", "Model"], ["judge", "Judge"], ["errors", "Errors"], ["about", "Episode"], ["raw", "Raw"]];
-const TAB_NAMES = TABS.map(([name]) => name);
+
+// Returns the tabs that have something to show.
+function tabsOf(episode) {
+  const empty = {
+    model: !episode.steps.some(({ decision: one }) => one && (one.calls?.length || one.thought || one.memory || one.parse_error)),
+    judge: !episode.judgements?.length,
+    errors: countProblems(episode) === 0,
+  };
+  return TABS.filter(([name]) => !empty[name]);
+}
 
 // Returns an episode's view: {element, update(route), keys}.
 //
@@ -31,7 +40,8 @@ export function episodePanes(episode, route, go, extras = {}) {
 
   const times = timeline(episode, hrefOf, openStep);
   const pictures = shot((side) => setParam("shot", side === "before" ? "" : side));
-  const tabs = tabbed(TABS, (name) => setParam("tab", name === "page" ? "" : name));
+  const titles = tabsOf(episode);
+  const tabs = tabbed(titles, (name) => setParam("tab", name === "page" ? "" : name));
   const action = h("div", { class: "action-card", tabindex: 0, role: "group", aria: { live: "polite", label: "Action" } });
   const middle = h("section", { class: "middle", aria: { label: "Page" } }, pictures.element, action);
   const nothing = h("p", { class: "nothing" }, "This episode has no steps.");
@@ -56,7 +66,7 @@ export function episodePanes(episode, route, go, extras = {}) {
     const position = Math.max(0, Math.min(steps.length - 1, to.step ?? 0));
     const side = to.params.shot === "after" ? "after" : "before";
     const page = to.params.page === "changes" ? "changes" : "tree";
-    const tab = TAB_NAMES.includes(to.params.tab) ? to.params.tab : "page";
+    const tab = titles.some(([name]) => name === to.params.tab) ? to.params.tab : "page";
     at = { position, side, page, tab };
     times.show(position);
     if (steps.length > 0) pictures.show(steps, position, side);

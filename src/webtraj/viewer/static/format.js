@@ -46,6 +46,13 @@ export function number(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+// Returns a share from 0 to 1 in percent: `69 %`, `99.5 %`.
+export function percent(share) {
+  const value = 100 * share;
+  const digits = value > 99 || value < 1 ? 1 : 0;
+  return `${Number(value.toFixed(digits))} %`;
+}
+
 // Returns `1 step`, `2 steps`.
 export function count(value, noun) {
   return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;

@@ -8,7 +8,6 @@ import { callCard } from "./model.js";
 // Returns the tab of an episode's judgements, the last one first; it decides the outcome.
 export function judgeTab(episode) {
   const judgements = [...(episode.judgements ?? [])].reverse();
-  if (judgements.length === 0) return h("p", { class: "nothing" }, "This episode has not been judged.");
   return h("div", { class: "judge-tab" }, judgements.map(judgementCard));
 }
 

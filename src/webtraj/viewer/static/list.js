@@ -3,13 +3,13 @@
 import { fetchDatasets, fetchEpisodes } from "./api.js";
 import { add, fill, h, icon } from "./dom.js";
 import { facetPanel } from "./facets.js";
-import { count, number, short } from "./format.js";
+import { count, number, percent, short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { onChange } from "./live.js";
 import { rememberList, rememberPlace } from "./neighbours.js";
 import { failureNotice, notify } from "./notices.js";
 import { go } from "./router.js";
-import { COLUMNS, rowElement } from "./row.js";
+import { columnsFor, rowElement } from "./row.js";
 
 const ROW = 36;
 const BODY_AT_MOST = 8_000_000;
@@ -32,6 +32,7 @@ class EpisodeList {
   constructor() {
     this.query = {};
     this.total = 0;
+    this.several = false;
     this.active = 0;
     this.pages = new Map();
     this.asked = new Map();
@@ -57,6 +58,7 @@ class EpisodeList {
       aria: { label: "Dataset" }, on: { change: () => this.change({ dataset: this.datasets.value }) },
     });
     this.total_ = h("p", { class: "total", role: "status" });
+    this.rate = h("p", { class: "rate" });
     this.compare = h("button", { type: "button", disabled: true, on: { click: () => this.compareChosen() } }, "Compare");
     this.facets = facetPanel((change) => this.change(change));
     this.header = h("div", { role: "row", class: "row head", aria: { rowindex: 1 } });
@@ -71,7 +73,7 @@ class EpisodeList {
       this.body,
     );
     this.message = h("div", { class: "message", hidden: true });
-    const bar = h("div", { class: "bar" }, this.datasets, this.search, this.total_, this.compare);
+    const bar = h("div", { class: "bar" }, this.datasets, this.search, this.total_, this.rate, this.compare);
     this.element = h(
       "div",
       { class: "view list" },
@@ -121,6 +123,10 @@ class EpisodeList {
       }
       this.datasets.value = this.query.dataset ?? "";
       this.datasets.hidden = datasets.length < 2;
+      const single = datasets.some(({ iteration }) => iteration === null); // A loop's have a number.
+      this.several = this.element.classList.toggle("several", datasets.length > 1 && single);
+      this.drawHeader();
+      this.redraw();
     } catch (error) {
       notify(error.message, { problem: true });
     }
@@ -163,10 +169,13 @@ class EpisodeList {
     }
   }
 
-  take({ total, facets }) {
+  take({ total, facets, graded }) {
     this.total = total;
     this.active = Math.max(0, Math.min(this.active, total - 1));
     this.total_.textContent = count(total, "episode");
+    const { success, of, low, high } = graded;
+    this.rate.textContent = of ? `${percent(success / of)} success` : "";
+    this.rate.title = of ? `${number(success)} of ${number(of)} graded episodes; 95 % interval: ${percent(low)} to ${percent(high)}` : "";
     this.grid.setAttribute("aria-rowcount", String(total + 1));
     this.height = Math.min(total * ROW, BODY_AT_MOST);
     this.body.style.height = `${this.height}px`;
@@ -267,7 +276,7 @@ class EpisodeList {
   drawHeader() {
     const sort = this.query.sort ?? "";
     fill(this.header, h("div", { role: "columnheader", class: "cell choose" }, h("span", { class: "unseen" }, "Compare")));
-    for (const { name, title, sort: key, right } of COLUMNS) {
+    for (const { name, title, sort: key, right } of columnsFor(this.several)) {
       const direction = sort === key ? "ascending" : sort === `-${key}` ? "descending" : null;
       const next = direction === "ascending" ? `-${key}` : key;
       const button = h(
@@ -289,7 +298,7 @@ class EpisodeList {
       return h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
     }
     const chosen = this.chosen.some((one) => one.id === row.id && one.dataset === row.dataset);
-    return rowElement(row, props, chosen, () => this.choose(row), () => this.open(index));
+    return rowElement(row, columnsFor(this.several), props, chosen, () => this.choose(row), () => this.open(index));
   }
 
   mark() {

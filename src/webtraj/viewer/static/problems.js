@@ -60,6 +60,5 @@ export function problemsTab(episode, hrefOf) {
     );
     parts.push(h("h3", {}, "Steps"), h("ul", { class: "plain" }, items));
   }
-  if (parts.length === 0) return h("p", { class: "nothing" }, "No errors were recorded.");
   return h("div", { class: "problems" }, parts);
 }

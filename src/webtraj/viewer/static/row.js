@@ -1,13 +1,18 @@
 // One row of the list.
 
-import { h, icon, said } from "./dom.js";
+import { thumbnailOf } from "./api.js";
+import { add, h, icon, said } from "./dom.js";
 import { duration, number, outcomeBadge, short, when } from "./format.js";
 import { formatRoute } from "./router.js";
 
+const RESTED = 250;
+
 // The columns, in order; `sort` is the server's name for the field.
-export const COLUMNS = [
+const COLUMNS = [
   { name: "label", title: "Label", sort: "label" },
   { name: "outcome", title: "Outcome", sort: "outcome" },
+  { name: "last", title: "Page" },
+  { name: "dataset", title: "Dataset", sort: "dataset" },
   { name: "task", title: "Task", sort: "task" },
   { name: "goal", title: "Goal" },
   { name: "reward", title: "Reward", sort: "reward", right: true },
@@ -18,6 +23,11 @@ export const COLUMNS = [
   { name: "start_time", title: "Started", sort: "start_time" },
 ];
 
+// Returns the columns of a list of one dataset or of several.
+export function columnsFor(several) {
+  return several ? COLUMNS : COLUMNS.filter(({ name }) => name !== "dataset");
+}
+
 const LABEL_MARKS = {
   success: { path: "M3 8.5 6.5 12 13 4.5", words: "labelled success" },
   failure: { path: "M4 4 12 12 M12 4 4 12", words: "labelled failure" },
@@ -25,7 +35,7 @@ const LABEL_MARKS = {
 };
 
 // Returns an episode's row, with a checkbox; `props` are the row's attributes.
-export function rowElement(row, props, chosen, choose, open) {
+export function rowElement(row, columns, props, chosen, choose, open) {
   const box = h("input", {
     type: "checkbox", tabindex: -1, checked: chosen, aria: { label: `Compare ${short(row.id, 60)}` },
     on: { click: (event) => event.stopPropagation(), change: choose },
@@ -40,7 +50,7 @@ export function rowElement(row, props, chosen, choose, open) {
     "div",
     { ...props, aria: { ...props.aria, selected: chosen }, on: { click: clicked } },
     h("div", { role: "gridcell", class: "cell choose" }, box),
-    COLUMNS.map(({ name, right }) =>
+    columns.map(({ name, right }) =>
       h("div", { role: "gridcell", class: `cell ${name}${right ? " right" : ""}` }, cells[name]),
     ),
   );
@@ -52,6 +62,8 @@ function cellsOf(row) {
   return {
     label: labelMark(row.label),
     outcome: outcomeBadge(row.outcome || "unknown"),
+    last: thumbnail(row),
+    dataset: said(short(row.dataset, 80)),
     task: h("a", { href, tabindex: -1 }, said(short(row.task || row.id, 200))),
     goal: said(short(row.goal, 300)),
     reward: number(row.reward),
@@ -61,6 +73,16 @@ function cellsOf(row) {
     iteration: number(row.iteration),
     start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
   };
+}
+
+// Rows that only scroll past request no picture.
+function thumbnail(row) {
+  const src = thumbnailOf(row.dataset, row.id);
+  const place = h("span", {});
+  const gone = (event) => event.target.remove();
+  const show = () => add(place, h("img", { src, alt: "", class: "thumbnail", width: 52, height: 32, decoding: "async", on: { error: gone } }));
+  setTimeout(() => place.isConnected && show(), RESTED);
+  return place;
 }
 
 function labelMark(label) {

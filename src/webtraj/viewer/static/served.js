@@ -26,7 +26,7 @@ export function episodeView(route) {
   const show = () => {
     const labels = labelButtons(now.dataset, episode);
     const others = h("dialog", { class: "choose-dialog", aria: { label: "Compare with another episode" } });
-    const compare = () => chooseOther(others, { dataset: now.dataset, id: now.id }, episode.info?.task ?? "");
+    const compare = () => chooseOther(others, { dataset: now.dataset, id: now.id }, episode.info ?? {});
     const step = (by, path, words) => h("button", { type: "button", class: "icon-button", title: words, aria: { label: words }, on: { click: () => neighbour(by) } }, icon(path));
     const actions = h(
       "div",

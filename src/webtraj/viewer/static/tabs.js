@@ -38,7 +38,8 @@ export function tabbed(titles, choose) {
       if (changed) panel.scrollTop = 0;
     },
     setCount(name, n) {
-      buttons[names.indexOf(name)].lastElementChild.textContent = n > 0 ? String(n) : "";
+      const button = buttons[names.indexOf(name)];
+      if (button) button.lastElementChild.textContent = n > 0 ? String(n) : "";
     },
     next: () => names[(names.indexOf(current) + 1) % names.length],
   };
