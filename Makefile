@@ -20,7 +20,7 @@ SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -40,7 +40,8 @@ help:
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-openenv  the OpenEnv server, with the clients of OpenEnv, TRL and verifiers"
-	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
+	@echo "make test-typescript  exported TypeScript scripts, checked by its compiler and run by @playwright/test"
+	@echo "make test-peers a live BrowserGym environment, recorded; logs that Inspect, Harbor and W&B read"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
 	@echo "make test-demo  the demo from nothing, in a copy of the checkout: its seconds and megabytes"
@@ -49,7 +50,7 @@ help:
 	@echo "make environments  the virtual environments of the tests above"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
-	@echo "make images     the pictures of the documentation: the viewer, and the demo as it runs"
+	@echo "make images     the pictures of the documentation: the viewer, the demo as it runs, and an MCP client's calls"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
 	@echo "CONTRIBUTING.md says what each lane holds."
@@ -90,7 +91,7 @@ test-newest-python: setup
 	@sh scripts/test_with.sh newest-python
 
 environments: setup
-	@sh scripts/environment.sh vllm train llamafactory browsergym openenv verifiers wandb lowest
+	@sh scripts/environment.sh vllm train llamafactory browsergym browseruse stagehand openenv verifiers wandb inspect lowest
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/bucket/test_s3_scale.py
@@ -119,6 +120,9 @@ test-llamafactory: setup
 test-openenv: setup
 	@sh scripts/test_openenv.sh
 
+test-typescript: setup
+	@sh scripts/test_typescript.sh
+
 test-docs: setup
 	$(BIN)/pytest $(PYTEST_ARGS) -m slow tests/docs
 
@@ -134,6 +138,8 @@ docs: setup
 images: setup
 	$(BIN)/python scripts/viewer_images.py
 	$(BIN)/python scripts/first_picture.py
+	$(BIN)/python scripts/mcp_picture.py
+	xvfb-run -a $(BIN)/python scripts/record_picture.py
 
 test-demo:
 	@sh scripts/test_demo.sh

@@ -2,8 +2,8 @@
 # Rewrites constraints.txt from pyproject.toml: run it after changing dependencies, then run the tests.
 # Versions that are there stay; arguments go to `uv pip compile`, --upgrade for example. One file holds
 # for every Python from 3.11 on. It is no uv.lock, because that names the package index's hosts four
-# thousand times and cannot hold a PyTorch for CPUs, which PyPI does not have. The extra `openenv` is
-# left out: it needs an older pillow. scripts/openenv_requirements.txt pins it.
+# thousand times and cannot hold a PyTorch for CPUs, which PyPI does not have. The extras `openenv`
+# and `inspect` are left out: they need an older pillow and an older click. scripts/*_requirements.txt pin them.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

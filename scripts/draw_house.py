@@ -36,7 +36,7 @@ FLOORS = (
     ("decide what to do", "agents structured_output"),
     ("say what an episode was worth", "judging"),
     ("make datasets from datasets", "processing"),
-    ("play many episodes at once", "rollouts"),
+    ("play many episodes at once", "rollouts demonstrating"),
     ("find tasks, train, serve, compare", "exploring training serving reporting"),
     ("repeat, watch, look, connect", "loop monitor viewer integrations"),
     ("commands, and tools for tests", "cli testing"),

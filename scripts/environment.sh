@@ -6,10 +6,13 @@
 #   trl           TRL, beside which the trainer is measured
 #   vllm          vLLM (x86-64 Linux)
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
-#   browsergym    BrowserGym and webtraj's core
+#   browsergym    BrowserGym, AgentLab and webtraj's core
+#   browseruse    browser-use and webtraj
+#   stagehand     Stagehand and webtraj
 #   openenv       OpenEnv, TRL and webtraj
 #   verifiers     verifiers and its version of OpenEnv's client
 #   wandb         Weights & Biases
+#   inspect       Inspect and webtraj's core; Harbor's models of ATIF
 #   lowest        the lowest versions that pyproject.toml allows, and what tests need
 #   python3.13    another Python with what .venv has; any name of a Python (3.11 or newer) will do
 set -eu
@@ -63,7 +66,8 @@ make_environment() {
         ;;
     esac
     [ -e "$requirements" ] || fail "no environment named $name; choose one of train, trl, vllm," \
-        "llamafactory, browsergym, openenv, verifiers, wandb, lowest and python3.x."
+        "llamafactory, browsergym, browseruse, stagehand, openenv, verifiers, wandb, inspect, lowest and" \
+        "python3.x."
 
     # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
@@ -111,7 +115,17 @@ make_environment() {
     browsergym)
         # webtraj without extras: BrowserGym's Playwright is another.
         install "$venv" --requirement "$requirements" --editable . || fail "see above."
-        must_load 'browsergym.miniwob'
+        install "$venv" --no-deps agentlab==0.4.2 browsergym-experiments==0.14.3 || fail "see above."
+        export LITELLM_LOCAL_MODEL_COST_MAP=True  # LiteLLM asks the internet for prices otherwise.
+        must_load 'browsergym.miniwob, agentlab.agents.generic_agent.generic_agent'
+        ;;
+    browseruse)
+        install "$venv" --requirement "$requirements" --editable '.[web,mcp]' || fail "see above."
+        must_load browser_use
+        ;;
+    stagehand)
+        install "$venv" --requirement "$requirements" --editable '.[web]' || fail "see above."
+        must_load stagehand
         ;;
     openenv)
         install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' pytest-timeout
@@ -124,6 +138,16 @@ make_environment() {
     wandb)
         install "$venv" --requirement "$requirements" || fail "see above."
         must_load wandb
+        ;;
+    inspect)
+        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        must_load inspect_ai.log
+        # Of Harbor only its models of ATIF are used; they do without its packages and Python 3.12.
+        for version in 1.7=0.22.0 1.8=0.26.0; do
+            "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+                --ignore-requires-python --target "$venv/atif-${version%=*}" \
+                "harbor==${version#*=}" || fail "see above."
+        done
         ;;
     lowest)
         have_uv || fail "the lowest versions need uv, which could not be installed."
@@ -146,7 +170,8 @@ make_environment() {
     echo "environment: $venv took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1) on disk"
 }
 
-[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, openenv, verifiers, wandb, lowest, python3.x."
+[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, browseruse," \
+    "stagehand, openenv, verifiers, wandb, inspect, lowest, python3.x."
 for each in "$@"; do
     make_environment "$each"
 done

@@ -95,6 +95,11 @@ if is_debian_root && ! dpkg -s fonts-liberation >/dev/null 2>&1; then
     apt_install fonts-liberation || echo "setup: fonts-liberation could not be installed" >&2
 fi
 
+# The tests of `webtraj record` show windows, on a virtual screen.
+if [ "$extra" = dev ] && is_debian_root && ! { command -v chromium && command -v Xvfb; } >/dev/null; then
+    apt_install chromium xvfb || echo "setup: chromium and xvfb could not be installed" >&2
+fi
+
 echo "$extra $wanted" >"$stamp"
 echo "setup: done in $(($(date +%s) - began)) s; .venv has $(du -sh .venv | cut -f1)." \
     "To use webtraj in this shell: . .venv/bin/activate"

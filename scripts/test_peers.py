@@ -1,6 +1,7 @@
-"""Run tests/peers in BrowserGym's virtual environment, and the tests of W&B with its own.
+"""Run tests/peers in BrowserGym's virtual environment, and other projects' tests with theirs.
 
-Both environments are made if missing. Arguments go to pytest in the first.
+These are W&B, Inspect and Harbor. Environments are made if missing. Arguments go to pytest in the
+first.
 """
 
 from __future__ import annotations
@@ -19,11 +20,17 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402 (it lives with the benchmarks)
 
 WANDB_TESTS = ["tests/rollouts/metrics/test_metrics_sinks.py", "tests/loop/test_loop_wandb.py"]
+INSPECT_TESTS = [
+    "tests/datasets/exporters/test_export_inspect.py",
+    "tests/datasets/exporters/test_export_atif.py",
+]
 
 
 def main() -> int:
     """Returns pytest's exit status."""
-    made = subprocess.run(["sh", "scripts/environment.sh", "wandb"], cwd=ROOT, check=False)
+    made = subprocess.run(
+        ["sh", "scripts/environment.sh", "wandb", "inspect"], cwd=ROOT, check=False
+    )
     try:
         made.check_returncode()
         python = peers.browsergym_venv()
@@ -39,8 +46,9 @@ def main() -> int:
             command, cwd=ROOT, env={**os.environ, **variables}, check=False
         ).returncode
     # They start the other environment's Python themselves, and are skipped where it is not.
-    wandb = [sys.executable, "-m", "pytest", "-p", "no:xdist", *WANDB_TESTS, "-k", "wandb"]
-    return status or subprocess.run(wandb, cwd=ROOT, check=False).returncode
+    tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", *WANDB_TESTS, *INSPECT_TESTS]
+    tests += ["-k", "wandb or inspect or harbor"]
+    return status or subprocess.run(tests, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from bucket_servers import (  # noqa: E402, F401
     s3_server,
     s3_servers,
 )
+from hub_server import hub  # noqa: E402, F401
 
 BROWSER_FIXTURES = {"pool", "open_page", "page_environment"}
 

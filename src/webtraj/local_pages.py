@@ -25,7 +25,7 @@ from webtraj.hosts import LOOPBACK, host_of, is_address, is_loopback, netloc
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "HEADERS", "listen", "missing", "served", "serving"]
+__all__ = ["DEFAULT_PORT", "Guard", "HEADERS", "NoPages", "listen", "missing", "served", "serving"]
 
 # Access: only requests to this address, with the token if there is one.
 #
@@ -179,6 +179,26 @@ def _netloc_of(origin: str) -> str:
         return ""
 
 
+class NoPages:
+    """Refuses web pages (ASGI), as any page open in a browser could send requests to this machine.
+
+    A page's requests carry `Origin`; those of programs, which have no password here, do not.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if all(name != b"origin" for name, _ in scope.get("headers", ())):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b"Web pages have no access.\n"})
+
+
 async def _let_in(send: Send, cookie: str) -> None:
     jar = f"{cookie}; HttpOnly; SameSite=Strict; Path=/"
     headers = [(b"location", b"/"), (b"set-cookie", jar.encode()), (b"content-length", b"0")]
@@ -197,6 +217,9 @@ async def _refuse(send: Send, status: int, why: str) -> None:
 
 
 # Serving a page at an address of this machine, until its context ends.
+
+DEFAULT_PORT = 8640
+"""The port of a page if none is given."""
 
 _STARTED = 0.01
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
@@ -218,7 +241,7 @@ async def serving(
     app: ASGIApp,
     *,
     host: str,
-    port: int,
+    port: int | None,
     token: str | None,
     what: str,
     command: str,
@@ -230,7 +253,8 @@ async def serving(
     Args:
         app: The application.
         host: The address to listen at.
-        port: The port; 0 lets the system choose a free one.
+        port: The port; 0 lets the system choose a free one. None takes `DEFAULT_PORT`, so that
+            the address is the same each time, or a free port if that one is taken.
         token: The required token. None requires none at an address of this machine alone, and
             makes a new one at any other.
         what: The page's name in refusals, such as "The viewer".
@@ -314,8 +338,12 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
         await asyncio.shield(running)
 
 
-def listen(what: str, host: str, port: int) -> socket.socket:
+def listen(what: str, host: str, port: int | None) -> socket.socket:
     """Return a listening socket: clients that connect before it is served wait."""
+    if port is None:
+        with contextlib.suppress(errors.InvalidInputError):
+            return listen(what, host, DEFAULT_PORT)
+        port = 0
     try:
         ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
             host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -7,9 +7,10 @@ A folder with what the pages take for granted:
     coarse.jsonl        a rough idea of what to do on that site
     results/            results of AgentLab, to import
 
-and an environment in which `webtraj` is this checkout, `s3://bucket` a real S3 server on this
-machine, and `http://127.0.0.1:8000` (the address is replaced in what runs) a model server that
-answers as an agent or a judge would.
+and an environment in which `webtraj` is this checkout, and `s3://bucket` a real S3 server on this
+machine. Addresses are replaced in what runs: `http://127.0.0.1:8000` is a model server that answers
+as an agent or a judge would, `http://127.0.0.1:8080` serves the folder, and 9222 is a free port
+for a browser's debugger.
 """
 
 import contextlib
@@ -17,7 +18,9 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -25,16 +28,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from documented_blocks import ROOT, Block
+from model_replies import reply
 
 from bucket_servers import REGION, running
-from webtraj.environments.browser.processes import find_browser
+from webtraj.environments.browser.processes import find_browser, find_headed_browser
+from webtraj.errors import BrowserNotFoundError
 from webtraj.testing.model_server import FakeModelServer
 
 MODEL_SERVER = "http://127.0.0.1:8000"
+PAGES_SERVER = "http://127.0.0.1:8080"
 MODELS = ("gpt-5", "Qwen/Qwen3-VL-8B-Instruct")
-OTHERS = (".venv-train", ".venv-browsergym", ".venv-openenv")
+OTHERS = (
+    ".venv-train",
+    ".venv-browsergym",
+    ".venv-browseruse",
+    ".venv-stagehand",
+    ".venv-openenv",
+)
 """Environments of the checkout that have what a block may need, if they were made."""
 AGENTLAB = ROOT / "tests/datasets/importers/data/browsergym"
+
+_WINDOWED = ("browser_use", "stagehand")
+"""What does not work with a headless shell."""
 
 # These serve until Ctrl-C: they get it once they have printed a line.
 _WEBTRAJ = """\
@@ -43,6 +58,7 @@ words = [word for word in sys.argv[1:3] if not word.startswith("-")]
 command = [sys.executable, "-m", "webtraj", *sys.argv[1:]]
 serves = words and (words[0] in ("view", "serve") or words == ["openenv", "serve"])
 serves = serves or words[:1] == ["monitor"] and "--web" in sys.argv  # Else it looks once.
+serves = serves or words[:1] == ["mcp"] and "--http" in sys.argv  # Else until its input ends.
 if not serves or "--help" in sys.argv:
     os.execv(command[0], command)  # So that a page that kills it kills it.
 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -52,29 +68,32 @@ print(line + process.communicate()[0], end="")
 sys.exit(0 if process.returncode in (0, 130) else process.returncode)
 """
 
-_VERDICTS = {
-    "You see one screenshot of several.": "keep",
-    "Did the site keep the agent from its task": "open",
-    "every claim in it was seen": "success",
-    "Judge one fact and no other": "success",
-    "Judge the whole task": "success",
-}
-
 
 class Desk:
     """A folder and an environment to run blocks in."""
 
-    def __init__(self, folder: Path, model_url: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, model_url: str, pages_url: str, environment: dict[str, str]
+    ) -> None:
         self.folder = folder
-        self._model_server = model_url.removesuffix("/v1")
+        self._addresses = {
+            MODEL_SERVER: model_url.removesuffix("/v1"),
+            PAGES_SERVER: pages_url.removesuffix("/"),
+        }
         self._environment = environment
+
+    def here(self, text: str) -> str:
+        """Return a text with the addresses of this desk."""
+        for address, own in self._addresses.items():
+            text = text.replace(address, own)
+        return re.sub(r"\b9222\b", str(_free_port()), text) if "9222" in text else text
 
     def run(self, block: Block) -> None:
         """Run a block; fail with what it printed if it does not succeed."""
         python = python_for(block.needs)
         assert python is not None
         script = self.folder / f"block_{block.line}.py"
-        text = block.text.replace(MODEL_SERVER, self._model_server)
+        text = self.here(block.text)
         # Other projects' packages may warn.
         checked = [str(python), *([] if block.needs else ["-W", "error"])]
         if block.language == "sh":
@@ -87,7 +106,7 @@ class Desk:
         else:
             script.write_text(text)
             command = [*checked, str(script)]
-        variables = browsergym(python, self.folder) if block.needs.startswith("browsergym") else {}
+        variables = self._variables(block.needs, python)
         result = subprocess.run(
             command,
             cwd=self.folder,
@@ -105,6 +124,29 @@ class Desk:
         )
         assert result.returncode == 0, f"{block.name}\n{result.stdout}{result.stderr}"[-6000:]
 
+    def _variables(self, needed: str, python: Path) -> dict[str, str]:
+        """Return the variables by which another project finds its browser and its model."""
+        match needed.partition(".")[0]:
+            case "browsergym" | "agentlab":
+                return {
+                    **browsergym(python, self.folder),
+                    "AGENTLAB_EXP_ROOT": str(self.folder / "results"),
+                    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # It would be downloaded.
+                    "OPENAI_BASE_URL": f"{self._addresses[MODEL_SERVER]}/v1",
+                }
+            case "playwright":
+                return playwright(self.folder)
+            case "browser_use":
+                return {
+                    "ANONYMIZED_TELEMETRY": "false",
+                    "BROWSER_USE_CLOUD_SYNC": "false",
+                    "BROWSER_USE_CONFIG_DIR": str(self.folder / "browser-use"),
+                    "BROWSER_USE_DISABLE_EXTENSIONS": "true",  # They would be downloaded.
+                    "BROWSER_USE_VERSION_CHECK": "false",
+                    "IN_DOCKER": "true",  # Root gets no sandbox from Chromium.
+                }
+        return {}
+
 
 @contextlib.contextmanager
 def desk_in(folder: Path, played: Path, servers: object) -> Iterator[Desk]:
@@ -121,11 +163,16 @@ def desk_in(folder: Path, played: Path, servers: object) -> Iterator[Desk]:
     shutil.rmtree(server.folder / "bucket", ignore_errors=True)
     (server.folder / "bucket").mkdir()
     key = "sk-" + "k" * 40
-    with site() as url, FakeModelServer(reply, models=MODELS) as models:
+    with (
+        site() as url,
+        serving(folder) as pages,
+        FakeModelServer(reply, models=MODELS) as models,
+    ):
         tell_tasks(folder, url)
         yield Desk(
             folder,
             models.url,
+            pages,
             {
                 **os.environ,
                 "AWS_ENDPOINT_URL": server.endpoint,
@@ -170,13 +217,28 @@ def site() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as pages:
         page = "<title>Shop</title><h1>Lamp</h1><p>12 dollars</p>"
         (Path(pages) / "index.html").write_text(page)
-        handler = functools.partial(_Quiet, directory=pages)
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
+        with serving(Path(pages)) as url:
+            yield url
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve the files of a folder; yields its URL."""
+    handler = functools.partial(_Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
             yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
             server.shutdown()
             thread.join()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def tell_tasks(folder: Path, url: str) -> None:
@@ -190,18 +252,6 @@ def tell_tasks(folder: Path, url: str) -> None:
     (folder / "tasks/train.jsonl").write_text(json.dumps(task) + "\n")
     coarse = {"url": url, "description": "See what is for sale."}
     (folder / "coarse.jsonl").write_text(json.dumps(coarse) + "\n")
-
-
-def reply(request: object) -> str:
-    """Answer the questions of judges, and agents."""
-    for words, verdict in _VERDICTS.items():
-        if words in request.text:  # type: ignore[attr-defined]
-            return json.dumps({"reasoning": "It was seen.", "verdict": verdict})
-    answer = {"name": "computer_use", "arguments": {"action": "answer", "text": "12 dollars"}}
-    return (
-        'Memory: {"price": "12 dollars"}\nProgress: {"find": "done"}\nIntention: Tell the price.\n'
-        f"Action: Answer with the price.\n<tool_call>\n{json.dumps(answer)}\n</tool_call>"
-    )
 
 
 def shim(python: Path, folder: Path) -> Path:
@@ -226,8 +276,18 @@ def python_for(needed: str) -> Path | None:
     own = Path(sys.executable)
     if not needed:
         return own
+    if needed in _WINDOWED and not _has_full_browser():
+        return None
     candidates = (own, *(ROOT / folder / "bin" / "python" for folder in OTHERS))
     return next((one for one in candidates if has(one, needed)), None)
+
+
+def _has_full_browser() -> bool:
+    try:
+        find_headed_browser()
+    except BrowserNotFoundError:
+        return False
+    return True
 
 
 def has(python: Path, module: str) -> bool:
@@ -245,5 +305,22 @@ def browsergym(python: Path, folder: Path) -> dict[str, str]:
     from webtraj.environments.miniwob import tasks
 
     places = folder / "browsers", find_browser().path or "", tasks.html_folder() / "miniwob"
+    shutil.rmtree(places[0], ignore_errors=True)
     places[0].mkdir()
     return dict(peers.browsergym_variables(python, *places))
+
+
+def playwright(folder: Path) -> dict[str, str]:
+    """Return the variables by which Playwright finds our browser in the place of its own."""
+    own = find_browser().path
+    if own is None:
+        return {}
+    import playwright as package
+
+    manifest = Path(package.__file__).parent / "driver/package/browsers.json"
+    revisions = {b["name"]: b["revision"] for b in json.loads(manifest.read_text())["browsers"]}
+    name = "chrome-headless-shell"
+    place = folder / f"playwright/chromium_headless_shell-{revisions['chromium-headless-shell']}"
+    (place / f"{name}-linux64").mkdir(parents=True)
+    (place / f"{name}-linux64" / name).symlink_to(own)
+    return {"PLAYWRIGHT_BROWSERS_PATH": str(folder / "playwright")}

@@ -45,7 +45,7 @@ def test_page_can_be_followed(page: Path, desk: Desk) -> None:
     for block in filter(runs, blocks_of(page)):
         if block.title:
             (desk.folder / block.title).parent.mkdir(parents=True, exist_ok=True)
-            (desk.folder / block.title).write_text(block.text)
+            (desk.folder / block.title).write_text(desk.here(block.text))
         elif python_for(block.needs) is None:
             left_out.append(f"{block.name} needs {block.needs}")
         else:

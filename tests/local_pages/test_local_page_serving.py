@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from webtraj import errors
+from webtraj import errors, local_pages
 from webtraj.local_pages import HEADERS, Guard, serving
 
 TOKEN = "a-token-of-enough-length"
@@ -170,3 +170,12 @@ async def test_what_is_no_request_does_not_reach_the_application(kind, answer):
     guard = Guard(reached, what="The test", command="webtraj test", hosts=frozenset())
     await guard({"type": kind}, None, send)
     assert sent == answer
+
+
+async def test_without_a_port_it_is_the_usual_one_or_a_free_one(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = other.getsockname()[1]
+    monkeypatch.setattr(local_pages, "DEFAULT_PORT", free)
+    async with served(port=None) as (_, first), served(port=None) as (_, second):
+        assert httpx.URL(first).port == free
+        assert httpx.URL(second).port not in (free, 0)

@@ -27,9 +27,12 @@ def constraints():
 def test_every_requirement_is_pinned():
     requirements = importlib.metadata.requires("webtraj")
     names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements} - {"webtraj"}
-    # OpenEnv's own requirements exclude pinned ones, so it has an environment of its own.
-    openenv = (ROOT / "scripts/openenv_requirements.txt").read_text()
-    assert names <= {*constraints(), *re.findall(r"^(openenv)==", openenv, re.MULTILINE)}
+    # What OpenEnv and Inspect require excludes pinned versions, so each has its own environment.
+    files = [ROOT / f"scripts/{name}_requirements.txt" for name in ("openenv", "inspect")]
+    apart = re.findall(
+        r"^(openenv|inspect-ai)==", "".join(file.read_text() for file in files), re.MULTILINE
+    )
+    assert names <= {*constraints(), *apart}
 
 
 def test_constraints_are_pins_and_know_no_machine():

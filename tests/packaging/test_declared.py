@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Imported only by code that runs inside LLaMA-Factory's own environment.
-OF_ANOTHER_ENVIRONMENT = {"llamafactory", "datasets"}
+# LLaMA-Factory is imported in its own environment, TRL by the user's trainer.
+OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl"}
 # Imported under another name than that of the package, where the package need not be installed.
 IMPORTED_AS = {
     "pyyaml": {"yaml"},

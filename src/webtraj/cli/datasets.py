@@ -59,6 +59,7 @@ def ls(
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())
         return
+    console = terminal.make_console()
     table = Table(box=None, pad_edge=False)
     for column in ("episode", "task", "policy", "began (UTC)", "steps", "reward", "end", "outcome"):
         table.add_column(column, no_wrap=True, overflow="fold")
@@ -73,9 +74,11 @@ def ls(
             summary.end_reason.name.lower(),
             summary.outcome.name.lower(),
         )
-    console = terminal.make_console()
-    console.print(table)
-    if not found.summaries and whole.summaries:
+    if shown:
+        console.print(table)
+    elif not whole.summaries:
+        console.print("This dataset has no sealed episodes.")
+    else:
         known = sorted({summary.task for summary in whole.summaries})
         console.print(terminal.printable(_no_match(task, known)))
     still_open = len(whole.open_episodes)

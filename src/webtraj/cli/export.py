@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.exporters import ExportReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["DEFAULT", "DefaultGroup", "check", "export", "group"]
+__all__ = ["DEFAULT", "DefaultGroup", "check", "export", "format_settings", "group"]
 
 # A group with a default command.
 
@@ -86,9 +86,9 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="For episodes: atif, minari, huggingface or html; with --shareable also json, pb "
-            "or pb.zst (a webtraj dataset). For training samples: sharegpt, openai, trl, tokens, "
-            "preferences or trl-preferences.",
+            help="For episodes: atif, minari, huggingface, otel, inspect, playwright, har or html; "
+            "with --shareable also json, pb or pb.zst (a webtraj dataset). For training samples: "
+            "sharegpt, openai, trl, tokens, preferences or trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
@@ -212,7 +212,7 @@ def export(
     The export is written completely or not at all. It reports what the format cannot hold.
 
     webtraj export preview PLACE prints samples in readable form; webtraj export check FOLDER checks
-    that LLaMA-Factory accepts an export.
+    that LLaMA-Factory accepts an export; webtraj export otel PLACE sends traces.
     """
     from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
@@ -245,7 +245,7 @@ def export(
         export_training(
             dataset, out, to, training,
             {name: value for name, value in told.items() if value is not None},
-            _settings(setting), overwrite=overwrite, storage_options=options,
+            format_settings(setting), overwrite=overwrite, storage_options=options,
         )  # fmt: skip
         return
     of_episodes = all_formats()
@@ -287,7 +287,7 @@ def export(
         out,
         format=to,
         transform=transform,
-        options=_settings(setting),
+        options=format_settings(setting),
         selection=selection,
         overwrite=overwrite,
         storage_options=options if is_url(out) else None,
@@ -371,7 +371,7 @@ def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
     return found[: selection["limit"]] if "limit" in selection else found
 
 
-def _settings(given: list[str] | None) -> dict[str, str]:
+def format_settings(given: list[str] | None) -> dict[str, str]:
     """Return the format options given with --set."""
     from webtraj import errors
 
@@ -433,6 +433,59 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def otel(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="The receiver's address, such as http://localhost:4318; default: that of "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Headers come from OTEL_EXPORTER_OTLP_HEADERS."
+        ),
+    ] = None,
+    content: Annotated[
+        bool,
+        typer.Option(
+            "--content", help="Also send what was said: goals, messages, arguments, results."
+        ),
+    ] = False,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first; 0 sends all.")] = 0,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Send recorded episodes as OpenTelemetry traces. Exit with 1 if one could not be read.
+
+    Ids follow from the episodes' ids, so sending again adds nothing new. To write a file instead:
+    webtraj export PLACE --format otel --out FOLDER.
+    """
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets.dataset import open_dataset, parse_condition
+    from webtraj.datasets.exporters.base import Episodes, Ledger
+    from webtraj.datasets.exporters.otel import otlp_exporter, send_traces
+    from webtraj.store.places import is_url
+
+    exporter = otlp_exporter(endpoint)
+    options = storage_options(option)
+    opened = open_dataset(
+        dataset, storage_options=options if is_url(dataset) else None, complete=True
+    )
+    found = opened.filter(None if where is None else parse_condition(where))
+    ledger = Ledger()
+    try:
+        episodes, spans = send_traces(
+            Episodes(found[:limit] if limit else found, ledger, None), exporter, content=content
+        )
+    finally:
+        exporter.shutdown()  # type: ignore[no-untyped-call]
+    console = terminal.make_console()
+    for item in (left_out := ledger.report("otel").left_out):
+        console.print(printable(f"{item.episode_id}: {item.why}"), soft_wrap=True)
+    console.print(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}", soft_wrap=True)
+    if left_out:
+        raise typer.Exit(1)
+
+
 group = typer.Typer(
     cls=DefaultGroup,
     help="Export a dataset to another tool's format, or to training samples.",
@@ -441,3 +494,4 @@ group = typer.Typer(
 group.command(DEFAULT, hidden=True)(export)
 group.command()(check)
 group.command()(preview)
+group.command()(otel)

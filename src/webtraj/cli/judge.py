@@ -56,7 +56,7 @@ def judge(
         ),
     ] = None,
     model_provider: Annotated[
-        str | None, typer.Option(help="The server's API: auto, vllm, openai or anthropic.")
+        str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
     ] = None,
     api_key_variable: Annotated[
         str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)

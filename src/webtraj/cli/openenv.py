@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, read_setting
+from webtraj.cli.options import HOST_HELP, OPTION_HELP, read_setting
 
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
@@ -35,7 +35,7 @@ def serve(
         str, typer.Option(help="The dialect of replies: webtraj, browsergym, webgym, ...")
     ] = "webtraj",
     mode: Annotated[
-        Literal["text", "marks", "coordinates"],
+        Literal["text", "aria", "marks", "coordinates"],
         typer.Option(
             help="Show a page as text, as a picture with numbered marks, or as a plain picture."
         ),
@@ -53,12 +53,7 @@ def serve(
         float,
         typer.Option(min=1, help="Seconds of silence after which a client loses its page."),
     ] = 600.0,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="The address to listen at; anyone who can reach it can use the browsers."
-        ),
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 8000,
     options: Annotated[
         list[str] | None,

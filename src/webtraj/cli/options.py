@@ -6,13 +6,21 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["OPTION_HELP", "PLACE_HELP", "WHERE_HELP", "read_setting", "storage_options"]
+__all__ = [
+    "HOST_HELP",
+    "OPTION_HELP",
+    "PLACE_HELP",
+    "WHERE_HELP",
+    "read_setting",
+    "storage_options",
+]
 
-PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, ..."
+PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, hf://datasets/ORG/NAME, ..."
 API_KEY_HELP = (
     "The environment variable that holds the API key for the model's server; default: "
     "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others."
 )
+HOST_HELP = "The address to listen at; anyone who can reach it can use the browsers."
 OPTION_HELP = (
     "For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=..., "
     "profile=.... Credentials come from the environment, a profile or the machine."

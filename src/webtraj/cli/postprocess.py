@@ -39,7 +39,7 @@ def postprocess(
         typer.Option("--model", "--model-name", help="The model for steps that use one."),
     ] = None,
     model_provider: Annotated[
-        str | None, typer.Option(help="The server's API: auto, vllm, openai or anthropic.")
+        str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
     ] = None,
     model_url: Annotated[
         str | None,

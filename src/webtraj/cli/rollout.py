@@ -229,6 +229,15 @@ def rollout(
             rich_help_panel=_QUICK,
         ),
     ] = None,
+    har: Annotated[
+        bool,
+        typer.Option(
+            "--har",
+            help="Record the browser's network traffic, without cookies, keys and bodies, for "
+            "`webtraj export --format har`; --set har=content also keeps bodies.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = False,
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -272,7 +281,7 @@ def rollout(
         "option": option,
         "seed": seed,
         "max-steps": max_steps,
-        "set": options,
+        "set": [*(["har=true"] if har else []), *(options or [])] or None,
     }
     given = [f"--{name}" for name, value in quick.items() if value is not None]
     if config_name is None:

@@ -185,13 +185,19 @@ def _share(text: str) -> float | str:
         return text
 
 
-# `webtraj push`: upload the episodes waiting in spools.
+# `webtraj push`: upload the episodes waiting in spools, or a dataset to the Hugging Face Hub.
+
+_HUB = "For the Hugging Face Hub"
 
 
 def push(
-    spool: Annotated[
-        list[Path] | None,
-        typer.Argument(help="The spool folders; default: all in the default location."),
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SPOOL]... | DATASET hf://datasets/ORG/NAME",
+            help="The spool folders; default: all in the default location. Or a dataset, and the "
+            "repository of the Hugging Face Hub to send it to.",
+        ),
     ] = None,
     to: Annotated[
         str | None,
@@ -202,22 +208,87 @@ def push(
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     max_uploads: Annotated[int, typer.Option(min=1, help="Uploads at a time.")] = 16,
+    shareable: Annotated[
+        bool,
+        typer.Option(help="Drop images, page sources and credentials.", rich_help_panel=_HUB),
+    ] = False,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --shareable: also redact this kind of text: email, card, phone, .... "
+            "Repeatable.",
+            rich_help_panel=_HUB,
+        ),
+    ] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP, rich_help_panel=_HUB)] = None,
+    format: Annotated[  # noqa: A002  (The option's name.)
+        str | None,
+        typer.Option(
+            help="The format of the episodes: json, pb or pb.zst; default: the dataset's.",
+            rich_help_panel=_HUB,
+        ),
+    ] = None,
+    tables: Annotated[
+        bool,
+        typer.Option(
+            help="Also send Parquet tables and a card for load_dataset.", rich_help_panel=_HUB
+        ),
+    ] = True,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="An option of the tables: license=mit, title=..., splits=.... Repeatable.",
+            rich_help_panel=_HUB,
+        ),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option(help="Make a new repository public.", rich_help_panel=_HUB)
+    ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            help="Remove episodes that only the Hub has; its history keeps them.",
+            rich_help_panel=_HUB,
+        ),
+    ] = False,
 ) -> None:
-    """Upload the episodes waiting in spools to their buckets. Exit with 1 if any is left.
+    """Upload the episodes waiting in spools to their buckets, or a dataset to the Hugging Face Hub.
 
-    Episodes whose writer died are sealed first. The collector's bucket options are used unless you
-    give --option or --to. Credentials come from the environment, a profile or the machine.
+    Exit with 1 if any episode was not sent. Episodes whose writer died are sealed first. The
+    collector's bucket options are used unless you give --option or --to. Credentials come from the
+    environment, a profile or the machine; for the Hub, from HF_TOKEN or `hf auth login`.
     """
     from webtraj import errors
     from webtraj.cli import options, terminal
     from webtraj.collectors.spool import spools
     from webtraj.datasets import transfer
+    from webtraj.store.hub import is_hub_url
 
+    given = options.storage_options(option)
+    if places and any(map(is_hub_url, places)):
+        if to is not None or len(places) != 2 or not is_hub_url(places[1]):
+            raise errors.InvalidInputError(
+                f"Got {' '.join(places)!r:.300}; expected one dataset and one repository: webtraj "
+                "push DATASET hf://datasets/ORG/NAME."
+            )
+        _push_to_hub(
+            *places, shareable=shareable, redact=redact, where=where, format=format,
+            tables=tables, setting=setting, private=not public, replace=replace,
+            source_options=given,
+        )  # fmt: skip
+        return
+    if shareable or redact or where or format or not tables or setting or public or replace:
+        raise errors.InvalidInputError(
+            "The options for the Hub need a repository: webtraj push DATASET "
+            "hf://datasets/ORG/NAME."
+        )
+    spool = [Path(place) for place in places or ()]
     if to is not None and not spool:
         raise errors.InvalidInputError(
             f"--to {to!r:.200} needs the spool folders to send: webtraj push SPOOL --to PLACE."
         )
-    given = options.storage_options(option)
     console = terminal.make_console()
     folders = spool or spools()
     if not folders:
@@ -235,6 +306,44 @@ def push(
         _show(console, folder, report)
         complete = complete and report.complete
     if not complete:
+        raise typer.Exit(1)
+
+
+def _push_to_hub(
+    source: str,
+    target: str,
+    *,
+    redact: list[str] | None,
+    where: str | None,
+    setting: list[str] | None,
+    **arguments: Any,
+) -> None:
+    from webtraj.cli import terminal
+    from webtraj.cli.export import format_settings
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.datasets.hub import push_to_hub
+    from webtraj.environments.redaction import RedactionRules
+
+    report = push_to_hub(
+        source,
+        target,
+        rules=RedactionRules(patterns=tuple(redact)) if redact else None,
+        where=None if where is None else parse_condition(where),
+        table_options=format_settings(setting),
+        **arguments,
+    )
+    console = terminal.make_console()
+    for problem in (*report.episodes.failed, *report.episodes.clashes):
+        console.print(printable(problem), soft_wrap=True)
+    console.print(
+        printable(
+            f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
+            f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
+        ),
+        soft_wrap=True,
+    )
+    if not report.complete:
         raise typer.Exit(1)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["monitor", "view"]
 
+PORT_HELP = "The port; 0 for a free one. Default: 8640, or a free one if that is taken."
+
 
 def view(
     datasets: Annotated[
@@ -32,7 +34,7 @@ def view(
         str,
         typer.Option(help="The address to listen on; one that others can reach needs a token."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 0,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help=PORT_HELP)] = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -82,7 +84,7 @@ def view(
 
 
 async def _serve(
-    viewer: Viewer, host: str, port: int, token: str | None, open_browser: bool | None
+    viewer: Viewer, host: str, port: int | None, token: str | None, open_browser: bool | None
 ) -> None:
     import asyncio
 
@@ -139,9 +141,7 @@ def monitor(
     host: Annotated[
         str, typer.Option(help="The page's address; one that others can reach needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The page's port; 0 for a free one.")
-    ] = 0,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help=PORT_HELP)] = None,
     token: Annotated[
         str | None,
         typer.Option(help="The page's token; default: a new one if the host needs one."),
@@ -223,7 +223,7 @@ def _print_lines(watched: RunMonitor, every: float, *, once: bool) -> None:
 def _monitor_serve(
     watched: RunMonitor,
     host: str,
-    port: int,
+    port: int | None,
     token: str | None,
     every: float,
     *,

@@ -459,13 +459,15 @@ def is_async(environment: Any) -> bool:
 
 
 _NOT_AN_ENVIRONMENT = (
-    "as_async takes an environment with reset, step and close, as dm_env defines them; "
+    "as_async takes an environment with reset and step, as dm_env defines them; "
     "got {given}. {remedy}"
 )
 
 
 def as_async(environment: dm_env.Environment | base.Environment) -> base.Environment:
     """Return `environment` as an asynchronous one; if it already is, return it unchanged.
+
+    An environment that holds nothing needs no `close`.
 
     Raises:
         InvalidInputError: It is not an environment of either kind.
@@ -480,7 +482,7 @@ def as_async(environment: dm_env.Environment | base.Environment) -> base.Environ
                 remedy="Use webtraj.from_gymnasium for it.",
             )
         )
-    if not all(callable(getattr(environment, name, None)) for name in ("reset", "step", "close")):
+    if not all(callable(getattr(environment, name, None)) for name in ("reset", "step")):
         raise errors.InvalidInputError(
             _NOT_AN_ENVIRONMENT.format(
                 given=f"{environment!r}", remedy="Pass an instance, not a class or a name."
@@ -509,8 +511,10 @@ class AsyncEnvironment(WrapsEnvironment):
 
     def __init__(self, environment: dm_env.Environment) -> None:
         self._environment = environment
+        self._close_inner: Callable[[], object] = getattr(environment, "close", lambda: None)
+        # The thread must not refer to the bridge, which ends the thread when it is collected.
         self._worker = WorkerThread(
-            name=f"as_async({type(environment).__name__})", last_call=environment.close
+            name=f"as_async({type(environment).__name__})", last_call=self._close_inner
         )
         self._closed = False
         # These two belong to the environment's thread.
@@ -622,7 +626,7 @@ class AsyncEnvironment(WrapsEnvironment):
     def _close(self) -> None:
         # A cancelled close keeps running and must not run twice.
         if not self._environment_closed:
-            self._environment.close()
+            self._close_inner()
             self._environment_closed = True
 
 

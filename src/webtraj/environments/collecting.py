@@ -103,6 +103,11 @@ class TrajectoryCollectingEnvironment:
         return self._collector
 
     @property
+    def tracker(self) -> EpisodeTracker:
+        """The state machine, for recording actions that are not calls of `step`."""
+        return self._tracker
+
+    @property
     def environment_name(self) -> str:
         """The name of the inner environment, usually its class, for the record."""
         return _environment_name(self._env)

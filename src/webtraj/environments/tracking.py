@@ -132,6 +132,12 @@ class EpisodeTracker:
                 episode.action = episode.decision = None
             self._handle([_noted(episode, error)])
 
+    def withdrawn(self) -> None:
+        """Forget the action in flight: somebody took it back before its result was recorded."""
+        if self._episode is not None:
+            self._episode.action_in_flight = False
+            self._episode.action = self._episode.decision = None
+
     def returned(self, timestep: Any, phase: Phase) -> None:
         """Record the timestep that `reset` or `step` returned.
 

@@ -114,7 +114,7 @@ def serving(
     monitor: RunMonitor,
     *,
     host: str = "127.0.0.1",
-    port: int = 0,
+    port: int | None = 0,
     token: str | None = None,
     every: float = 1.0,
 ) -> AbstractAsyncContextManager[str]:
@@ -123,7 +123,7 @@ def serving(
     Args:
         monitor: The run's monitor.
         host: The address to listen on; one that others can reach needs a token.
-        port: The port; 0 for a free one.
+        port: The port; 0 for a free one; None for the usual one, or a free one if it is taken.
         token: The token; by default a new one if the host needs one.
         every: The least seconds between two reads.
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import pydantic
 
 from webtraj import configuration, errors
-from webtraj.agents.models.base import ModelClient
+from webtraj.agents.models.base import ModelClient, Provider
 from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
 from webtraj.processing.registry import MAIN_OPTIONS, make_step, parse_step
@@ -58,7 +58,7 @@ class ProcessingConfig(pydantic.BaseModel):
     """Modules that define steps. They are only imported if the command line names them too."""
     model: str | None = None
     """The model's name on its server."""
-    model_provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    model_provider: Provider = "auto"
     """The server's protocol."""
     model_url: str | None = None
     """The server's base URL, including `/v1`; by default the vendor's."""

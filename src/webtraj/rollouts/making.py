@@ -76,6 +76,7 @@ class Browsers:
 
 # What browsers observe in a rollout: what the agent needs, and what records should contain.
 
+_BODY_LIMIT = 1_000_000
 _RECORDED = ("timings", "info")
 """Channels that agents ignore but readers of the records want."""
 
@@ -89,11 +90,40 @@ def channels_for(agent: Agent) -> list[str]:
 def environment_options(
     plan: Sequence[PlannedEpisode], given: Mapping[str, Any], channels: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the presets' options, with the channels to observe if all tasks use a browser."""
+    """Return the presets' options, with the channels to observe if all tasks use a browser.
+
+    The option `har` adds the network's: `true`, or `content` for bodies of up to 1 MB too.
+
+    Raises:
+        InvalidInputError: `har` is invalid, or a task uses no browser.
+    """
     options: dict[str, Any] = {}
-    if channels and all(planned.selection.uses_browser for planned in plan):
+    if channels and _all_in_browser(plan):
         options["observe"] = list(channels)
-    return {**options, **given}
+    options |= given
+    har = options.pop("har", False)
+    if har not in (False, True, "content"):
+        raise errors.InvalidInputError(
+            f"har={har!r:.60}; expected true, false or content (with bodies of up to 1 MB)."
+        )
+    if har:
+        from webtraj.environments.browser.observation import Observe
+
+        if not _all_in_browser(plan):
+            raise errors.InvalidInputError(
+                "har records a browser's network traffic, but some of these tasks use no browser."
+            )
+        observe = Observe.of(options.get("observe"))
+        options["observe"] = dataclasses.replace(
+            observe,
+            channels=(*observe.channels, "network"),
+            body_limit=_BODY_LIMIT if har == "content" else observe.body_limit,
+        )
+    return options
+
+
+def _all_in_browser(plan: Sequence[PlannedEpisode]) -> bool:
+    return all(planned.selection.uses_browser for planned in plan)
 
 
 _MOST_NAMED = 20

@@ -302,16 +302,21 @@ def open_storage(
 
     Args:
         place: A folder's path, or a URL: `s3://bucket/prefix`, `gs://`, `az://`, `file://`,
-            `memory://`.
-        options: For a bucket: the arguments of `webtraj.store.bucket.BucketStorage`.
+            `memory://`, or `hf://datasets/ORG/NAME`, which is read-only.
+        options: For a bucket: the arguments of `webtraj.store.bucket.BucketStorage`; for the
+            Hugging Face Hub, those of `webtraj.store.hub.HubStorage`.
 
     Raises:
         InvalidInputError: The kind of URL, or an option, is unknown.
-        MissingDependencyError: It is a bucket, and `webtraj[s3]` is not installed.
+        MissingDependencyError: It is a bucket or on the Hub, and `webtraj[s3]` or
+            `webtraj[huggingface]` is not installed.
     """
-    from webtraj.store import stores
+    from webtraj.store import hub, stores
 
     url = os.fspath(place)
+    if hub.is_hub_url(place):
+        _check_options(hub.HubStorage, hub.parse_hub_url(url).url, options)
+        return hub.HubStorage(url, **(options or {}))
     parsed = stores.parse_url(url) if is_url(place) else None
     if parsed is None or parsed.kind == "file":
         if options:
@@ -323,14 +328,18 @@ def open_storage(
         return FolderStorage(place if parsed is None else parsed.path)
     from webtraj.store.bucket import BucketStorage
 
-    known = inspect.signature(BucketStorage).parameters
-    unknown = sorted(set(options or ()) - (set(known) - {"url"}))
+    _check_options(BucketStorage, parsed.url, options)
+    return BucketStorage(url, **(options or {}))
+
+
+def _check_options(kind: type, url: str, options: Mapping[str, Any] | None) -> None:
+    known = [name for name in inspect.signature(kind).parameters if name != "url"]
+    unknown = sorted(set(options or ()) - set(known))
     if unknown:
         raise errors.InvalidInputError(
-            f"Unknown storage option {', '.join(unknown)} for {parsed.url!r}: expected some of "
-            f"{', '.join(name for name in known if name != 'url')}."
+            f"Unknown storage option {', '.join(unknown)} for {url!r}: expected some of "
+            f"{', '.join(known)}."
         )
-    return BucketStorage(url, **(options or {}))
 
 
 def open_file(

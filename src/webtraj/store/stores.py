@@ -65,7 +65,8 @@ def parse_url(url: str) -> Place:
         shown = re.sub(r"(?<=://).*@", "***@", re.split("[?#]", url)[0])
         raise errors.InvalidInputError(
             f"No storage for {shown!r:.200}; expected a path, or a URL without a query that starts "
-            f"with one of {', '.join(f'{known}://' for known in _CLOUDS)}, file://, memory://."
+            f"with one of {', '.join(f'{known}://' for known in _CLOUDS)}, file://, memory://, "
+            "hf://datasets/."
         )
     bucket, path = match[2], (match[3] or "").strip("/")
     user, at, _ = bucket.rpartition("@")

@@ -210,6 +210,7 @@ ROLLOUT = {
             "cut_harder",
         )
     },
+    "context_config.changes": Case("true", option("changes"), True),
     "context_config.memory": Case("false", option("memory"), False),
     "env_config.evaluation_workers": Case("3", judging("parallel"), 3, JUDGED),
     "judge": Case("environment", judging("spec"), "environment"),

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from webtraj import errors
+from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.rollouts.judging import PARALLEL, When
 
@@ -54,7 +55,7 @@ class OpenAIConfig(Section):
     """Environment variable with the API key."""
     base_url: str | None = None
     """URL of the server, including `/v1` or similar; OpenAI's by default."""
-    provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    provider: Provider = "auto"
     """Protocol of the servers; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     keypoint_detection: QuestionConfig | None = None
     """Model that picks the screenshots that matter."""

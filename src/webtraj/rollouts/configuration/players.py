@@ -169,11 +169,11 @@ def _derived(config: EnvConfig, number: int, total: int | None) -> tuple[float, 
 
 # The player: an agent by name, with options.
 
-_MODES = {"coordinates": "coordinates", "set_of_marks": "marks", "text": "text"}
+_MODES = {"coordinates": "coordinates", "set_of_marks": "marks", "text": "text", "aria": "aria"}
 _PROMPTS = {"vanilla": "webgym_vanilla", "complete": "webgym_complete"}
 _CONTEXT = (
     "dialect", "viewport", "images", "full_rounds", "slide", "older_lines", "screenshots",
-    "page_tokens", "old_page_tokens", "text_tokens", "memory", "cut_harder",
+    "page_tokens", "old_page_tokens", "changes", "text_tokens", "memory", "cut_harder",
 )  # fmt: skip
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 

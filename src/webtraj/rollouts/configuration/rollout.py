@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from webtraj.agents.contexts import ContextSettings
+from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.rollouts.configuration.judges import OpenAIConfig
 from webtraj.rollouts.judging import PARALLEL, When
@@ -147,9 +148,8 @@ class CrawlConfig(Section):
     agent_name: Literal["basic", "explorer", "curious", "oracle", "random"] = "basic"
     """The agent: `basic` asks a model, `explorer` asks a model to explore (`webtraj.exploring`),
     and `curious` explores without one."""
-    agent_model_provider: Literal["anthropic", "openai", "vllm", "auto"] = "anthropic"
-    """Protocol of the model's server; `auto` asks an OpenAI-compatible server whether it is
-    vLLM."""
+    agent_model_provider: Provider = "anthropic"
+    """API of the model's server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     agent_model_name: str | None = None
     """The model's name on its server; for the provider anthropic, `claude-3-5-sonnet-20241022` by
     default."""
@@ -417,7 +417,7 @@ class PolicyConfig(Section):
     checkpoint_path: str | None = None
     """Folder in `save_path` that the server serves. If it exists, its path is the model's name and
     overrides `base_model`."""
-    provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    provider: Provider = "auto"
     """Protocol of the server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     api_key_env_var: str | None = None
     """Environment variable with the API key."""
@@ -443,10 +443,10 @@ class ContextConfig(Section):
     """Settings of the model's context: see `webtraj.agents.contexts.ContextSettings`."""
 
     interaction_mode: Annotated[
-        Literal["coordinates", "set_of_marks", "text"], BeforeValidator(_underscored)
+        Literal["coordinates", "set_of_marks", "text", "aria"], BeforeValidator(_underscored)
     ] = "text"
-    """Naming of elements: by points on a screenshot, by numbers on it, or by their refs.
-    `set-of-marks` means `set_of_marks`."""
+    """Naming of elements: by points on a screenshot, by numbers on it, or by their refs in the
+    axtree or in Playwright's ARIA snapshot. `set-of-marks` means `set_of_marks`."""
     dialect: str | None = None
     """Syntax of the model's actions; by default what fits the mode."""
     viewport: Annotated[list[_AtLeastOne], Field(min_length=2, max_length=2)] | None = None
@@ -465,6 +465,8 @@ class ContextConfig(Section):
     """Token budget of the current page's text."""
     old_page_tokens: _AtLeastZero = _SHOWN.old_page_tokens
     """Token budget of an earlier round's page."""
+    changes: bool = _SHOWN.changes
+    """Whether to show a page by what changed since the one before, where that is shorter."""
     text_tokens: _AtLeastOne = _SHOWN.text_tokens or 24_000
     """Token budget of all text except the system message."""
     memory: bool = _SHOWN.memory
