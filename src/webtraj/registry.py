@@ -551,10 +551,12 @@ def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
 
 _MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
 _FIXTURE_SITE = "webtraj.testing.site:FixtureEnvironment"
+_APPS = "webtraj.environments.apps.environment:AppEnvironment"
 
 
 def _register_ours() -> None:
     """Register the built-in presets without importing a browser."""
+    from webtraj.environments.apps.names import TEMPLATES, subsets
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
     from webtraj.testing.site.names import TASKS as SITE_TASKS
 
@@ -596,6 +598,22 @@ def _register_ours() -> None:
         tasks=SITE_TASKS,
         uses_browser=True,
     )
+    for template, (level, split) in TEMPLATES.items():
+        register(
+            f"apps/{template}",
+            _APPS,
+            description=f"A task of level {level} in real applications, of the split {split!r}.",
+            tasks=(template,),
+            uses_browser=True,
+        )
+    for subset, templates in subsets(TEMPLATES).items():
+        register(
+            f"apps/{subset}",
+            _APPS,
+            description=f"The tasks {subset!r} in real applications, one after the other.",
+            tasks=templates,
+            uses_browser=True,
+        )
     register(
         "web",
         "webtraj.environments.browser.environment:make_web_environment",

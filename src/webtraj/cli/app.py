@@ -34,6 +34,7 @@ COMMANDS = {
     "record": ("Run agents", "record"),
     "explore": ("Run agents", "explore"),
     "mcp": ("Run agents", "mcp"),
+    "apps": ("Run agents", "apps"),
     "presets": ("Run agents", "doctor"),
     "doctor": ("Run agents", "doctor"),
     "ls": ("Inspect", "datasets"),
@@ -63,7 +64,7 @@ COMMANDS = {
 }
 """The heading and module of each command, in the order of the help text."""
 
-_GROUPS = ("export", "openenv")
+_GROUPS = ("apps", "export", "openenv")
 """Commands with subcommands."""
 _TAKE_POSITIONS = ("show", "judge")
 

@@ -45,6 +45,7 @@ _NAVIGATED = (
     "Cannot find context",
     "Inspected target navigated",
     "Frame was detached",
+    "Not attached to an active page",
 )
 _CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to continue."
 

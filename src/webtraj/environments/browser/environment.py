@@ -536,11 +536,18 @@ class BrowserEnvironment(base_lib.Environment):
         again: bool = False,
     ) -> dm_env.TimeStep:
         """Return the timestep of an action's result."""
-        answer = action.text if isinstance(action, actions_lib.Answer) else None
-        verdict = await self.task.validate(place.session, seen["task"], answer)
+        task, answer = self.task, None
+        said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
+        if isinstance(action, actions_lib.Answer):
+            answer = action.text
+        if isinstance(task, tasks_lib.RefusableTask) and isinstance(
+            action, actions_lib.ReportInfeasible
+        ):
+            verdict = await task.validate_refusal(place.session, action.reason)
+        else:
+            verdict = await task.validate(place.session, seen["task"], answer)
         self._verdict = verdict
         observation = await self._observation(place, seen, last_action, begun, acted, again=again)
-        said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
         if self.truncates:

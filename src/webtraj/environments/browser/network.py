@@ -46,6 +46,7 @@ __all__ = [
     "is_public",
     "normal_host",
     "origin_of",
+    "pipe_both",
 ]
 
 # Which destinations a page may reach.
@@ -526,7 +527,7 @@ class FilteringProxy:
                     self._note(host, port, _RefusedError(_FORBIDDEN, verdict.reason))
                     return
                 far[1].write(begun)
-            await _pipe_both((reader, writer), far)
+            await pipe_both((reader, writer), far)
         finally:
             far[1].close()
 
@@ -643,7 +644,7 @@ async def _reply(writer: asyncio.StreamWriter, code: int) -> None:
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _pipe_both(near: _Stream, far: _Stream) -> None:
+async def pipe_both(near: _Stream, far: _Stream) -> None:
     """Copy both ways until either side ends. If the far side aborts, abort the near one."""
     upward = asyncio.ensure_future(_pipe(near[0], far[1]))
     downward = asyncio.ensure_future(_pipe(far[0], near[1]))

@@ -20,6 +20,7 @@ __all__ = [
     "IsolatedWorld",
     "LIVE_SITE",
     "LOCAL_PAGE",
+    "SERVED_PAGE",
     "NetworkWatch",
     "PageWorld",
     "SCRIPT_PROPERTY",
@@ -53,6 +54,8 @@ class SettlePolicy:
     """How long no request must be in flight; None ignores the network."""
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
+    departure: float = 0.0
+    """The longest wait for the document to which the page is on its way; 0 does not wait."""
     load: float = 10.0
     """The longest wait for a navigation to load."""
 
@@ -65,6 +68,9 @@ class SettlePolicy:
 
 LOCAL_PAGE: Final = SettlePolicy()
 """For pages without network traffic, such as MiniWoB++."""
+
+SERVED_PAGE: Final = SettlePolicy(departure=10.0)
+"""For sites on this machine: forms and links are answered before the next look."""
 
 LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, network_quiet=0.5)
 """For sites that fetch their content; Stagehand also waits for half a second of network quiet."""

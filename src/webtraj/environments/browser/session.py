@@ -353,6 +353,7 @@ class BrowserSession:
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._settle.cap * 1e3,
                     "pictures": self._settle.pictures * 1e3,
+                    "departure": self._settle.departure * 1e3,
                     "brokeOff": self._active in self._failures,
                 },
             }
@@ -458,9 +459,16 @@ class BrowserSession:
         if self._observe.screenshot_format == "jpeg":
             options["quality"] = self._observe.screenshot_quality
         async with self.lease.turns.at("screenshot"):
-            answer = await self.run(
-                session.send("Page.captureScreenshot", options), what="take a screenshot"
-            )
+            for left in (1, 0):
+                try:
+                    answer = await self.run(
+                        session.send("Page.captureScreenshot", options), what="take a screenshot"
+                    )
+                    break
+                except errors_lib.BrowserError as error:
+                    if not left or not driver_lib.is_navigation_error(error.__cause__):
+                        raise
+                    await self._wait_for_load("domcontentloaded")  # Between two documents.
         return base64.b64decode(answer["data"])
 
     async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:

@@ -2,7 +2,7 @@
 
 `BrowserTask` is the interface of a task, in the order of an episode: `setup`,
 `goal_of`, `validate` after each step, `teardown`. A task with a scripted solution is also a
-`SolvableTask`.
+`SolvableTask`; one that may be impossible, a `RefusableTask`.
 A task may have an attribute `max_steps`, its default step limit; a limit given to the environment
 overrides it. A task may serve its own pages by an attribute `local_sites` (`network.LocalSites`):
 handlers by host and port that replace the network, so that URLs are the same on every machine.
@@ -22,7 +22,15 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.redaction import RedactionRules
 
-__all__ = ["BrowserTask", "ScriptedSolution", "Solution", "SolvableTask", "Verdict", "WebTask"]
+__all__ = [
+    "BrowserTask",
+    "RefusableTask",
+    "ScriptedSolution",
+    "Solution",
+    "SolvableTask",
+    "Verdict",
+    "WebTask",
+]
 
 _OF_SITES = ("http", "https")
 _SCHEMES = (*_OF_SITES, "file", "about", "data", "blob", "chrome")
@@ -121,6 +129,14 @@ class SolvableTask(Protocol):
 
     def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
         """Return the solution of the session's episode."""
+
+
+@runtime_checkable
+class RefusableTask(Protocol):
+    """A task that judges the report that it cannot be done."""
+
+    async def validate_refusal(self, session: session_lib.BrowserSession, reason: str) -> Verdict:
+        """Return the verdict on `ReportInfeasible`, which ends the episode."""
 
 
 class ScriptedSolution:

@@ -32,7 +32,7 @@ from webtraj.environments.browser import (
 from webtraj.environments.browser import (
     tasks as browser_tasks_lib,
 )
-from webtraj.environments.miniwob.oracles import PageView
+from webtraj.environments.browser.oracles import PageView
 from webtraj.testing.site import site as site_lib
 from webtraj.testing.site import tasks as tasks_lib
 from webtraj.testing.site.world import World

@@ -87,9 +87,24 @@ function query(selector) {
   }));
 }
 
+// The ref of the first element at a path of selectors, each inside the one before (a frame, a shadow
+// host or any element), with exactly this text if one is given; null if there is none.
+function find(path, text) {
+  let found = [document];
+  for (const selector of path) {
+    found = found.flatMap(element => [
+      ...(element.shadowRoot ?? element.contentDocument ?? element).querySelectorAll(selector),
+    ]);
+  }
+  const fitting = found.find(
+    element => text === null || squeeze(dom.textContent(element) ?? "") === text);
+  return fitting ? refOf(fitting) : null;
+}
+
 page.observe = text => observe(JSON.parse(text));
 page.prepare = text => toJson(prepare(JSON.parse(text)));
 page.query = text => toJson(query(JSON.parse(text)));
+page.find = text => toJson(find(...JSON.parse(text)));
 page.refOf = refOf;
 page.elementOf = elementOf;
 page.throughFrame = async text => toJson(await throughFrame(JSON.parse(text)));

@@ -43,11 +43,27 @@ function lacksPictures(patience) {
   return false;
 }
 
-// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Reports how it ended, and
+// Since when the page is on its way to another document; null if it is not. A download or an answer
+// without content ends with an error; a navigation that a dialog prevented ends without any event.
+let leavingSince = null;
+window.navigation?.addEventListener("navigate", event => {
+  const stays = event.destination.sameDocument || event.downloadRequest !== null;
+  leavingSince = stays ? null : now();
+});
+for (const type of ["navigatesuccess", "navigateerror"]) {
+  window.navigation?.addEventListener(type, () => { leavingSince = null; });
+}
+for (const type of ["pointerdown", "keydown"]) {
+  window.addEventListener(type, () => { leavingSince = null; }, {capture: true, passive: true});
+}
+
+// Waits until nothing has changed for `quiet` ms, at most `cap` ms, and for a document that is on its
+// way, at most `departure` ms. Reports how it ended, and
 // whether anything `moved` since the wait began: a screenshot taken meanwhile is then outdated. A
 // document that `brokeOff` never finishes parsing.
-async function settle({quiet, cap, pictures, brokeOff = false}) {
+async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
   const start = now();
+  const isLeaving = () => leavingSince !== null && now() - leavingSince < departure;
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   // Anything that ended before the page settled may have moved during a screenshot.
@@ -56,12 +72,12 @@ async function settle({quiet, cap, pictures, brokeOff = false}) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
     if (still >= quiet && (brokeOff || document.readyState !== "loading")) {
-      if (!isAnimating() && !lacksPictures(pictures)) {
+      if (!isAnimating() && !lacksPictures(pictures) && !isLeaving()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
     }
-    if (time - start >= cap) return {ended: "cap", ms: time - start, moved: true};
+    if (time - start >= cap && !isLeaving()) return {ended: "cap", ms: time - start, moved: true};
     await new Promise(resolve => later(resolve, Math.max(quiet - still, 4)));
   }
 }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Callable
+from typing import TypeAlias
 
 from webtraj import errors as errors_lib
 from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser.oracles import Element, OracleError, OracleView, PageView
 from webtraj.environments.miniwob import tasks as tasks_lib
 
 __all__ = [
@@ -32,107 +29,6 @@ __all__ = [
     "still",
     "submit",
 ]
-
-
-class OracleError(errors_lib.WebtrajError, RuntimeError):
-    """The page is not as an oracle expects: a bug in the oracle, or a new version of the page."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Element:
-    """An element of the page, with the properties that a script selects by."""
-
-    ref: str
-    """Its ref for actions."""
-    tag: str
-    """Its tag, in lower case."""
-    text: str
-    """Its text content with collapsed white space."""
-    value: str
-    """Its `value` property; empty if it has none."""
-    checked: bool
-    visible: bool
-    """Whether it is rendered; it may still be covered or outside the viewport."""
-    box: tuple[float, float, float, float]
-    """x, y, width and height in CSS pixels of the viewport."""
-    attributes: Mapping[str, str]
-
-    @property
-    def center(self) -> tuple[float, float]:
-        """The middle of its box."""
-        x, y, width, height = self.box
-        return x + width / 2, y + height / 2
-
-
-class OracleView(Protocol):
-    """The page of one episode, as its oracle sees it."""
-
-    @property
-    def goal(self) -> str:
-        """The episode's goal."""
-
-    async def all(self, selector: str) -> list[Element]:
-        """Return the elements that match a CSS selector, in document order."""
-
-    async def one(self, selector: str, text: str | None = None) -> Element:
-        """Return the first element that matches, with exactly this text if `text` is given.
-
-        Raises:
-            OracleError: There is none.
-        """
-
-    async def evaluate(self, function: str, argument: Any = None) -> Any:
-        """Call a JavaScript function in the page and return its result.
-
-        The function gets the argument and `refOf`, which returns an element's ref:
-        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Argument and result are JSON; a
-        promise is awaited.
-        """
-
-
-class PageView:
-    """The `OracleView` of a live page."""
-
-    def __init__(self, session: session_lib.BrowserSession, *, goal: str) -> None:
-        self._session = session
-        self._goal = goal
-
-    @property
-    def goal(self) -> str:
-        """See `OracleView.goal`."""
-        return self._goal
-
-    async def all(self, selector: str) -> list[Element]:
-        """See `OracleView.all`."""
-        found = await self._session.call("query", selector)
-        return [Element(**{**fields, "box": tuple(fields["box"])}) for fields in found]
-
-    async def one(self, selector: str, text: str | None = None) -> Element:
-        """See `OracleView.one`."""
-        elements = await self.all(selector)
-        for element in elements:
-            if text is None or element.text == text:
-                return element
-        texts = [element.text for element in elements]
-        raise OracleError(
-            f"No element {selector!r} with the text {text!r} in the page; there are {texts}."
-            if text is not None
-            else f"No element {selector!r} in the page."
-        )
-
-    async def evaluate(self, function: str, argument: Any = None) -> Any:
-        """See `OracleView.evaluate`."""
-        page = self._session.page
-        script = page_script_lib.SCRIPT_PROPERTY
-        javascript = (
-            f"async text => "
-            f"JSON.stringify(await ({function})(JSON.parse(text), {script}.refOf) ?? null)"
-        )
-        text = await self._session.run(
-            page.evaluate(javascript, page_script_lib.to_argument(argument)),
-            what="answer an oracle",
-        )
-        return json.loads(text)
 
 
 def quoted(text: str) -> list[str]:

@@ -18,11 +18,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from webtraj.environments import actions as a
-from webtraj.environments.miniwob.oracles import OracleError, OracleView
+from webtraj.environments.browser.oracles import (
+    Step,
+    act,
+    answer,
+    check,
+    click,
+    click_inside,
+    drag,
+    fill,
+    hover,
+    scroll_until,
+    select,
+    upload,
+    wait_for_end,
+    wait_until,
+)
 from webtraj.testing.site import names, world
 from webtraj.testing.site.world import World
 
@@ -49,151 +63,6 @@ __all__ = [
     "wait_for_end",
     "wait_until",
 ]
-
-# The steps of oracles. Each finds its element when its turn comes.
-
-Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
-
-_MAX_WAITS = 30
-
-_FIND = """
-([path, text], refOf) => {
-  let roots = [document];
-  for (const [i, selector] of path.entries()) {
-    let found = roots.flatMap(root => [...root.querySelectorAll(selector)]);
-    if (i === path.length - 1) {
-      const squeezed = element => element.textContent.trim().replace(/\\s+/g, " ");
-      const fitting = found.filter(element => text === null || squeezed(element) === text);
-      return fitting.length ? refOf(fitting[0]) : null;
-    }
-    roots = found.map(element => element.shadowRoot ?? element.contentDocument ?? element);
-  }
-}
-"""
-
-
-async def _ref(page: OracleView, path: tuple[str, ...], text: str | None) -> str:
-    found = await page.evaluate(_FIND, [path, text])
-    if found is None:
-        raise OracleError(f"The page has no element {' > '.join(path)!r} with the text {text!r}.")
-    return str(found)
-
-
-_HAS_MORE = "() => scrollY + innerHeight < document.documentElement.scrollHeight - 1"
-"""Whether the page scrolls any further down."""
-
-
-def act(action: a.Action) -> Step:
-    """Take an action that needs no element."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        yield action
-
-    return step
-
-
-def answer(text: str) -> Step:
-    """Give the answer."""
-    return act(a.Answer(text))
-
-
-def _on_element(
-    make: Callable[[str], a.Action], path: tuple[str, ...], text: str | None = None
-) -> Step:
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        yield make(await _ref(page, path, text))
-
-    return step
-
-
-def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = ()) -> Step:
-    """Click an element.
-
-    Args:
-        selector: A CSS selector.
-        text: The element's whole text, if more than one matches.
-        inside: Selectors of the elements, frames or shadow hosts it is in, from the outermost.
-    """
-    return _on_element(a.Click, (*inside, selector), text)
-
-
-def hover(selector: str) -> Step:
-    """Move the mouse over an element."""
-    return _on_element(a.Hover, (selector,))
-
-
-def fill(selector: str, value: str, *, inside: tuple[str, ...] = ()) -> Step:
-    """Fill in a field."""
-    return _on_element(lambda ref: a.Fill(ref, value), (*inside, selector))
-
-
-def select(selector: str, *options: str, inside: tuple[str, ...] = ()) -> Step:
-    """Choose options."""
-    return _on_element(lambda ref: a.SelectOption(ref, options), (*inside, selector))
-
-
-def check(selector: str) -> Step:
-    """Tick a box."""
-    return _on_element(a.Check, (selector,))
-
-
-def upload(selector: str, path: str) -> Step:
-    """Choose a file."""
-    return _on_element(lambda ref: a.UploadFile(ref, (path,)), (selector,))
-
-
-def drag(selector: str, text: str, target: str) -> Step:
-    """Drag an element onto another."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        onto = await _ref(page, (target,), None)
-        yield a.DragTo(await _ref(page, (selector,), text), onto)
-
-    return step
-
-
-def click_inside(selector: str, x: float, y: float) -> Step:
-    """Click at a point of an element, counted from its top left corner."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        left, top, _, _ = (await page.one(selector)).box
-        yield a.ClickAt(left + x, top + y)
-
-    return step
-
-
-def wait_for_end() -> Step:
-    """Wait for the response to a frame of another origin, which the page cannot see."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(_MAX_WAITS):
-            yield a.Wait(0.1)
-
-    return step
-
-
-def scroll_until(selector: str) -> Step:
-    """Scroll down until an element appears, waiting while the page loads more."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(_MAX_WAITS):
-            if await page.evaluate(_FIND, [(selector,), None]) is not None:
-                return
-            yield a.Scroll(0, 2000) if await page.evaluate(_HAS_MORE) else a.Wait(0.1)
-
-    return step
-
-
-def wait_until(selector: str) -> Step:
-    """Wait until an element appears, such as on a tab that is opening."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(_MAX_WAITS):
-            if await page.evaluate(_FIND, [(selector,), None]) is not None:
-                return
-            yield a.Wait(0.1)
-
-    return step
 
 
 def open_product(name: str) -> tuple[Step, ...]:

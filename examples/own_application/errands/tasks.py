@@ -1,0 +1,43 @@
+"""Tasks in the list of errands, with their oracles."""
+
+import random
+
+from webtraj.environments.apps.tasks import Assignment, Facts, added, changed, template
+from webtraj.environments.browser.oracles import click, fill
+
+
+@template("errands/add", level=1, split="train")
+def add(facts: Facts, rng: random.Random) -> Assignment:
+    """Type and press a button."""
+    text = rng.choice(("Post the letter", "Sharpen the knives", "Book the train"))
+    return Assignment(
+        goal=f'Add the errand "{text}" to the list.',
+        user=facts["user"],
+        expect=(added("errand", text=text, done=0),),
+        steps=(fill("input[name=text]", text), click("button", "Add")),
+    )
+
+
+@template("errands/finish-all-of-a-kind", level=2, split="test")
+def finish_all_of_a_kind(facts: Facts, rng: random.Random) -> Assignment:
+    """Find several in a list."""
+    chosen = rng.choice(facts["errands"])["text"].rpartition(" (")[0]
+    meant = [one for one in facts["errands"] if one["text"].startswith(chosen)]
+    return Assignment(
+        goal=f'Mark every errand as done that starts with "{chosen}". How many were there?',
+        user=facts["user"],
+        expect=tuple(changed("errand", {"id": one["id"]}, done=1) for one in meant),
+        answer=str(len(meant)),
+        steps=tuple(click(f"button[value='{one['id']}']") for one in meant),
+    )
+
+
+@template("errands/remind", level=1, split="test")
+def remind(facts: Facts, rng: random.Random) -> Assignment:
+    """A button that the application does not have."""
+    errand = rng.choice(facts["errands"])["text"]
+    return Assignment(
+        goal=f'Set a reminder for the errand "{errand}" at 5 pm.',
+        user=facts["user"],
+        infeasible=True,
+    )

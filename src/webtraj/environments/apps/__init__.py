@@ -1,0 +1,31 @@
+"""Real applications as environments: installed once, copied for each episode, judged by state.
+
+`await find_app("shop").world(seed=3)` is an isolated copy of the shop, and
+`webtraj.make("apps/shop/all")` an environment of its tasks. `webtraj apps install` installs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
+
+if TYPE_CHECKING:
+    from webtraj.environments.apps.app import App as App
+    from webtraj.environments.apps.app import World as World
+    from webtraj.environments.apps.app import find_app as find_app
+    from webtraj.environments.apps.environment import AppEnvironment as AppEnvironment
+    from webtraj.environments.apps.environment import register_app as register_app
+    from webtraj.environments.apps.tasks import Fault as Fault
+
+_HOMES = {
+    "App": "app",
+    "AppEnvironment": "environment",
+    "Fault": "tasks",
+    "World": "app",
+    "find_app": "app",
+    "register_app": "environment",
+}
+
+__all__ = [*sorted(_HOMES)]
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -1,0 +1,142 @@
+"""Check templates: the oracle succeeds, and doing nothing or something else fails."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from webtraj import errors
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.apps import app as app_lib
+from webtraj.environments.apps import environment as environment_lib
+from webtraj.environments.apps import tasks as tasks_lib
+from webtraj.environments.browser import pool as pool_lib
+
+__all__ = ["Checked", "check"]
+
+_OTHERS = 8
+"""How many other seeds are tried for other values."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the checks of one template and seed found."""
+
+    template: str
+    seed: int
+    steps: int
+    """The actions of the oracle, the answer included."""
+    goal: str
+    problems: tuple[str, ...]
+    """What is wrong; empty if nothing is."""
+
+
+async def check(
+    templates: Sequence[str],
+    *,
+    seeds: Iterable[int] = (0, 1, 2),
+    parallel: int = 4,
+    pool: pool_lib.BrowserPool | None = None,
+) -> AsyncIterator[Checked]:
+    """Check templates on seeds, and yield the results as they come.
+
+    The oracle must succeed. Answering at once must fail, as must reporting that the task is
+    infeasible if it is not, and the oracle of the same template with other values.
+
+    Args:
+        templates: The templates' names.
+        seeds: The seeds.
+        parallel: How many episodes play at once.
+        pool: The browser pool; None shares one.
+    """
+    waiting = [(name, seed) for name in templates for seed in seeds][::-1]
+    results: asyncio.Queue[Checked] = asyncio.Queue()
+    count = len(waiting)
+
+    async def work() -> None:
+        while waiting:
+            name, seed = waiting.pop()
+            async with environment_lib.AppEnvironment(name, pool=pool) as environment:
+                await results.put(await _check_one(environment, name, seed))
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(parallel, count))]
+    try:
+        for _ in range(count):
+            getting = asyncio.ensure_future(results.get())
+            await asyncio.wait((getting, *workers), return_when=asyncio.FIRST_COMPLETED)
+            while not getting.done():
+                for worker in workers:
+                    if worker.done():
+                        worker.result()
+                pending = [worker for worker in workers if not worker.done()]
+                await asyncio.wait((getting, *pending), return_when=asyncio.FIRST_COMPLETED)
+            yield getting.result()
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def _check_one(environment: environment_lib.AppEnvironment, name: str, seed: int) -> Checked:
+    template = tasks_lib.find_template(name)
+    assignment = template.begin(seed)
+    problems = []
+    steps, wrong = await _play(environment, seed, assignment)
+    if wrong:
+        problems.append(f"the oracle fails: {wrong}")
+    if not await _fails(environment, seed, actions_lib.Answer("done")):
+        problems.append("an answer without any action succeeds")
+    refusal = actions_lib.ReportInfeasible("No.")
+    if not assignment.infeasible and not await _fails(environment, seed, refusal):
+        problems.append("a refusal succeeds")
+    other = _other(template, seed, assignment)
+    if other is not None and not (await _play(environment, seed, other))[1]:
+        problems.append(f"the oracle of another goal succeeds: {other.goal}")
+    return Checked(
+        template=name, seed=seed, steps=steps, goal=assignment.goal, problems=tuple(problems)
+    )
+
+
+def _other(
+    template: tasks_lib.Template, seed: int, assignment: tasks_lib.Assignment
+) -> tasks_lib.Assignment | None:
+    """Return an assignment with another goal in the same world; None if there is none."""
+    if assignment.infeasible:
+        return None
+    for number in range(1, _OTHERS + 1):
+        other = template.begin(seed + number * app_lib.CONTENTS)
+        if other.goal != assignment.goal and not other.infeasible:
+            return other
+    return None
+
+
+async def _fails(
+    environment: environment_lib.AppEnvironment, seed: int, action: actions_lib.Action
+) -> bool:
+    environment.set_seed(seed)
+    await environment.reset()
+    return not (await environment.step(action)).reward
+
+
+async def _play(
+    environment: environment_lib.AppEnvironment, seed: int, assignment: tasks_lib.Assignment
+) -> tuple[int, str]:
+    """Play an assignment's oracle; return the number of actions, and why it failed, if it did."""
+    environment.set_seed(seed)
+    await environment.reset()
+    steps = 0
+    try:
+        async for action in tasks_lib.solution(assignment, environment.session):
+            timestep = await environment.step(action)
+            steps += 1
+            if timestep.last():
+                return steps, environment.app_task.reason or (
+                    "" if timestep.reward else f"it takes more than {steps} actions"
+                )
+            error = timestep.observation.get("last_action", {}).get("error")
+            if error:
+                return steps, f"action {steps}, {action}: {error}"
+    except errors.WebtrajError as error:
+        return steps, f"after {steps} actions: {error}"
+    return steps, "it ends without an answer"

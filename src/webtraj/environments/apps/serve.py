@@ -1,0 +1,224 @@
+"""Build and serve the worlds of one application: `serve.py build|serve HOST.py ...`.
+
+This script runs in the application's own virtual environment, without webtraj, and uses only the
+standard library. `HOST.py` is the application's part, a module with:
+
+* `build(state: Path, seed: int) -> dict`: make a world's state in an empty folder, and return its
+  facts: what tasks may mention (products, users, ...) and the cookies of logged-in users, as JSON;
+* `open_application(root: Path) -> WSGI application`: called once in the server, with the folder
+  of its worlds;
+* `enter(state: Path) -> None`: make the following request read and write this state;
+* `FROZEN = False`, if its clock is not Python's, and must be set in another way.
+
+A connection starts with a line `WORLD id` that names its world; a browser of a person, which does
+not send one, sees the world `open`. Requests are served one at a time, so that an application with
+one global database setting can serve any number of worlds.
+
+The clock of a world starts at `EPOCH` and goes on by a minute with each page, so that pages are the
+same whenever they are played.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import select
+import shutil
+import signal
+import socketserver
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler
+
+EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+"""When every world begins: a Monday."""
+_PAGE = timedelta(minutes=1)
+_OPEN = "open"
+_SOCKET = "host.sock"
+
+
+def load(path: str) -> ModuleType:
+    """Import the application's host module from its file."""
+    spec = importlib.util.spec_from_file_location("application_host", path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.path.insert(0, str(Path(path).parent))
+    sys.path.insert(1, str(Path(__file__).parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def at(host: ModuleType, moment: datetime) -> contextlib.AbstractContextManager[Any]:
+    """Stop the clock at a moment, for this process."""
+    if not getattr(host, "FROZEN", True):
+        return contextlib.nullcontext()
+    import time_machine
+
+    return time_machine.travel(moment, tick=False)
+
+
+def build(host_file: str, state: str, seed: str) -> None:
+    """Make the state of a world's first moment in a folder, with its facts beside it, as JSON."""
+    host = load(host_file)
+    folder = Path(state)
+    folder.mkdir(parents=True)
+    with at(host, EPOCH):
+        facts = host.build(folder, int(seed))
+    Path(f"{state}.json").write_text(json.dumps(facts, indent=1, sort_keys=True), "utf-8")
+
+
+class _Worlds:
+    """The application, and the worlds it serves, one request at a time."""
+
+    def __init__(self, host: ModuleType, root: Path) -> None:
+        self._host = host
+        self._root = root
+        self._lock = threading.Lock()
+        self._application = host.open_application(root)
+        self._pages: dict[str, int] = {}
+
+    def answer(self, world: str, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        """Answer a request to a world, as a WSGI application."""
+        state = self._root / world
+        with self._lock:
+            if not state.is_dir():
+                self._pages.pop(world, None)
+                start_response("410 Gone", [("Content-Type", "text/plain")])
+                return [b"This world is over.\n"]
+            if "text/html" in environ.get("HTTP_ACCEPT", ""):
+                self._pages[world] = self._pages.get(world, 0) + 1
+            with at(self._host, EPOCH + _PAGE * self._pages.get(world, 0)):
+                self._host.enter(state)
+                body = self._application(environ, start_response)
+                try:
+                    return list(body)
+                finally:
+                    if hasattr(body, "close"):
+                        body.close()
+
+
+class _Handler(WSGIRequestHandler):
+    """One connection, which carries one request (HTTP/1.0)."""
+
+    worlds: _Worlds
+
+    def handle(self) -> None:
+        world = _OPEN
+        line = self.rfile.readline(65537)
+        if line.startswith(b"WORLD "):
+            world = line[6:].strip().decode("ascii")
+            line = self.rfile.readline(65537)
+        self.raw_requestline = line
+        if not line or len(line) > 65536 or not self.parse_request():
+            return
+
+        def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+            def without_expiry(status: str, headers: Any, exc_info: Any = None) -> Any:
+                return start_response(status, [_lasting(*pair) for pair in headers], exc_info)
+
+            return self.worlds.answer(world, environ, without_expiry)
+
+        handler = ServerHandler(
+            self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=False
+        )
+        handler.request_handler = self  # type: ignore[attr-defined]
+        handler.run(application)
+
+    def address_string(self) -> str:
+        return "127.0.0.1"
+
+    def get_environ(self) -> dict[str, Any]:
+        name, _, port = self.headers.get("host", "localhost").partition(":")
+        self.server.base_environ = {  # type: ignore[attr-defined]
+            "SERVER_NAME": name,
+            "GATEWAY_INTERFACE": "CGI/1.1",
+            "SERVER_PORT": port or "80",
+            "REMOTE_HOST": "",
+            "CONTENT_LENGTH": "",
+            "SCRIPT_NAME": "",
+        }
+        self.client_address = ("127.0.0.1", 0)
+        return super().get_environ()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def _lasting(name: str, value: str) -> tuple[str, str]:
+    """Return a header; a cookie without its expiry, which lies in the past of the browser's clock.
+
+    A cookie that is deleted has `Max-Age=0` or expires in 1970, and stays as it is.
+    """
+    if name.lower() == "set-cookie" and "1970" not in value and "max-age=0" not in value.lower():
+        parts = [
+            part for part in value.split(";") if not part.strip().lower().startswith("expires")
+        ]
+        value = ";".join(parts)
+    return name, value
+
+
+class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+def serve(host_file: str, root: str, megabytes: str, port: str = "") -> None:
+    """Serve the worlds in a folder at its socket, until SIGTERM; the folder goes with the server.
+
+    Args:
+        host_file: The application's host module.
+        root: The folder of worlds, one folder each.
+        megabytes: The most memory that the server may use.
+        port: A port of 127.0.0.1, for a person's browser.
+    """
+    folder = Path(root)
+    _limit_memory(int(megabytes))
+
+    def stop(*_: object) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    threading.Thread(target=_stop_with_owner, args=(stop,), daemon=True).start()
+    handler = type("Handler", (_Handler,), {"worlds": _Worlds(load(host_file), folder)})
+    if port:
+        for_people = _Server(("127.0.0.1", int(port)), handler)
+        threading.Thread(target=for_people.serve_forever, daemon=True).start()
+    # Under a name that nobody connects to yet: who finds the socket finds it listening.
+    starting = folder / f"{_SOCKET}.new"
+    server = _UnixServer(str(starting), handler)
+    starting.rename(folder / _SOCKET)
+    server.serve_forever()
+
+
+def _stop_with_owner(stop: Callable[[], None]) -> None:
+    """Wait until standard input closes or our parent dies; its forks may hold the input open."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        ready, _, _ = select.select([sys.stdin], [], [], 1.0)
+        if ready and not os.read(0, 1024):
+            break
+    stop()
+
+
+def _limit_memory(megabytes: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+
+
+if __name__ == "__main__":
+    {"build": build, "serve": serve}[sys.argv[1]](*sys.argv[2:])

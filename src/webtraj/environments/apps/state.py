@@ -1,0 +1,229 @@
+"""The state of a world as rows, how it changed, and what was expected of it.
+
+A task is judged by the difference between a world's state before and after an episode: everything
+that was expected must have happened, and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+__all__ = [
+    "Change",
+    "Expected",
+    "State",
+    "added",
+    "changed",
+    "changes",
+    "contains",
+    "differences",
+    "optional",
+    "read_sqlite",
+    "removed",
+    "same_text",
+]
+
+State: TypeAlias = Mapping[str, Mapping[Any, Mapping[str, Any]]]
+"""Rows by table and key, each a value by column."""
+
+Kind: TypeAlias = Literal["added", "removed", "changed"]
+
+Test: TypeAlias = Callable[[Any], bool]
+"""Whether a value is as expected."""
+
+
+def read_sqlite(file: Path) -> State:
+    """Return the rows of a SQLite database, by primary key, or by row id if there is none."""
+    with sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True) as database:
+        try:
+            return {table: _rows(database, table) for table in _tables(database)}
+        finally:
+            database.rollback()
+
+
+def _tables(database: sqlite3.Connection) -> list[str]:
+    found = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+    # Virtual tables and their shadows index what other tables hold.
+    tables = {name: sql or "" for name, sql in found if not name.startswith("sqlite_")}
+    virtual = [name for name, sql in tables.items() if sql.upper().startswith("CREATE VIRTUAL")]
+    return [
+        name
+        for name in tables
+        if not any(name == index or name.startswith(f"{index}_") for index in virtual)
+    ]
+
+
+def _rows(database: sqlite3.Connection, table: str) -> dict[Any, dict[str, Any]]:
+    columns = database.execute(f'PRAGMA table_info("{table}")').fetchall()
+    names = [column[1] for column in columns]
+    keys = [names.index(column[1]) for column in columns if column[5]]
+    chosen = ", ".join(f'"{name}"' for name in names)
+    if not keys:
+        rows = database.execute(f'SELECT rowid, {chosen} FROM "{table}"')
+        return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+    rows = database.execute(f'SELECT {chosen} FROM "{table}"')
+    return {tuple(row[i] for i in keys): dict(zip(names, row, strict=True)) for row in rows}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One row that differs."""
+
+    kind: Kind
+    table: str
+    row: Mapping[str, Any]
+    """The row as it is now; as it was, if it was removed."""
+    old: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The old values of the columns that changed."""
+
+    def __str__(self) -> str:
+        shown = {name: (was, self.row[name]) for name, was in self.old.items()} or self.row
+        return f"{self.kind} {self.table} {dict(shown)!r:.300}"
+
+
+def changes(
+    before: State,
+    after: State,
+    *,
+    ignored: Iterable[str] = (),
+    columns: Mapping[str, Iterable[str]] | None = None,
+) -> list[Change]:
+    """Return the rows that differ.
+
+    Args:
+        before: The state before.
+        after: The state after.
+        ignored: Tables to leave out.
+        columns: Columns to leave out, by table; those of `*` in every table.
+    """
+    skipped = set(ignored)
+    noise = {table: frozenset(names) for table, names in (columns or {}).items()}
+    found: list[Change] = []
+    for table in sorted((before.keys() | after.keys()) - skipped):
+        old, new = before.get(table, {}), after.get(table, {})
+        if old == new:
+            continue
+        quiet = noise.get(table, frozenset()) | noise.get("*", frozenset())
+        for key in [*old, *(key for key in new if key not in old)]:
+            if key not in new:
+                found.append(Change("removed", table, old[key]))
+            elif key not in old:
+                found.append(Change("added", table, new[key]))
+            elif old[key] != new[key]:
+                was = {
+                    name: value
+                    for name, value in old[key].items()
+                    if name not in quiet and new[key].get(name) != value
+                }
+                if was:
+                    found.append(Change("changed", table, new[key], was))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expected:
+    """A change that a task expects. A value is a constant, or a test of the value."""
+
+    kind: Kind
+    table: str
+    where: Mapping[str, Any]
+    """Values of the row; of a changed row, as they were before."""
+    new: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The new values of a changed row. No other column may change."""
+    optional: bool = False
+    """Whether it may be missing."""
+
+    def fits(self, change: Change) -> bool:
+        """Return whether a change is this one."""
+        if (change.kind, change.table) != (self.kind, self.table):
+            return False
+        before = {**change.row, **change.old}
+        return (
+            all(_is(before.get(name), wanted) for name, wanted in self.where.items())
+            and all(_is(change.row.get(name), wanted) for name, wanted in self.new.items())
+            and (self.kind != "changed" or change.old.keys() <= self.new.keys())
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.table} {dict(self.where)!r:.200} {dict(self.new) or ''!r:.200}"
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    if callable(wanted):
+        return value is not None and bool(wanted(value))
+    if isinstance(wanted, float) and isinstance(value, int | float):
+        return abs(value - wanted) < 0.005
+    return bool(value == wanted)
+
+
+def added(table: str, **columns: Any) -> Expected:
+    """Expect a new row with these values."""
+    return Expected("added", table, columns)
+
+
+def removed(table: str, **columns: Any) -> Expected:
+    """Expect a row with these values to be gone."""
+    return Expected("removed", table, columns)
+
+
+def changed(table: str, where: Mapping[str, Any], **new: Any) -> Expected:
+    """Expect a row to have new values in these columns, and in no other.
+
+    Args:
+        table: The table.
+        where: Values of the row as it was.
+        **new: Its new values. A column may also have kept its value.
+    """
+    return Expected("changed", table, where, new)
+
+
+def optional(expected: Expected) -> Expected:
+    """Allow a change without demanding it."""
+    return dataclasses.replace(expected, optional=True)
+
+
+def contains(*texts: str) -> Test:
+    """Test that a text contains all of these, in any case and spacing."""
+    wanted = [_squeezed(text) for text in texts]
+    return lambda value: all(text in _squeezed(value) for text in wanted)
+
+
+def same_text(text: str) -> Test:
+    """Test that a text is this one, but for spaces, case and a full stop at its end."""
+    wanted = _squeezed(text).rstrip(".")
+    return lambda value: _squeezed(value).rstrip(".") == wanted
+
+
+def _squeezed(text: Any) -> str:
+    return re.sub(r"\s+", " ", str(text)).strip().lower()
+
+
+def differences(found: Sequence[Change], expected: Sequence[Expected]) -> str:
+    """Return how the changes differ from those expected; empty if they do not.
+
+    Each expectation takes one change, and each change must be taken.
+    """
+    takers: dict[int, int] = {}  # The expectation that takes a change, by the change's position.
+
+    def place(wanting: int, tried: set[int]) -> bool:
+        """Find a change for an expectation, moving others if need be."""
+        for i, change in enumerate(found):
+            if i not in tried and expected[wanting].fits(change):
+                tried.add(i)
+                if i not in takers or place(takers[i], tried):
+                    takers[i] = wanting
+                    return True
+        return False
+
+    # Those that must be there come first, so that an optional one takes no change from them.
+    order = sorted(range(len(expected)), key=lambda i: expected[i].optional)
+    missing = [expected[i] for i in order if not place(i, set()) and not expected[i].optional]
+    unexpected = [change for i, change in enumerate(found) if i not in takers]
+    return "\n".join(
+        [f"missing: {one}" for one in missing] + [f"unexpected: {one}" for one in unexpected]
+    )

@@ -1,0 +1,448 @@
+"""Tasks in real applications, and how to write one.
+
+A template is a function from the facts of a world to an assignment, registered by decorator::
+
+    @template("shop/set-quantity", level=1, split="train")
+    def set_quantity(facts: Facts, rng: random.Random) -> Assignment:
+        product, count = rng.choice(facts["products"]), rng.randint(2, 9)
+        return Assignment(
+            goal=f"Put {count} pieces of {product['title']} into the basket.",
+            user=facts["user"],
+            expect=(added("basket_line", product_id=product["id"], quantity=count),),
+            steps=(click(".product a", product["title"]), ...),
+        )
+
+The episode ends when the agent answers or reports the task as infeasible. It succeeds if the worlds
+then differ from their first moment as expected and in nothing else, and if the answer is right.
+A template over several applications names them, gets the facts by application, and gives `start`,
+`expect` and the like by application too: the first one named is where the episode starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import random
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias
+
+from webtraj import errors
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.apps import app as app_lib
+from webtraj.environments.apps import state as state_lib
+from webtraj.environments.apps.names import TEMPLATES
+from webtraj.environments.apps.state import (
+    Expected,
+    added,
+    changed,
+    contains,
+    optional,
+    removed,
+    same_text,
+)
+from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import tasks as browser_tasks_lib
+from webtraj.environments.browser.oracles import OracleError, PageView, Step
+
+__all__ = [
+    "AppTask",
+    "Assignment",
+    "Expected",
+    "Facts",
+    "Fault",
+    "Template",
+    "added",
+    "changed",
+    "contains",
+    "find_template",
+    "find_templates",
+    "optional",
+    "registered",
+    "removed",
+    "same_answer",
+    "same_text",
+    "template",
+]
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What a world holds, as far as tasks may mention it."""
+
+Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+"""SQL and its parameters."""
+
+_LEVELS: Final = {1: 25, 2: 40, 3: 60}
+"""The step limit by level."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The assignment of one episode. Mappings by application are for several; see the module."""
+
+    goal: str
+    """The goal."""
+    start: str = "/"
+    """The path of the first page."""
+    user: str = ""
+    """Who is logged in; nobody if empty."""
+    users: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Who is logged in, by application; `user` in those that are not named."""
+    expect: Sequence[Expected] | Mapping[str, Sequence[Expected]] = ()
+    """The changes that must have happened."""
+    allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
+    """Tables that may change besides."""
+    answer: str | tuple[str, ...] | None = None
+    """The right answer; several, in any order; or None if any answer will do."""
+    infeasible: bool = False
+    """Whether the right thing is to report that it cannot be done."""
+    prepare: Sequence[Statement] | Mapping[str, Sequence[Statement]] = ()
+    """SQL that changes the world before the episode."""
+    steps: tuple[Step, ...] = ()
+    """The oracle, without the answer at its end."""
+    rubric: tuple[str, ...] = ()
+    """What a judge of the record should find; by default the goal is enough."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Template:
+    """A kind of task, of which each seed makes one."""
+
+    name: str
+    """Application and name: `shop/set-quantity`."""
+    apps: tuple[str, ...]
+    """The applications it uses."""
+    level: int
+    """1 (a few actions) to 3 (up to 40)."""
+    split: Literal["train", "test"]
+    assign: Callable[[Facts, random.Random], Assignment]
+
+    def begin(self, seed: int) -> Assignment:
+        """Return the assignment of a seed.
+
+        Raises:
+            MissingDependencyError: An application is not installed.
+        """
+        facts = {name: app_lib.find_app(name).facts(seed) for name in self.apps}
+        given = facts[self.apps[0]] if len(self.apps) == 1 else facts
+        return self.assign(given, random.Random(f"{self.name} {seed}"))
+
+
+_TEMPLATES: dict[str, Template] = {}
+
+
+def template(
+    name: str,
+    *,
+    level: Literal[1, 2, 3],
+    split: Literal["train", "test"],
+    apps: Sequence[str] = (),
+) -> Callable[[Callable[[Any, random.Random], Assignment]], Template]:
+    """Register a template.
+
+    Args:
+        name: Application and name, or `across/` and a name.
+        level: 1 (a few actions) to 3 (up to 40).
+        split: The split it belongs to.
+        apps: The applications, if there are several; the first is where episodes start.
+
+    Raises:
+        ValueError: It is registered twice.
+    """
+    if name in _TEMPLATES:
+        raise ValueError(f"The template {name!r} is registered twice.")
+
+    def register(assign: Callable[[Any, random.Random], Assignment]) -> Template:
+        used = tuple(apps) or (name.partition("/")[0],)
+        made = _TEMPLATES[name] = Template(name, used, level, split, assign)
+        return made
+
+    return register
+
+
+def registered(app: str) -> dict[str, tuple[int, str]]:
+    """Return the level and split of an application's templates, by name."""
+    return {
+        name: (one.level, one.split)
+        for name, one in _TEMPLATES.items()
+        if name.startswith(f"{app}/")
+    }
+
+
+def find_template(name: str) -> Template:
+    """Return a template by name.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    if name not in _TEMPLATES and name in TEMPLATES:
+        import_module(f"webtraj.environments.apps.{name.partition('/')[0]}.tasks")
+    if name not in _TEMPLATES:
+        raise errors.InvalidInputError(
+            f"No application task {name!r:.80}; `webtraj presets` lists them."
+        )
+    return _TEMPLATES[name]
+
+
+def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the templates of applications, or templates, by name; None for all installed ones.
+
+    Raises:
+        InvalidInputError: A name is unknown.
+    """
+    for package in (*app_lib.APPS, "across"):
+        with contextlib.suppress(ModuleNotFoundError):
+            import_module(f"webtraj.environments.apps.{package}.tasks")
+    if names is None:
+        ready = {name for name in app_lib.APPS if app_lib.find_app(name).installed}
+        return tuple(name for name, one in _TEMPLATES.items() if ready.issuperset(one.apps))
+    found: list[str] = []
+    for name in names:
+        members = registered(name)
+        found += members or [find_template(name).name]
+    return tuple(found)
+
+
+# Answers.
+
+
+def same_answer(given: str, wanted: str | tuple[str, ...]) -> bool:
+    """Return whether an answer is right, but for case, spaces, punctuation and number formats.
+
+    >>> same_answer(" £1,200.50. ", "1200.5")
+    True
+    >>> same_answer("Noah Keller, emma raman", ("Emma Raman", "Noah Keller"))
+    True
+
+    Args:
+        given: The answer.
+        wanted: The right one; or several, of which all must be given, in any order, separated by
+            commas, semicolons, line breaks or "and".
+    """
+    if isinstance(wanted, str):
+        return _normal(given) == _normal(wanted)
+    parts = re.split(r"[;\n]|,(?!\d{3}\b)|\band\b", given)
+    return sorted(filter(None, map(_normal, parts))) == sorted(map(_normal, wanted))
+
+
+def _normal(text: str) -> str:
+    text = re.sub(r"\s+", " ", text).strip().strip(".!\"'“”").lower()
+    number = re.sub(r"[£$€,%\s]|(?:eur|usd|gbp)", "", text)
+    try:
+        return f"{float(number):.4f}".rstrip("0").rstrip(".")
+    except ValueError:
+        return text
+
+
+# Episodes.
+
+
+class AppTask:
+    """A template as a `BrowserTask`: one pair of worlds after another.
+
+    Args:
+        template: The template.
+        fault: What goes wrong while an agent acts; for tests of agents.
+    """
+
+    script = ""
+    hidden = ""
+    shares_context = False
+    has_solution = True
+
+    def __init__(self, template: Template, fault: Fault | None = None) -> None:
+        self.template = template
+        self.context_options: Mapping[str, Any] = {"locale": "en-GB", "timezone_id": "UTC"}
+        self.worlds: dict[str, app_lib.World] = {}
+        """The worlds of the episode, by application."""
+        self._apps = [app_lib.find_app(name) for name in template.apps]
+        self._assignment: Assignment | None = None
+        self._before: dict[str, state_lib.State] = {}
+        self._fault = fault or Fault()
+        self._turns = 0
+        self.reason = ""
+        """Why the last episode failed; empty if it did not, or has not ended."""
+
+    @property
+    def name(self) -> str:
+        """See `BrowserTask.name`."""
+        return f"apps/{self.template.name}"
+
+    @property
+    def site(self) -> str:
+        """See `BrowserTask.site`."""
+        return self._apps[0].host
+
+    @property
+    def max_steps(self) -> int:
+        """The default step limit."""
+        return _LEVELS[self.template.level]
+
+    @property
+    def local_sites(self) -> network_lib.LocalSites:
+        """The applications. See `BrowserTask`."""
+
+        def serve(name: str) -> network_lib.Serve:
+            async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                if not await self._fault.strikes(self._turns, writer) and name in self.worlds:
+                    await self.worlds[name].serve(reader, writer)
+
+            return answer
+
+        return {(app.host, 80): serve(app.name) for app in self._apps}
+
+    @property
+    def assignment(self) -> Assignment:
+        """The assignment of the last episode."""
+        assert self._assignment is not None, "There is no assignment before the first episode."
+        return self._assignment
+
+    async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
+        """See `BrowserTask.setup`."""
+        self.discard()
+        self._turns, self.reason = 0, ""
+        self._assignment = assignment = self.template.begin(seed)
+        for app in self._apps:
+            world = self.worlds[app.name] = await app.world(seed)
+            world.execute(self._by_app(assignment.prepare, app.name))
+            self._before[app.name] = world.read()
+            user = assignment.users.get(app.name, assignment.user)
+            if user:
+                jar = world.facts["cookies"][user]
+                await session.run(
+                    session.page.context.add_cookies(
+                        [{"name": n, "value": v, "url": app.origin} for n, v in jar.items()]
+                    ),
+                    what="log in",
+                )
+        await session.open(self._apps[0].origin + assignment.start)
+
+    def goal_of(self, begun: Any) -> str:
+        """See `BrowserTask.goal_of`."""
+        return self.assignment.goal
+
+    async def validate(
+        self, session: session_lib.BrowserSession, state: Any, answer: str | None
+    ) -> browser_tasks_lib.Verdict:
+        """See `BrowserTask.validate`. Nothing is judged before the agent answers."""
+        self._turns += 1
+        if self._fault.logs_out_after == self._turns:
+            await session.run(session.page.context.clear_cookies(), what="end the session")
+        if answer is None:
+            return browser_tasks_lib.Verdict()
+        return self._verdict(self._wrong_with(answer))
+
+    async def validate_refusal(
+        self, session: session_lib.BrowserSession, reason: str
+    ) -> browser_tasks_lib.Verdict:
+        """See `RefusableTask.validate_refusal`."""
+        if not self.assignment.infeasible:
+            return self._verdict("The task can be done.")
+        return self._verdict(self._side_effects())
+
+    async def teardown(self, session: session_lib.BrowserSession) -> None:
+        """See `BrowserTask.teardown`."""
+        self.discard()
+
+    def solve(
+        self, session: session_lib.BrowserSession, goal: str
+    ) -> browser_tasks_lib.ScriptedSolution:
+        """See `SolvableTask.solve`."""
+        return browser_tasks_lib.ScriptedSolution(solution(self.assignment, session))
+
+    def _wrong_with(self, answer: str) -> str:
+        if self.assignment.infeasible:
+            return "The task cannot be done, and should have been reported as infeasible."
+        wanted = self.assignment.answer
+        if wanted is not None and not same_answer(answer, wanted):
+            return f"The answer {answer!r:.200} is not {wanted!r}."
+        return self._side_effects()
+
+    def _side_effects(self) -> str:
+        """Return how the worlds differ from what was expected; empty if they do not."""
+        found = []
+        for app in self._apps:
+            changes = state_lib.changes(
+                self._before[app.name],
+                self.worlds[app.name].read(),
+                ignored=app.ignored.union(self._by_app(self.assignment.allow, app.name)),
+                columns=app.columns,
+            )
+            expected = self._by_app(self.assignment.expect, app.name)
+            found.append(state_lib.differences(changes, expected))
+        return "\n".join(filter(None, found))
+
+    def _by_app(self, given: Any, app: str) -> Sequence[Any]:
+        """Return an application's part of what an assignment says of one or several."""
+        if isinstance(given, Mapping):
+            part: Sequence[Any] = given.get(app, ())
+            return part
+        return given if app == self._apps[0].name else ()
+
+    def _verdict(self, wrong: str) -> browser_tasks_lib.Verdict:
+        self.reason, reward = wrong, float(not wrong)
+        return browser_tasks_lib.Verdict(
+            done=True,
+            reward=reward,
+            success=not wrong,
+            raw_reward=reward,
+            scaled_reward=reward,
+            reason=wrong,
+        )
+
+    def discard(self) -> None:
+        """Throw the worlds of the last episode away. Idempotent."""
+        for world in self.worlds.values():
+            world.discard()
+        self.worlds = {}
+        self._before = {}
+
+
+async def solution(
+    assignment: Assignment, session: session_lib.BrowserSession
+) -> AsyncGenerator[actions_lib.Action, None]:
+    """Yield the actions of an assignment's oracle, the answer last.
+
+    Raises:
+        OracleError: The page is not as the oracle expects.
+    """
+    view = PageView(session, goal=assignment.goal)
+    for step in assignment.steps:
+        try:
+            async for action in step(view):
+                yield action
+        except (LookupError, ValueError) as error:
+            raise OracleError(f"The page is not as expected: {error!r}.") from error
+    if assignment.infeasible:
+        yield actions_lib.ReportInfeasible("It cannot be done here.")
+        return
+    wanted = assignment.answer
+    yield actions_lib.Answer(", ".join(wanted) if isinstance(wanted, tuple) else wanted or "done")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What goes wrong with the applications of an episode."""
+
+    slow: float = 0.0
+    """Seconds that every response takes longer."""
+    fails_after: int | None = None
+    """After how many steps pages answer with status 500; None for never."""
+    logs_out_after: int | None = None
+    """After how many steps the user's session ends; None for never."""
+
+    async def strikes(self, turns: int, writer: asyncio.StreamWriter) -> bool:
+        """Strike one connection; return whether it is answered."""
+        if self.slow:
+            await asyncio.sleep(self.slow)
+        if self.fails_after is None or turns < self.fails_after:
+            return False
+        body = b"<h1>Internal Server Error</h1>"
+        writer.write(
+            b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/html\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        await writer.drain()
+        return True
