@@ -44,8 +44,8 @@ from webtraj.agents import models
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
-from webtraj.agents.timing import TimeSplit, total_time_split
 from webtraj.rollouts import collect
+from webtraj.rollouts.metrics.facts import PhaseTimes, phase_times
 from webtraj.testing.model_server import FakeModelServer, ModelRequest, Reply
 
 SCREENSHOT, TEXT, HOLD = 100_000, 20_000, 0.5
@@ -224,7 +224,7 @@ async def at_once(way: Way, server: Server, concurrency: int, rounds: int) -> tu
     return server.peak(), calls / wall, cpu / calls * 1e3
 
 
-async def roll_out(url: str, parallel: int, episodes: int, images: bool) -> tuple[TimeSplit, int]:
+async def roll_out(url: str, parallel: int, episodes: int, images: bool) -> tuple[PhaseTimes, int]:
     """Plays; returns where the time went, and the number of steps."""
     agent = ModelAgent(
         client=models.OpenAICompatibleClient(MODEL, base_url=url, max_concurrency=parallel),
@@ -242,7 +242,7 @@ async def roll_out(url: str, parallel: int, episodes: int, images: bool) -> tupl
         await agent.aclose()
         dataset = open_dataset(out, blobs="lazy")
         steps = sum(summary.num_steps for summary in dataset.summaries)
-        return total_time_split(dataset), steps
+        return sum(map(phase_times, dataset), PhaseTimes()), steps
 
 
 def shuffled(ways: dict[str, Way]) -> list[tuple[str, Way]]:
@@ -304,13 +304,15 @@ def main() -> None:
         for images in (False, True):
             for parallel in (1, 8):
                 split, steps = asyncio.run(roll_out(server.url, parallel, args.episodes, images))
+                browser = split.act + split.settle + split.observe + split.reset + split.environment
+                neither = split.waiting + split.other
                 table.add_row(
                     f"{parallel} at once, {'with pictures' if images else 'text alone'}",
                     *(
                         f"{100 * seconds / split.total:.1f} %"
-                        for seconds in (split.model, split.environment, split.other)
+                        for seconds in (split.model, browser, neither)
                     ),
-                    f"{1000 * split.other / steps:.1f}",
+                    f"{1000 * neither / steps:.1f}",
                 )
     console.print(table)
 

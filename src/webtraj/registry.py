@@ -43,6 +43,7 @@ from webtraj import credentials, errors
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.apps.app import App
     from webtraj.environments.base import Environment
     from webtraj.environments.collecting import TrajectoryCollectingEnvironment
 
@@ -55,6 +56,7 @@ __all__ = [
     "make",
     "parse_selector",
     "register",
+    "register_app",
     "select",
     "unregister",
 ]
@@ -556,7 +558,7 @@ _APPS = "webtraj.environments.apps.environment:AppEnvironment"
 
 def _register_ours() -> None:
     """Register the built-in presets without importing a browser."""
-    from webtraj.environments.apps.names import TEMPLATES, subsets
+    from webtraj.environments.apps.names import TEMPLATES
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
     from webtraj.testing.site.names import TASKS as SITE_TASKS
 
@@ -598,7 +600,38 @@ def _register_ours() -> None:
         tasks=SITE_TASKS,
         uses_browser=True,
     )
-    for template, (level, split) in TEMPLATES.items():
+    _register_templates(TEMPLATES)
+    register(
+        "web",
+        "webtraj.environments.browser.environment:make_web_environment",
+        description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
+        uses_browser=True,
+    )
+
+
+def register_app(app: App, *, tasks: str) -> None:
+    """Add an application of your own, with its presets `apps/NAME/all`, `apps/NAME/TASK`, ...
+
+    Args:
+        app: The application.
+        tasks: The module of its templates, whose names start with the application's.
+
+    Raises:
+        InvalidInputError: The name is taken.
+    """
+    from webtraj.environments.apps import app as app_lib
+    from webtraj.environments.apps import tasks as tasks_lib
+
+    app_lib.add_app(app)
+    importlib.import_module(tasks)
+    _register_templates(tasks_lib.registered(app.name), of=f"{app.name}/")
+
+
+def _register_templates(templates: Mapping[str, tuple[int, str]], *, of: str = "") -> None:
+    """Register templates of applications, and the sets of them whose names begin with `of`."""
+    from webtraj.environments.apps.names import subsets
+
+    for template, (level, split) in templates.items():
         register(
             f"apps/{template}",
             _APPS,
@@ -606,20 +639,15 @@ def _register_ours() -> None:
             tasks=(template,),
             uses_browser=True,
         )
-    for subset, templates in subsets(TEMPLATES).items():
-        register(
-            f"apps/{subset}",
-            _APPS,
-            description=f"The tasks {subset!r} in real applications, one after the other.",
-            tasks=templates,
-            uses_browser=True,
-        )
-    register(
-        "web",
-        "webtraj.environments.browser.environment:make_web_environment",
-        description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
-        uses_browser=True,
-    )
+    for subset, members in subsets(templates).items():
+        if subset.startswith(of):
+            register(
+                f"apps/{subset}",
+                _APPS,
+                description=f"The tasks {subset!r} in real applications, one after the other.",
+                tasks=members,
+                uses_browser=True,
+            )
 
 
 def _solved_miniwob() -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from PIL import Image
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models import Sampling
-from webtraj.agents.timing import time_split
 from webtraj.datasets.verification import verify
 from webtraj.environments import actions as a
 from webtraj.rollouts import collect
+from webtraj.rollouts.metrics.facts import phase_times
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 pytestmark = pytest.mark.browser
@@ -66,10 +66,9 @@ async def test_reading_model_solves_tasks_and_leaves_all_that_training_needs(
             assert call.messages[0]["role"] == "system"
             assert step.decision.metadata["prompt"]["version"] == "v1"
             assert step.action == step.decision.action
-        split = time_split(trajectory)
-        assert split.model > 0
-        assert split.environment > 0
-        assert split.total == pytest.approx(trajectory.end_time - trajectory.start_time)
+        times = phase_times(trajectory)
+        assert times.model > 0
+        assert times.settle + times.observe > 0
 
 
 async def test_model_that_reads_the_aria_snapshot_and_what_changed(tmp_path, served_agent):

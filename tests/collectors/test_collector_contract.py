@@ -104,7 +104,8 @@ class TestACollectorThatKeeps:
         assert episode.info == dataclasses.replace(info, goal="another")
         assert episode.steps == (first, last)
         assert episode.end == records.end
-        assert 0 < episode.start_time <= episode.end_time
+        # Wall clocks: one that is set back in between puts the end before the start.
+        assert min(episode.start_time, episode.end_time) > 0
 
     async def test_an_episode_without_steps_is_kept(self, keeping, records):
         end = EpisodeEnd(reason=EndReason.ERRORED)

@@ -7,8 +7,6 @@ from urllib.parse import parse_qs
 
 from people import people
 
-FROZEN = False  # No page shows the time, so the clock need not be stopped.
-
 _ERRANDS = (
     "Buy stamps",
     "Call the dentist",

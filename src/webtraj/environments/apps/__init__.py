@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from webtraj.environments.apps.app import World as World
     from webtraj.environments.apps.app import find_app as find_app
     from webtraj.environments.apps.environment import AppEnvironment as AppEnvironment
-    from webtraj.environments.apps.environment import register_app as register_app
     from webtraj.environments.apps.tasks import Fault as Fault
 
 _HOMES = {
@@ -24,7 +23,6 @@ _HOMES = {
     "Fault": "tasks",
     "World": "app",
     "find_app": "app",
-    "register_app": "environment",
 }
 
 __all__ = [*sorted(_HOMES)]

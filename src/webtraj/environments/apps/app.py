@@ -342,6 +342,7 @@ class _Host:
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._process
+            self._close_input()
             (self.root / _SOCKET).unlink(missing_ok=True)
             arguments = [str(self.root), str(self._app.megabytes)] + ([str(port)] if port else [])
             with self._log.open("ab") as log:
@@ -364,6 +365,10 @@ class _Host:
                 time.sleep(0.01)
             return self._process
 
+    def _close_input(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to the server, which is restarted if it died."""
         try:
@@ -380,6 +385,7 @@ class _Host:
                 self._process.wait(5)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+            self._close_input()
         shutil.rmtree(self.root, ignore_errors=True)
 
 

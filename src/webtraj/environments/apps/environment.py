@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from typing import Final, Literal
 
-from webtraj import registry
 from webtraj.environments.apps import app as app_lib
-from webtraj.environments.apps import names as names_lib
 from webtraj.environments.apps import tasks as tasks_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import environment as environment_lib
@@ -17,7 +14,7 @@ from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 
-__all__ = ["AppEnvironment", "register_app"]
+__all__ = ["AppEnvironment"]
 
 VIEWPORT: Final = (1280, 720)
 
@@ -88,23 +85,3 @@ class AppEnvironment(environment_lib.BrowserEnvironment):
         finally:
             for task in self._app_tasks:
                 task.discard()
-
-
-def register_app(app: app_lib.App, *, tasks: str) -> None:
-    """Add an application of your own, with its presets `apps/NAME/all`, `apps/NAME/TASK`, ...
-
-    Args:
-        app: The application.
-        tasks: The module of its templates, whose names start with the application's.
-
-    Raises:
-        InvalidInputError: The name is taken.
-    """
-    app_lib.add_app(app)
-    import_module(tasks)
-    made = tasks_lib.registered(app.name)
-    sets = names_lib.subsets(made)
-    presets: dict[str, tuple[str, ...]] = {name: (name,) for name in made}
-    presets |= {name: names for name, names in sets.items() if name.startswith(f"{app.name}/")}
-    for name, names in presets.items():
-        registry.register(f"apps/{name}", AppEnvironment, tasks=names, uses_browser=True)

@@ -1,0 +1,95 @@
+"""The templates that come with webtraj, without playing them; and answers."""
+
+import importlib
+
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.environments.apps import app as app_lib
+from webtraj.environments.apps import tasks
+from webtraj.environments.apps.names import TEMPLATES
+from webtraj.environments.apps.people import people
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "right"),
+    [
+        ("42", "42", True),
+        ("£42.00", "42", True),
+        ("1,200.50 EUR", "1200.5", True),
+        (" Emma  Raman.", "emma raman", True),
+        ('"Emma Raman"', "Emma Raman", True),
+        ("42", "43", False),
+        ("", "43", False),
+        ("It is 42", "42", False),
+        ("b, a", ("a", "b"), True),
+        ("a and b", ("a", "b"), True),
+        ("a\nb;", ("a", "b"), True),
+        ("1,200 and 3", ("3", "1200"), True),
+        ("a", ("a", "b"), False),
+        ("a, b, c", ("a", "b"), False),
+        ("a, a", ("a", "b"), False),
+    ],
+)
+def test_answers(given, wanted, right):
+    assert tasks.same_answer(given, wanted) is right
+
+
+def test_the_list_of_names_is_that_of_the_templates():
+    found = {}
+    for package in (*app_lib.APPS, "across"):
+        importlib.import_module(f"webtraj.environments.apps.{package}.tasks")
+        found |= tasks.registered(package)
+    assert found == dict(TEMPLATES), "python scripts/app_names.py"
+
+
+def test_there_are_enough_of_each_kind():
+    assert len(TEMPLATES) >= 200
+    levels = [level for level, _ in TEMPLATES.values()]
+    assert all(levels.count(level) >= 40 for level in (1, 2, 3))
+    held_out = sum(split == "test" for _, split in TEMPLATES.values())
+    assert 0.2 <= held_out / len(TEMPLATES) <= 0.4
+    used = [tasks.find_template(name).apps for name in TEMPLATES]
+    assert sum(len(apps) > 1 for apps in used) >= 20
+
+
+def test_presets_have_the_names_of_templates_and_of_their_sets():
+    assert webtraj.info("apps/all").num_tasks == len(TEMPLATES)
+    for name in TEMPLATES:
+        assert webtraj.info(f"apps/{name}").num_tasks == 1
+    train, test = (webtraj.info(f"apps/{split}").num_tasks for split in ("train", "test"))
+    assert train + test == len(TEMPLATES)
+
+
+@pytest.mark.parametrize("name", app_lib.APPS)
+def test_an_application_says_what_it_is_under_which_licence(name):
+    app = app_lib.find_app(name)
+    assert app.name == name
+    assert app.title
+    assert app.license
+    assert any(c.isdigit() for c in app.package)
+    pins = (app.folder / "requirements.txt").read_text().split()
+    assert all("==" in line for line in pins if not line.startswith("#"))
+    assert pins or app.debian
+
+
+def test_people_are_the_same_for_the_same_seed_and_all_different():
+    assert people(3) == people(3) != people(4)
+    assert len({person.username for person in people(3)}) == 40
+
+
+def test_an_unknown_application_or_task_is_an_error_that_names_it():
+    with pytest.raises(errors.InvalidInputError, match=r"No application 'shopp'.*shop"):
+        app_lib.find_app("shopp")
+    with pytest.raises(errors.InvalidInputError, match="No application task 'shop/nothing'"):
+        tasks.find_template("shop/nothing")
+
+
+def test_a_template_cannot_be_registered_twice():
+    tasks.template("doctest/one", level=1, split="train")(lambda facts, rng: None)
+    try:
+        with pytest.raises(ValueError, match="twice"):
+            tasks.template("doctest/one", level=1, split="train")
+    finally:
+        del tasks._TEMPLATES["doctest/one"]
