@@ -16,11 +16,12 @@ EXAMPLES ?= 10
 MORE_EXAMPLES ?= 40
 ITERATIONS ?= 2
 KILLS ?= 100
+APP_SEEDS ?= 20
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -40,6 +41,7 @@ help:
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-openenv  the OpenEnv server, with the clients of OpenEnv, TRL and verifiers"
+	@echo "make test-apps  real applications: installed, and every task's oracle played (APP_SEEDS=$(APP_SEEDS))"
 	@echo "make test-typescript  exported TypeScript scripts, checked by its compiler and run by @playwright/test"
 	@echo "make test-peers a live BrowserGym environment, recorded; logs that Inspect, Harbor and W&B read"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
@@ -119,6 +121,9 @@ test-llamafactory: setup
 
 test-openenv: setup
 	@sh scripts/test_openenv.sh
+
+test-apps: setup
+	@SEEDS=$(APP_SEEDS) sh scripts/test_apps.sh
 
 test-typescript: setup
 	@sh scripts/test_typescript.sh

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["check", "group", "install", "list_", "open_", "remove"]
+__all__ = ["check", "group", "install", "list_", "open_", "remove", "tasks"]
 
 group = typer.Typer(
     help="Install real web applications, look at them, and check their tasks.",
@@ -114,6 +115,42 @@ def check(
     failed = asyncio.run(run())
     print(f"{len(templates) * seeds - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
+
+
+@group.command()
+def tasks(
+    out: Annotated[Path, typer.Option(help="The file to write, as JSON lines.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Applications or tasks; default: all."),
+    ] = None,
+    split: Annotated[Literal["train", "test"] | None, typer.Option(help="Only this split.")] = None,
+) -> None:
+    """Write tasks as a task file, for rollouts from a configuration."""
+    import orjson
+
+    from webtraj.environments.apps.names import TEMPLATES
+    from webtraj.environments.apps.tasks import difficulty_of, find_template
+    from webtraj.tasks import TaskSpec
+
+    chosen = {
+        name: (level, belongs)
+        for name, (level, belongs) in TEMPLATES.items()
+        if split in (None, belongs)
+        and (not names or name in names or name.partition("/")[0] in names)
+    }
+    rows = [
+        TaskSpec(
+            name=name,
+            preset=f"apps/{name}",
+            difficulty=difficulty_of(level),
+            site=f"{find_template(name).apps[0]}.test",
+            metadata={"split": belongs},
+        ).to_data()
+        for name, (level, belongs) in chosen.items()
+    ]
+    out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    print(f"{len(rows)} tasks in {out}")
 
 
 @group.command()

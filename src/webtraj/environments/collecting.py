@@ -313,6 +313,8 @@ class TrajectoryCollectingEnvironment:
         try:
             known: Mapping[str, Any] = describe()
             fields = {name: value for name, value in known.items() if name in self._left_open}
+            if known.get("metadata"):
+                fields["metadata"] = _merged(known["metadata"], info.metadata)
         except Exception:  # A failing description must not cost the episode.
             _LOGGER.exception("describe_episode raised; the episode continues without it")
             return info
@@ -321,6 +323,17 @@ class TrajectoryCollectingEnvironment:
     def _episode_outcome(self) -> trajectory_lib.Outcome:
         judge = getattr(self._env, "episode_outcome", None)
         return trajectory_lib.Outcome.UNKNOWN if judge is None else judge()
+
+
+def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, at every level; what was given counts where they differ."""
+    both = {
+        name: _merged(known[name], value)
+        if isinstance(value, Mapping) and isinstance(known.get(name), Mapping)
+        else value
+        for name, value in given.items()
+    }
+    return {**known, **both}
 
 
 def _environment_name(env: Any) -> str:

@@ -135,6 +135,10 @@ async def test_presets_are_rolled_out_and_recorded_like_any_others(errands, tmp_
         "apps/errands/remind",
     }
     assert {summary.site for summary in dataset.summaries} == {"errands.test"}
+    recorded = [episode.info.metadata for episode in dataset]
+    assert {data["task"]["difficulty"] for data in recorded} == {2, 5}
+    assert {data["task"].get("reference_answer") for data in recorded} == {None, "3"}
+    assert {data["rollout"]["try"] for data in recorded} == {0}
 
 
 async def test_worlds_are_gone_when_the_environment_is_closed(errands):

@@ -1,6 +1,7 @@
 """The templates that come with webtraj, without playing them; and answers."""
 
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,10 @@ def test_a_template_cannot_be_registered_twice():
             tasks.template("doctest/one", level=1, split="train")
     finally:
         del tasks._TEMPLATES["doctest/one"]
+
+
+def test_the_guide_shows_the_example():
+    root = Path(__file__).parents[3]
+    guide = (root / "docs/guides/your_application.md").read_text()
+    for name in ("host.py", "tasks.py", "__init__.py"):
+        assert (root / "examples/own_application/errands" / name).read_text() in guide

@@ -98,7 +98,7 @@ def test_installing_again_does_nothing_and_removing_removes(errands, monkeypatch
     assert len(said) == 2
     errands.remove()
     assert not errands.installed
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["errands.lock"]
 
 
 def test_a_failed_installation_says_why_and_is_none(errands, monkeypatch, tmp_path):

@@ -32,6 +32,7 @@ from typing import Any, Final
 from webtraj import errors
 from webtraj.environments.apps import state as state_lib
 from webtraj.environments.browser import network as network_lib
+from webtraj.store import files as files_lib
 
 __all__ = ["APPS", "App", "World", "add_app", "find_app", "folder_of", "home", "serve_to_person"]
 
@@ -126,6 +127,12 @@ class App:
         """
         if self.installed:
             return
+        home().mkdir(parents=True, exist_ok=True)
+        with files_lib.locked(home() / f"{self.name}.lock"):
+            if not self.installed:  # Another process may have done it.
+                self._install(say)
+
+    def _install(self, say: Callable[[str], None]) -> None:
         say(f"Installing {self.title} ({self.package}).")
         folder = self.home
         shutil.rmtree(folder, ignore_errors=True)

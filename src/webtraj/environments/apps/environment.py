@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import tasks as tasks_lib
@@ -77,6 +77,11 @@ class AppEnvironment(environment_lib.BrowserEnvironment):
     def app_task(self) -> tasks_lib.AppTask:
         """The task of the current episode, or of the first one."""
         return self._app_tasks[max(self._episode, 0) % len(self._app_tasks)]
+
+    def describe_episode(self) -> Mapping[str, Any]:
+        """Return the description, with what a judge should find. See `DescribesEpisode`."""
+        described = super().describe_episode()
+        return {**described, "metadata": self.app_task.described()} if self._active else described
 
     async def close(self) -> None:
         """See `BrowserEnvironment.close`."""

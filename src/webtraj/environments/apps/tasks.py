@@ -14,8 +14,9 @@ A template is a function from the facts of a world to an assignment, registered 
 
 The episode ends when the agent answers or reports the task as infeasible. It succeeds if the worlds
 then differ from their first moment as expected and in nothing else, and if the answer is right.
-A template over several applications names them, gets the facts by application, and gives `start`,
-`expect` and the like by application too: the first one named is where the episode starts.
+A template over several applications names them, gets the facts by application, and gives `expect`
+and the like by application too. The episode starts in the first one; the goal ends with the
+addresses of all.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias
 
 from webtraj import errors
+from webtraj import tasks as webtraj_tasks
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import state as state_lib
@@ -58,6 +60,7 @@ __all__ = [
     "added",
     "changed",
     "contains",
+    "difficulty_of",
     "find_template",
     "find_templates",
     "optional",
@@ -125,9 +128,14 @@ class Template:
         Raises:
             MissingDependencyError: An application is not installed.
         """
-        facts = {name: app_lib.find_app(name).facts(seed) for name in self.apps}
-        given = facts[self.apps[0]] if len(self.apps) == 1 else facts
-        return self.assign(given, random.Random(f"{self.name} {seed}"))
+        rng = random.Random(f"{self.name} {seed}")
+        apps = [app_lib.find_app(name) for name in self.apps]
+        facts = {app.name: app.facts(seed) for app in apps}
+        if len(apps) == 1:
+            return self.assign(facts[self.apps[0]], rng)
+        assignment = self.assign(facts, rng)
+        places = ", ".join(f"{app.title} at {app.origin}/" for app in apps)
+        return dataclasses.replace(assignment, goal=f"{assignment.goal}\n\nSites: {places}")
 
 
 _TEMPLATES: dict[str, Template] = {}
@@ -203,6 +211,15 @@ def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
         members = registered(name)
         found += members or [find_template(name).name]
     return tuple(found)
+
+
+def difficulty_of(level: int) -> int:
+    """Return the difficulty that a level has in WebGym's bands: easy, medium or hard.
+
+    >>> [difficulty_of(level) for level in (1, 2, 3)]
+    [2, 5, 8]
+    """
+    return 3 * level - 1
 
 
 # Answers.
@@ -298,6 +315,22 @@ class AppTask:
         """The assignment of the last episode."""
         assert self._assignment is not None, "There is no assignment before the first episode."
         return self._assignment
+
+    def described(self) -> dict[str, Any]:
+        """Return the episode's task as its record keeps it: a judge finds the rubric there."""
+        assignment = self.assignment
+        wanted = assignment.answer
+        spec = webtraj_tasks.TaskSpec(
+            name=self.name,
+            goal=assignment.goal,
+            difficulty=difficulty_of(self.template.level),
+            facts=tuple(
+                webtraj_tasks.FactGroup((webtraj_tasks.Fact(fact),)) for fact in assignment.rubric
+            ),
+            reference_answer=", ".join(wanted) if isinstance(wanted, tuple) else wanted or "",
+            metadata={"split": self.template.split, "apps": list(self.template.apps)},
+        )
+        return {"task": spec.to_data()}
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
         """See `BrowserTask.setup`."""
