@@ -94,6 +94,9 @@ def check(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each task, from 0.")] = 3,
     parallel: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 4,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
+    ] = False,
 ) -> None:
     """Check tasks: their oracle succeeds; doing nothing, or something else, fails.
 
@@ -106,7 +109,9 @@ def check(
 
     async def run() -> int:
         failed = 0
-        async for found in checking.check(templates, seeds=range(seeds), parallel=parallel):
+        async for found in checking.check(
+            templates, seeds=range(seeds), parallel=parallel, quick=quick
+        ):
             failed += bool(found.problems)
             verdict = "; ".join(found.problems) or "ok"
             print(f"{found.template} {found.seed}: {found.steps} actions, {verdict}", flush=True)

@@ -1,7 +1,8 @@
 """What the hosts of Django applications share: settings, worlds, logged-in browsers, static files.
 
 Runs in the application's own virtual environment, so only the standard library and Django are
-imported. A world is a folder with one SQLite file, `DATABASE`, and uploads in `media`. A host reads:
+imported. A world is a folder with one SQLite file, `DATABASE`, and uploads in `media`.
+A host reads:
 
     django_worlds.configure(INSTALLED_APPS=[...], ROOT_URLCONF=..., ...)   # once, at import
     enter = django_worlds.enter

@@ -1,0 +1,230 @@
+"""The shared budgets: I hate money on Flask, in worlds of one SQLite file each.
+
+Runs in the application's own virtual environment, without webtraj. See `serve.py` for the contract.
+"""
+
+import hashlib
+import os
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import content
+import email_validator
+import ihatemoney.run
+from flask import Flask, Response, g, request
+from people import DOMAIN, people
+from sqlalchemy.pool import NullPool
+
+_DATABASE = "db.sqlite3"
+# Mail addresses end with `.test`, and nobody asks a name server for them.
+email_validator.TEST_ENVIRONMENT = True
+email_validator.CHECK_DELIVERABILITY = False
+
+
+class _Entered:
+    """The folder of the world that the current request belongs to."""
+
+    state = Path(os.devnull)
+
+
+def enter(state: Path) -> None:
+    """Answer the following request in this world."""
+    _Entered.state = state
+
+
+def _connect() -> sqlite3.Connection:
+    connection = sqlite3.connect(_Entered.state / _DATABASE, check_same_thread=False)
+    connection.executescript("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY;")
+    return connection
+
+
+class _Settings:
+    """Settings of the application."""
+
+    ACTIVATE_DEMO_PROJECT = False
+    BABEL_DEFAULT_TIMEZONE = "UTC"
+    MAIL_DEFAULT_SENDER = f"Budget <budget@{DOMAIN}>"
+    MAIL_SUPPRESS_SEND = True
+    PASSWORD_HASH_METHOD = "pbkdf2:sha256:1000"
+    RATELIMIT_ENABLED = False
+    SECRET_KEY = "of a world without secrets"
+    SEND_FILE_MAX_AGE_DEFAULT = 31536000
+    SESSION_COOKIE_SECURE = False
+    SITE_NAME = "Northfield Budgets"
+    SQLALCHEMY_DATABASE_URI = f"sqlite:///{os.devnull}"  # Opened by `creator` instead.
+    SQLALCHEMY_ENGINE_OPTIONS = {"creator": _connect, "poolclass": NullPool}  # noqa: RUF012
+    SUPPORTED_LANGUAGES = ["en"]  # noqa: RUF012
+
+
+def _open(settings: type[_Settings] = _Settings) -> Flask:
+    # Without an instance folder; the default is one in /etc.
+    return ihatemoney.run.create_app(settings, instance_path=os.devnull)
+
+
+def open_application(root: Path) -> Any:
+    """Return the WSGI application."""
+    # The worlds have their tables already, and there may be no world yet.
+    ihatemoney.run.setup_database = ihatemoney.run.db.init_app
+    app = _open()
+    # The participants' buttons are visible always, and not only below a mouse.
+    style = Path(app.static_folder or "", "css/main.css").read_bytes() + (
+        b".balance.table .action, .extra-info { visibility: visible }"
+    )
+
+    @app.before_request
+    def serve_style() -> Response | None:
+        if request.path != "/static/css/main.css":
+            return None
+        response = Response(style, mimetype="text/css")
+        response.cache_control.public = True
+        response.cache_control.max_age = _Settings.SEND_FILE_MAX_AGE_DEFAULT
+        return response
+
+    return app
+
+
+def build(state: Path, seed: int) -> dict[str, Any]:
+    """Write the budgets of a seed, and return what tasks may mention."""
+    enter(state)
+
+    class Settings(_Settings):
+        """The migrations, which make the tables, go by the address alone."""
+
+        SQLALCHEMY_DATABASE_URI = f"sqlite:///{(state / _DATABASE).absolute()}"
+
+    app = _open(Settings)
+    persons = people(seed)
+    made = content.projects(seed, [person.first for person in persons])
+    with app.app_context():
+        written = [_write(project, persons[0].email) for project in made]
+    _finish(state)
+    by_user = {
+        person.username: {
+            project.id: project.name
+            for project in made
+            if project.joined and person.first in {member.name for member in project.members}
+        }
+        for person in persons
+    }
+    return {
+        "user": persons[0].username,
+        "name": persons[0].first,
+        "projects": written,
+        "people": [person.first for person in persons],
+        "cookies": {name: _cookies(app, known) for name, known in by_user.items() if known},
+    }
+
+
+def _cookies(app: Flask, known: dict[str, str]) -> dict[str, str]:
+    """Return the session of a browser that knows the codes of some projects."""
+    serializer = app.session_interface.get_signing_serializer(app)
+    assert serializer is not None
+    session = {"_permanent": True, "lang": "en", "projects": known}
+    return {app.config["SESSION_COOKIE_NAME"]: serializer.dumps(session)}
+
+
+def _hash(code: str) -> str:
+    """Return what is stored for a code, the same each time."""
+    digest = hashlib.pbkdf2_hmac("sha256", code.encode(), b"northfield", 1000).hex()
+    return f"pbkdf2:sha256:1000$northfield${digest}"
+
+
+def _write(made: content.Project, email: str) -> dict[str, Any]:
+    """Write a project and return its facts."""
+    from ihatemoney.models import Bill, Person, Project, db
+
+    project = Project(
+        id=made.id,
+        name=made.name,
+        password=_hash(made.code),
+        contact_email=email,
+        default_currency="XXX",
+    )
+    db.session.add(project)
+    db.session.commit()
+    persons = {}
+    for member in made.members:
+        person = Person(
+            name=member.name, project=project, weight=member.weight, activated=member.activated
+        )
+        db.session.add(person)
+        db.session.commit()
+        persons[member.name] = person
+    bills = []
+    for one in made.bills:
+        bill = Bill(
+            amount=one.amount,
+            date=one.day,
+            original_currency="XXX",
+            owers=[persons[name] for name in one.owers],
+            payer_id=persons[one.payer].id,
+            project_default_currency="XXX",
+            what=one.what,
+            bill_type="Reimbursement" if one.reimbursement else "Expense",
+        )
+        bill.creation_date = one.day
+        db.session.add(bill)
+        db.session.commit()
+        bills.append(bill)
+    g.project = project
+    balances, spent, paid, _, _ = project.full_balance
+    facts = {
+        "id": made.id,
+        "name": made.name,
+        "code": made.code,
+        "email": email,
+        "joined": made.joined,
+        "members": [
+            {
+                "id": person.id,
+                "name": person.name,
+                "weight": person.weight,
+                "activated": person.activated,
+                "bills": bool(person.has_bills()),
+                "balance": round(balances[person.id], 2),
+                "paid": round(paid[person.id], 2),
+                "spent": round(spent[person.id], 2),
+            }
+            for person in persons.values()
+        ],
+        "bills": [
+            {
+                "id": bill.id,
+                "what": one.what,
+                "amount": one.amount,
+                "payer": one.payer,
+                "owers": one.owers,
+                "date": one.day.isoformat(),
+                "reimbursement": one.reimbursement,
+            }
+            for bill, one in zip(bills, made.bills, strict=True)
+        ],
+        "settlements": [
+            {
+                "payer": one["ower"].name,
+                "receiver": one["receiver"].name,
+                "amount": round(one["amount"], 2),
+            }
+            for one in project.get_transactions_to_settle_bill()
+        ],
+    }
+    del g.project
+    return facts
+
+
+def _finish(state: Path) -> None:
+    """Date the history back, and make the database small."""
+    enter(state)
+    connection = _connect()
+    begun = datetime(2025, 8, 1, 9).isoformat(" ", "microseconds")
+    connection.execute('UPDATE "transaction" SET issued_at = ?', (begun,))
+    connection.execute(
+        'UPDATE "transaction" SET issued_at = bill_version.date || " 18:00:00.000000" '
+        'FROM bill_version WHERE bill_version.transaction_id = "transaction".id'
+    )
+    connection.commit()
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.execute("VACUUM")
+    connection.close()

@@ -1,0 +1,37 @@
+"""The intranet of Northfield: Wagtail, a content management system."""
+
+from pathlib import Path
+
+from webtraj.environments.apps.app import App
+
+APP = App(
+    name="cms",
+    title="Intranet",
+    package="wagtail 8.0.1",
+    license="BSD-3-Clause",
+    folder=Path(__file__).parent,
+    # Who did what, what refers to what, and the index of the search: all follow from the pages.
+    ignored=frozenset(
+        {
+            "django_session",
+            "wagtailadmin_editingsession",
+            "wagtailcore_modellogentry",
+            "wagtailcore_pagelogentry",
+            "wagtailcore_pagesubscription",
+            "wagtailcore_referenceindex",
+            "wagtailsearch_indexentry",
+            "wagtailusers_userprofile",
+        }
+    ),
+    columns={
+        "auth_user": ("last_login",),
+        "wagtailcore_page": (
+            "draft_title",
+            "first_published_at",
+            "last_published_at",
+            "latest_revision_created_at",
+            "latest_revision_id",
+            "live_revision_id",
+        ),
+    },
+)

@@ -1,0 +1,415 @@
+"""The intranet's part that runs in its own environment: its settings, and the content of a world.
+
+Wagtail (BSD licence), with the pages of `page_types`. A world is one SQLite file.
+"""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import content
+import django_worlds
+import people
+
+enter = django_worlds.enter
+_NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+_TODAY = _NOW.date()
+_MODERATORS, _EDITORS = range(1, 5), range(5, 13)
+"""Who may publish, and who may only write; the very first person may do all."""
+
+django_worlds.configure(
+    INSTALLED_APPS=[
+        "northfield.NorthfieldConfig",
+        "wagtail.contrib.redirects",
+        "wagtail.contrib.settings",
+        "wagtail.sites",
+        "wagtail.users",
+        "wagtail.snippets",
+        "wagtail.documents",
+        "wagtail.images",
+        "wagtail.search",
+        "wagtail.admin",
+        "wagtail",
+        "modelcluster",
+        "taggit",
+        "django_filters",
+        "django.contrib.auth",
+        "django.contrib.contenttypes",
+        "django.contrib.sessions",
+        "django.contrib.messages",
+        "django.contrib.staticfiles",
+    ],
+    MIDDLEWARE=[
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.common.CommonMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+        "django.contrib.messages.middleware.MessageMiddleware",
+        "django.middleware.clickjacking.XFrameOptionsMiddleware",
+        "wagtail.contrib.redirects.middleware.RedirectMiddleware",
+    ],
+    MIGRATION_MODULES={"northfield": "no_migrations"},
+    ROOT_URLCONF=__name__,
+    TEMPLATES=[
+        {
+            "BACKEND": "django.template.backends.django.DjangoTemplates",
+            "OPTIONS": {
+                "context_processors": [
+                    "django.template.context_processors.request",
+                    "django.contrib.auth.context_processors.auth",
+                    "django.contrib.messages.context_processors.messages",
+                    f"{__name__}.around",
+                ],
+                "loaders": [
+                    (
+                        "django.template.loaders.cached.Loader",
+                        [
+                            ("django.template.loaders.locmem.Loader", content.TEMPLATES),
+                            "django.template.loaders.app_directories.Loader",
+                        ],
+                    )
+                ],
+            },
+        }
+    ],
+    WAGTAILADMIN_BASE_URL="http://cms.test",
+    WAGTAILADMIN_COMMENTS_ENABLED=False,
+    WAGTAIL_AUTOSAVE_INTERVAL=0,
+    WAGTAIL_AUTO_UPDATE_PREVIEW_INTERVAL=0,
+    WAGTAIL_EDITING_SESSION_PING_INTERVAL=2_000_000_000,
+    WAGTAIL_ENABLE_UPDATE_CHECK=False,
+    WAGTAIL_ENABLE_WHATS_NEW_BANNER=False,
+    WAGTAIL_GRAVATAR_PROVIDER_URL=None,
+    WAGTAIL_SITE_NAME="Northfield",
+)
+
+import page_types  # noqa: E402
+from django.apps import apps  # noqa: E402
+from django.contrib.auth.management import create_permissions  # noqa: E402
+from django.contrib.auth.models import Group, User  # noqa: E402
+from django.contrib.contenttypes.management import create_contenttypes  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.http import HttpRequest, HttpResponse  # noqa: E402
+from django.shortcuts import render  # noqa: E402
+from django.urls import include, path  # noqa: E402
+from django.utils.safestring import mark_safe  # noqa: E402
+from wagtail import hooks  # noqa: E402
+from wagtail import urls as page_urls  # noqa: E402
+from wagtail.admin import urls as admin_urls  # noqa: E402
+from wagtail.admin.views.pages import listing  # noqa: E402
+from wagtail.contrib.redirects.models import Redirect  # noqa: E402
+from wagtail.models import Page, PageLogEntry, Revision, Site  # noqa: E402
+
+# A list of 50 pages takes half a second.
+listing.IndexView.paginate_by = 20
+
+
+def around(request: HttpRequest) -> dict[str, Any]:
+    """Return what every page of the site shows."""
+    return {
+        "latest": page_types.ArticlePage.objects.live().order_by("-date", "-id")[:8],
+        "notices": page_types.Notice.objects.filter(is_shown=True),
+        "sections": Page.objects.live().in_menu(),
+    }
+
+
+def _glossary(request: HttpRequest) -> HttpResponse:
+    return render(request, "northfield/glossary.html", {"terms": page_types.Term.objects.all()})
+
+
+@hooks.register("insert_global_admin_css")
+def _still() -> str:
+    """Keep pages from moving, so that what is clicked is where it was seen."""
+    rules = "animation:none!important;scroll-behavior:auto!important;transition:none!important"
+    return mark_safe(f"<style>*{{{rules}}}</style>")
+
+
+urlpatterns = [
+    path("admin/", include(admin_urls)),
+    path("glossary/", _glossary),
+    path("", include(page_urls)),
+]
+
+
+def open_application(root: Path) -> Any:
+    """Return the WSGI application of all worlds."""
+    return django_worlds.application()
+
+
+def build(state: Path, seed: int) -> dict[str, Any]:
+    """Make a world in an empty folder, and return its facts."""
+    django_worlds.create(state)
+    _create_tables()
+    rng = random.Random(f"cms {seed}")
+    users = _people(seed)
+    site = _Site(rng, users)
+    pages = site.pages()
+    facts = {
+        "authors": site.authors,
+        "contact": site.contact(),
+        "editor": users[_EDITORS[0]].username,
+        "glossary": _make(page_types.Term, ("word", "meaning"), content.TERMS),
+        "notices": site.notices(),
+        "pages": pages,
+        "groups": {group.name: group.pk for group in Group.objects.all()},
+        "people": [
+            {"id": user.id, "username": user.username, "name": user.get_full_name()}
+            | {"email": user.email, "group": _group(at)}
+            for at, user in enumerate(users)
+        ],
+        "redirects": site.redirects(),
+        "user": users[0].username,
+    }
+    facts["cookies"] = django_worlds.cookies([users[0], users[_EDITORS[0]]])
+    django_worlds.finish(state)
+    return facts
+
+
+def _create_tables() -> None:
+    """Make the tables of Northfield's page types."""
+    northfield = apps.get_app_config("northfield")
+    with connection.schema_editor() as editor:
+        for model in northfield.get_models():
+            editor.create_model(model)
+    create_contenttypes(northfield, verbosity=0)
+    create_permissions(northfield, verbosity=0)
+
+
+def _group(at: int) -> str:
+    return "Moderators" if at in _MODERATORS else "Editors" if at in _EDITORS else ""
+
+
+def _people(seed: int) -> list[User]:
+    password = django_worlds.password_hash(people.PASSWORD)
+    users = []
+    for at, person in enumerate(people.people(seed, 24)):
+        user = User.objects.create(
+            username=person.username,
+            first_name=person.first,
+            last_name=person.last,
+            email=person.email,
+            password=password,
+            is_superuser=at == 0,
+            date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
+        )
+        if _group(at):
+            user.groups.add(Group.objects.get(name=_group(at)))
+        users.append(user)
+    return users
+
+
+def _make(kind: Any, names: tuple[str, ...], rows: Any) -> list[dict[str, Any]]:
+    """Make snippets, and return their facts."""
+    facts = []
+    for row in rows:
+        values = dict(zip(names, row, strict=True))
+        facts.append({"id": kind.objects.create(**values).pk, **values})
+    return facts
+
+
+class _Site:
+    """The pages, and what belongs to them."""
+
+    def __init__(self, rng: random.Random, users: list[User]) -> None:
+        self._rng = rng
+        self._users = users
+        self._titles: set[str] = set()
+        self._moments: dict[int, datetime] = {}
+        self._facts: list[dict[str, Any]] = []
+        rows = [(u.get_full_name(), rng.choice(content.ROLES), u.email) for u in users[1:13]]
+        self.authors = _make(page_types.Author, ("name", "role", "email"), rows)
+
+    def pages(self) -> list[dict[str, Any]]:
+        """Make the tree of pages."""
+        root = Page.objects.get(depth=1)
+        Page.objects.get(depth=2).delete()
+        root.refresh_from_db()
+        home = page_types.HomePage(
+            title="Northfield", slug="home", intro="News and rules for everyone at Northfield."
+        )
+        root.add_child(instance=home)
+        Site.objects.create(
+            hostname="cms.test",
+            port=80,
+            site_name="Northfield",
+            root_page=home,
+            is_default_site=True,
+        )
+        self._record(home, "", _NOW - timedelta(days=260))
+        makers = {
+            "news": (self._article, 54),
+            "events": (self._event, 34),
+            "policies": (self._policy, len(content.POLICIES)),
+            "jobs": (self._job, 22),
+            "archive": (self._event, 8),
+        }
+        for title, slug, intro in content.SECTIONS:
+            section = page_types.SectionPage(
+                title=title, slug=slug, intro=intro, show_in_menus=slug != "archive"
+            )
+            home.add_child(instance=section)
+            self._record(section, "", _NOW - timedelta(days=250))
+            make, count = makers[slug]
+            days = sorted((self._rng.randint(4, 230) for _ in range(count)), reverse=True)
+            for at, age in enumerate(days):
+                self._add(section, slug, make(at, _TODAY - timedelta(days=age)), age)
+        for page, moment in self._moments.items():
+            Page.objects.filter(id=page).update(
+                first_published_at=moment,
+                last_published_at=moment,
+                latest_revision_created_at=moment,
+            )
+            Revision.objects.filter(object_id=str(page)).update(created_at=moment)
+            PageLogEntry.objects.filter(page=page).update(timestamp=moment)
+        Page.objects.filter(live=False).update(first_published_at=None, last_published_at=None)
+        for fact in self._facts:
+            page = Page.objects.get(id=fact["id"])
+            fact |= {"path": page.path, "children": page.numchild}
+        return self._facts
+
+    def _add(self, section: Any, slug: str, page: Any, age: int) -> None:
+        """Add a page below a section; one in seven is a draft, one in nine has a newer draft."""
+        owner = self._rng.choice(self._users[1:13])
+        chance = self._rng.random()
+        page.owner = owner
+        page.live = chance > 0.14
+        page.show_in_menus = False
+        section.add_child(instance=page)
+        revision = page.save_revision(user=owner)
+        if page.live:
+            revision.publish(user=owner, skip_permission_checks=True)
+        draft = ""
+        if page.live and chance > 0.89:
+            page = page.get_latest_revision_as_object()
+            draft = page.summary = f"{page.summary} Not yet approved."
+            page.save_revision(user=owner)
+        self._record(page, slug, _NOW - timedelta(days=age, minutes=self._rng.randint(0, 400)))
+        fact = self._facts[-1]
+        fact |= {"owner": owner.username, "draft": draft, "locked": False}
+        if fact["live"] and not draft and self._rng.random() < 0.06:
+            Page.objects.filter(id=page.id).update(
+                locked=True, locked_at=self._moments[page.id], locked_by=self._users[1]
+            )
+            fact["locked"] = True
+
+    def _record(self, page: Any, section: str, moment: datetime) -> None:
+        """Note when a page was last changed, and its facts."""
+        self._moments[page.id] = moment
+        page = Page.objects.get(id=page.id).specific
+        fields = {
+            field.name: str(getattr(page, field.attname) or "")
+            for field in page._meta.local_fields
+            if field.name != "page_ptr"
+        }
+        self._facts.append(
+            {
+                "id": page.id,
+                "title": page.title,
+                "slug": page.slug,
+                "section": section,
+                "live": page.live,
+                "url": page.url if page.live else "",
+                "fields": fields,
+            }
+        )
+
+    def _unique(self, titles: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row whose title, with its slots filled, is new."""
+        while True:
+            row = self._rng.choice(titles)
+            slots = {
+                "n": self._rng.randint(2, 48),
+                "name": self._rng.choice(self._users).get_full_name(),
+                "nth": self._rng.choice(("first", "second", "third", "fourth")),
+                "place": self._rng.choice(content.PLACES),
+                "thing": self._rng.choice(content.THINGS),
+            }
+            filled = tuple(text.format(**slots) for text in row)
+            title = filled[-2]
+            if title not in self._titles:
+                self._titles.add(title)
+                return filled
+
+    def _body(self) -> str:
+        texts = self._rng.sample(content.BODIES, 2)
+        return "".join(f"<p>{text}</p>" for text in texts)
+
+    def _article(self, at: int, day: date) -> Any:
+        category, title, summary = self._unique(content.ARTICLES)
+        return page_types.ArticlePage(
+            title=title,
+            date=day,
+            category=category,
+            author_id=self._rng.choice(self.authors)["id"],
+            summary=summary,
+            body=self._body(),
+        )
+
+    def _event(self, at: int, day: date) -> Any:
+        title, summary = self._unique(content.EVENTS)
+        return page_types.EventPage(
+            title=title,
+            date=day + timedelta(days=self._rng.randint(10, 90)),
+            place=f"{self._rng.choice(content.PLACES)}, room {self._rng.randint(1, 40)}",
+            seats=self._rng.randint(2, 40) * 5,
+            host=self._rng.choice(content.HOSTS),
+            summary=summary,
+        )
+
+    def _policy(self, at: int, day: date) -> Any:
+        title, summary = content.POLICIES[at]
+        return page_types.PolicyPage(
+            title=title,
+            keeper=self._rng.choice(self._users[1:13]).get_full_name(),
+            version=f"{self._rng.randint(1, 4)}.{self._rng.randint(0, 9)}",
+            review_date=_TODAY + timedelta(days=self._rng.randint(-60, 300)),
+            summary=summary,
+            body=self._body(),
+        )
+
+    def _job(self, at: int, day: date) -> Any:
+        while True:
+            department, title = self._rng.choice(content.JOBS)
+            place = self._rng.choice(content.PLACES)
+            if f"{title} in {place}" not in self._titles:
+                break
+        self._titles.add(f"{title} in {place}")
+        return page_types.JobPage(
+            title=f"{title} in {place}",
+            department=department,
+            place=place,
+            hours=self._rng.choice((16, 20, 24, 32, 36, 40)),
+            closing_date=_TODAY + timedelta(days=self._rng.randint(-40, 60)),
+            contact=self._rng.choice(self._users[1:13]).email,
+            summary="We look forward to your application.",
+        )
+
+    def contact(self) -> dict[str, Any]:
+        """Make the contact details, below every page."""
+        details = {
+            "phone": f"+44 20 7946 0{self._rng.randint(100, 999)}",
+            "email": f"reception{self._rng.randint(1, 9)}@{people.DOMAIN}",
+            "address": f"{self._rng.randint(2, 90)} Harbour Road, Dundee",
+            "hours": f"7:30 to {self._rng.choice(('17:30', '18:00', '18:30'))}",
+        }
+        page_types.ContactDetails.objects.create(site=Site.objects.get(), **details)
+        return details
+
+    def notices(self) -> list[dict[str, Any]]:
+        """Make notices, of which some are shown."""
+        shown = self._rng.sample(range(len(content.NOTICES)), 2)
+        rows = [(*row, at in shown) for at, row in enumerate(content.NOTICES)]
+        return _make(page_types.Notice, ("text", "level", "is_shown"), rows)
+
+    def redirects(self) -> list[dict[str, Any]]:
+        """Make redirects to pages."""
+        live = [fact for fact in self._facts if fact["live"] and fact["section"]]
+        facts = []
+        for page in self._rng.sample(live, 12):
+            old = f"/{self._rng.choice(('old', 'go', 'intern'))}/{page['slug'][:20].strip('-')}"
+            made = Redirect.objects.create(
+                old_path=Redirect.normalise_path(old), redirect_page_id=page["id"]
+            )
+            facts.append({"id": made.id, "old": made.old_path, "page": page["id"]})
+        return facts

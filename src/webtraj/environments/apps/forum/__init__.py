@@ -1,0 +1,31 @@
+"""Northfield's forum: Spirit, on Django."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from webtraj.environments.apps.app import App, folder_of
+
+__all__ = ["APP"]
+
+APP: Final = App(
+    name="forum",
+    title="Discussion forum",
+    package="django-spirit 0.14.3",
+    license="MIT",
+    folder=folder_of(__name__),
+    ignored=frozenset(
+        {
+            "django_session",
+            "spirit_comment_bookmark_commentbookmark",
+            "spirit_topic_unread_topicunread",
+        }
+    ),
+    columns={
+        # A page that is looked at leaves these traces.
+        "auth_user": ("last_login",),
+        "spirit_topic_notification_topicnotification": ("is_read",),
+        "spirit_topic_topic": ("view_count",),
+        "spirit_user_userprofile": ("last_ip", "last_post_hash", "last_post_on", "last_seen"),
+    },
+)

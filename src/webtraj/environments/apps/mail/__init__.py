@@ -1,0 +1,22 @@
+"""Webmail: Roundcube, with a mail server of our own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from webtraj.environments.apps.app import App, folder_of
+from webtraj.environments.apps.mail.state import read_state
+
+__all__ = ["APP"]
+
+APP: Final = App(
+    name="mail",
+    title="Webmail",
+    package="Roundcube 1.6",
+    license="GPL-3.0-or-later",
+    folder=folder_of(__name__),
+    database="mail.sqlite",
+    read_state=read_state,
+    debian=("roundcube-core", "roundcube-sqlite3", "php-cli", "php-sqlite3", "libfaketime"),
+)
+"""The application."""

@@ -1,0 +1,900 @@
+"""The mails, contacts and settings of a world, and the facts that tasks draw from.
+
+Everything is made from word lists and the seed. Only the standard library is imported.
+"""
+
+import dataclasses
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FOLDERS", "Writer", "named", "settings"]
+
+EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+"""When every world begins: where the calendar of the mails ends."""
+_DOMAIN = "northfield.test"
+
+FOLDERS = (
+    "Archive", "Drafts", "Hiring", "Invoices", "Junk", "Newsletters", "Projects",
+    "Projects/Harbour", "Projects/Lantern", "Sent", "Team", "Trash", "Travel",
+)  # fmt: skip
+"""All folders besides the inbox."""
+
+_PER_PROJECT = 3
+_SEEN = "\\Seen"
+_NIGHT, _EVENING = 7, 18
+
+
+@dataclasses.dataclass(frozen=True)
+class Sender:
+    """Somebody who writes."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+
+@dataclasses.dataclass(eq=False)
+class Mail:
+    """A mail to be."""
+
+    sender: Sender
+    subject: str
+    text: str
+    date: datetime
+    folder: str = "INBOX"
+    to: Sequence[Sender] = ()
+    cc: Sequence[Sender] = ()
+    flags: set[str] = dataclasses.field(default_factory=lambda: {_SEEN})
+    attachments: Sequence[str] = ()
+    parent: "Mail | None" = None
+    number: int = 0
+    id: int = 0
+
+    @property
+    def message_id(self) -> str:
+        """Its Message-ID, after it got its number."""
+        return f"<{self.date:%Y%m%d}.{self.number:04d}@{self.sender.email.partition('@')[2]}>"
+
+    def raw(self) -> bytes:
+        """Return the mail as it lies in the mailbox."""
+        message = EmailMessage(policy=SMTP)
+        message["Date"] = format_datetime(self.date)
+        message["From"] = str(self.sender)
+        message["To"] = ", ".join(map(str, self.to))
+        if self.cc:
+            message["Cc"] = ", ".join(map(str, self.cc))
+        message["Subject"] = self.subject
+        message["Message-ID"] = self.message_id
+        if self.parent:
+            message["In-Reply-To"] = self.parent.message_id
+            message["References"] = self.parent.message_id
+        message.set_content(self.text, charset="utf-8", cte="8bit")
+        for name in self.attachments:
+            _attach(message, name)
+        if self.attachments:
+            message.set_boundary(f"=_part_{self.number:04d}")
+        return message.as_bytes()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what tasks may mention of it."""
+        return {
+            "id": self.id,
+            "folder": self.folder,
+            "from": self.sender.name,
+            "email": self.sender.email,
+            "to": [one.email for one in self.to],
+            "cc": [one.email for one in self.cc],
+            "subject": self.subject,
+            "text": self.text,
+            "date": self.date.isoformat(),
+            "read": _SEEN in self.flags,
+            "flagged": "\\Flagged" in self.flags,
+            "attachments": list(self.attachments),
+            "thread": self.parent is not None,
+        }
+
+
+def _attach(message: EmailMessage, name: str) -> None:
+    kinds = {
+        "pdf": ("application", "pdf", b"%PDF-1.4\n% " + name.encode() + b"\n%%EOF\n"),
+        "csv": ("text", "csv", b"name;value\n" + name.encode() + b";1\n"),
+        "txt": ("text", "plain", b"Notes: " + name.encode() + b"\n"),
+    }
+    other = ("application", "octet-stream", b"File: " + name.encode() + b"\n")
+    kind, subtype, data = kinds.get(name.rpartition(".")[2], other)
+    message.add_attachment(data, maintype=kind, subtype=subtype, filename=name)
+
+
+_SUPPLIERS = (
+    ("Brightwater Printing", "brightwater", "BW", "brochures and business cards"),
+    ("Alder & Finch Furniture", "alderfinch", "AF", "four height-adjustable desks"),
+    ("Cloudberry Hosting", "cloudberry", "CH", "two servers, first quarter"),
+    ("Kestrel Couriers", "kestrel", "KC", "parcels in January"),
+    ("Marlow Catering", "marlow", "MC", "lunch for the open day"),
+    ("Pinecone Cleaning", "pinecone", "PC", "window cleaning, both floors"),
+    ("Silverline Phones", "silverline", "SP", "phone lines, January and February"),
+    ("Tidewell Energy", "tidewell", "TE", "electricity, fourth quarter"),
+    ("Oakroot Insurance", "oakroot", "OI", "contents insurance for the year"),
+    ("Quill & Paper", "quillpaper", "QP", "paper and toner"),
+    ("Foxglove Design", "foxglove", "FD", "illustrations for the spring catalogue"),
+    ("Ironbridge Security", "ironbridge", "IS", "alarm inspection and new badges"),
+    ("Hazel Coffee Roasters", "hazelcoffee", "HC", "coffee beans, twelve kilos"),
+    ("Summit Training", "summit", "ST", "first aid course for six people"),
+)
+_CLERKS = (
+    "Agnes Thornton", "Basil Wren", "Cora Lindley", "Dennis Ashby", "Edith Marsh", "Fergus Holt",
+    "Greta Vance", "Howard Pike", "Iris Calder", "Jasper Rowe", "Kirsten Bloom", "Leonard Frost",
+    "Mabel Stroud", "Nigel Harrow",
+)  # fmt: skip
+_JOBS = (
+    "Head of Sales", "Office Manager", "Product Designer", "Backend Developer", "Accountant",
+    "Support Lead", "Warehouse Manager", "Marketing Manager", "Data Analyst", "HR Partner",
+    "Frontend Developer", "Buyer", "Legal Counsel", "Tester", "Copywriter", "Project Manager",
+)  # fmt: skip
+_ROOMS = ("Birch", "Cedar", "Elm", "Juniper", "Larch", "Maple", "Rowan", "Willow")
+_NEWSLETTERS = (
+    ("The Weekly Ledger", "ledger", (
+        "Five ways to read a balance sheet", "What rising rates mean for small firms",
+        "Tax dates you should not miss in March", "How to close the month in two days",
+    )),
+    ("Green Desk", "greendesk", (
+        "Plants that survive an office", "Saving paper without saving on fun",
+        "A month without disposable cups", "Heating: two degrees make the difference",
+    )),
+    ("Codebits", "codebits", (
+        "Ten small habits of calm teams", "Reading other people's code", "Why we deleted our cache",
+        "The case for boring databases",
+    )),
+    ("City Lunch Club", "lunchclub", (
+        "This week: dumplings on Mill Street", "New: soup bar at the station",
+        "Three terraces for the first sunny day", "Vote for the best sandwich in town",
+    )),
+)  # fmt: skip
+_JUNK = (
+    ("Prize Office", "prizes", "You have been chosen!!! Claim your reward"),
+    ("Super Loans", "superloans", "Approved: 50,000 without any questions"),
+    ("Miracle Gadgets", "gadgets", "Last chance: 90 % off everything"),
+    ("Account Team", "accounts-check", "Your account will be closed today"),
+    ("Dr Slim", "drslim", "Lose ten kilos by Sunday"),
+    ("Crypto Now", "cryptonow", "Double your coins in one night"),
+)
+_CITIES = ("Ashford", "Brenmouth", "Calder Bay", "Dunmere", "Eastwick", "Fairhaven", "Glenrock")
+_HOTELS = (
+    "Hotel Anchor", "The Old Mill", "Station House", "Hotel Linden", "The Blue Door", "Park Inn",
+    "Seven Gables",
+)  # fmt: skip
+_POSITIONS = ("Support Agent", "Junior Designer", "Warehouse Assistant")
+_APPLICANTS = (
+    "Alba Winslow", "Bruno Castell", "Celia Marchetti", "Dorian Pell", "Esme Tarrant",
+    "Fabio Lund", "Gwen Ottaway", "Hector Bramble", "Ida Sorrell",
+)  # fmt: skip
+_ASKED = (
+    ("Coffee machine", "Which coffee machine shall we get for the kitchen?",
+     ("the Aurora", "the Bellini", "the Compact")),
+    ("Summer outing", "Where shall we go with the team this summer?",
+     ("the lake", "the mountains", "the coast")),
+    ("Name of the new meeting room", "What shall we call the new meeting room?",
+     ("Aspen", "Hazel", "Poplar")),
+)  # fmt: skip
+_PROJECTS = (
+    ("Harbour", "the new warehouse at the harbour"),
+    ("Lantern", "the new customer portal"),
+)
+_TOPICS = (
+    ("budget", "How much may we spend on {what}?", "We can spend {money} on {what}, not more."),
+    ("deadline", "By when does {what} have to be ready?", "{what} has to be ready by {day}."),
+    ("supplier", "Who should deliver {what}?", "I would go with {firm} for {what}."),
+)
+_THINGS = {
+    "Harbour": ("the shelving", "the loading ramp", "the floor marking", "the lighting"),
+    "Lantern": ("the login page", "the invoice archive", "the help texts", "the mobile layout"),
+}
+_CHAT = (
+    ("Lost umbrella", "somebody left a green umbrella in {room}. It is at the front desk now."),
+    (
+        "Cake in the kitchen",
+        "it is my birthday, and there is cake in the kitchen. Help yourselves!",
+    ),
+    (
+        "Printer on the second floor",
+        "the printer on the second floor is out of order until Friday.",
+    ),
+    ("Parking", "the car park will be closed on {day} because of repairs. Please take the train."),
+    ("Fire drill", "there will be a fire drill on {day} at 10:30. Please use the stairs."),
+    ("Window in {room}", "the window in {room} does not close. Facilities know about it."),
+    ("Running group", "we run on Thursdays at 17:30 and meet at the gate. Everybody is welcome."),
+    ("Book exchange", "there is now a shelf for books in {room}. Bring one, take one."),
+    ("New plants", "thank you for watering the plants in {room} while I was away."),
+    ("Keys found", "I found a key ring with three keys near the bike stands."),
+    ("Dishwasher", "please do not put the wooden boards into the dishwasher. Thank you!"),
+    ("Photos of the winter party", "the photos of the winter party are on the shared drive."),
+)
+_NOTES = (
+    ("Tracker", "tracker", "[Tracker] #{n} assigned to you",
+     "The ticket #{n} was assigned to you."),
+    ("Forum", "forum", "[Forum] New reply in a thread you follow",
+     "There is a new reply, number {n}, in a thread that you follow."),
+    ("Wiki", "wiki", "[Wiki] {n} pages changed this week", "{n} pages changed this week."),
+    ("Shop", "shop", "[Shop] Stock report {n}", "{n} products are running low on stock."),
+)  # fmt: skip
+_TICKETS = (
+    ("Export to CSV stops after 1000 rows",
+     "When I export more than 1000 rows, the file ends in the middle of a line."),
+    ("Search ignores umlauts", "Searching for a name with an umlaut finds nothing."),
+    ("Logo missing on printed invoices", "Printed invoices show an empty box instead of our logo."),
+    ("Password reset mail arrives twice", "Each time I reset a password, two mails arrive."),
+    ("Calendar shows Sunday as first day", "The week should begin on Monday everywhere."),
+    ("Wrong total with two vouchers", "With two vouchers the total is lower than it should be."),
+)  # fmt: skip
+_THREADS = (
+    ("Which headset do you use at home?",
+     "I am looking for a headset for long calls. What do you use, and would you buy it again?"),
+    ("Tips for the first week at Northfield",
+     "Three people start next month. What would have helped you in your first week?"),
+    ("Best way to cycle to the office", "Which way do you take, and is it lit in winter?"),
+    ("Swap: desk lamp for a second monitor", "I have a good desk lamp and need a second monitor."),
+)  # fmt: skip
+_PAGES = (
+    ("How to book a meeting room",
+     "Rooms are booked at the front desk. Bookings of more than three hours need an approval."),
+    ("Guest Wi-Fi", "The guest network is Northfield-Guest. The front desk hands out codes."),
+    ("Travel expenses", "Hand in receipts within four weeks. Trains are second class."),
+    ("Who holds which keys", "The front desk keeps the spare keys of all rooms and cupboards."),
+)  # fmt: skip
+
+
+def _money(cents: int) -> str:
+    return f"{cents // 100:,}.{cents % 100:02d} EUR"
+
+
+def _plain_money(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+def _day(day: date) -> str:
+    return f"{day:%A}, {day.day} {day:%B %Y}"
+
+
+class Writer:
+    """Writes the mails of a seed.
+
+    Args:
+        people: Who works at Northfield; the first one owns the mailbox.
+        seed: The seed.
+    """
+
+    def __init__(self, people: Sequence[Any], seed: int) -> None:
+        self.rng = random.Random(f"mail {seed}")
+        self.people = people
+        self.me = Sender(self.people[0].name, self.people[0].email)
+        self.colleagues = [Sender(one.name, one.email) for one in self.people[1:]]
+        self.mails: list[Mail] = []
+        self.facts: dict[str, Any] = {}
+        self.phones: set[int] = set()
+        clerks = self.rng.sample(_CLERKS, len(_CLERKS))
+        self.suppliers = [
+            (name, code, thing, Sender(clerk, f"{clerk.split()[0].lower()}@{domain}.test"))
+            for (name, domain, code, thing), clerk in zip(_SUPPLIERS, clerks, strict=True)
+        ]
+
+    def moment(self, first: int = 1, last: int = 45) -> datetime:
+        """Return a moment of a working day so many days before the end."""
+        found = EPOCH.replace(hour=0)
+        while True:
+            day = found - timedelta(days=self.rng.randint(first, last))
+            if day.weekday() < 5:
+                minutes = self.rng.randint(_NIGHT * 60, _EVENING * 60)
+                return day + timedelta(minutes=minutes)
+
+    def future(self, first: int = 3, last: int = 40) -> date:
+        """Return a working day to come."""
+        while True:
+            day = (EPOCH + timedelta(days=self.rng.randint(first, last))).date()
+            if day.weekday() < 5:
+                return day
+
+    def days(self, first: int, last: int) -> list[date]:
+        """Return the working days to come, shuffled."""
+        found = [(EPOCH + timedelta(days=days)).date() for days in range(first, last + 1)]
+        found = [day for day in found if day.weekday() < 5]
+        self.rng.shuffle(found)
+        return found
+
+    def add(self, sender: Sender, subject: str, text: str, moment: datetime, **more: Any) -> Mail:
+        """Write a mail; to the owner of the mailbox, unless told otherwise."""
+        more.setdefault("to", (self.me,))
+        mail = Mail(sender, subject, text, moment, **more)
+        self.mails.append(mail)
+        return mail
+
+    def letter(self, text: str, sender: Sender, greeting: str = "") -> str:
+        """Put a greeting before a text and a name below."""
+        first = self.people[0].first
+        hello = greeting or self.rng.choice((f"Hi {first},", f"Hello {first},", f"Dear {first},"))
+        bye = self.rng.choice(("Best", "Kind regards", "Thanks", "Cheers"))
+        return f"{hello}\n\n{text}\n\n{bye}\n{sender.name.split()[0]}\n"
+
+    def unread(self, chance: float = 0.3) -> set[str]:
+        """Return the flags of a mail that may be unread."""
+        return set() if self.rng.random() < chance else {_SEEN}
+
+    def answer(self, mail: Mail, sender: Sender, text: str, moment: datetime, **more: Any) -> Mail:
+        """Write an answer to all."""
+        others = {one.email: one for one in (mail.sender, *mail.to) if one != sender}
+        quoted = "\n".join(f"> {line}".rstrip() for line in mail.text.strip().splitlines())
+        said = f"On {mail.date:%Y-%m-%d %H:%M}, {mail.sender.name} wrote:"
+        subject = mail.subject if mail.subject.startswith("Re: ") else f"Re: {mail.subject}"
+        return self.add(
+            sender, subject, f"{text}\n\n{said}\n{quoted}\n", moment, to=tuple(others.values()),
+            parent=mail, **more,
+        )  # fmt: skip
+
+    # The kinds of mails. Each adds its facts under its own name.
+
+    def invoices(self) -> Iterator[dict[str, Any]]:
+        """Suppliers send invoices."""
+        days = self.days(3, 40)
+        for i, (name, code, thing, clerk) in enumerate(self.suppliers):
+            for _ in range(1 + (i % 3 == 0)):
+                cents = self.rng.randrange(4000, 320000, 5)
+                number = f"{code}-{self.rng.randint(1000, 9899)}"
+                due = days.pop()
+                text = (
+                    f"please find attached our invoice {number} for {thing}.\n\n"
+                    f"Amount: {_money(cents)}\nPayable by: {_day(due)}\n\n"
+                    f"Please quote the number {number} with your payment.\n\n{name}"
+                )
+                file = f"invoice-{number}.pdf"
+                mail = self.add(
+                    clerk, f"Invoice {number} from {name}", self.letter(text, clerk),
+                    self.moment(), flags=self.unread(), attachments=(file,),
+                    folder="INBOX" if self.rng.random() < 0.6 else "Invoices",
+                )  # fmt: skip
+                yield {
+                    "mail": mail, "supplier": name, "number": number, "thing": thing,
+                    "amount": _plain_money(cents), "cents": cents, "due": due.isoformat(),
+                    "clerk": clerk.name, "email": clerk.email, "file": file,
+                }  # fmt: skip
+
+    def meetings(self) -> Iterator[dict[str, Any]]:
+        """Colleagues invite to meetings, and move every second one."""
+        titles = [
+            "Sales review", "Quarterly planning", "Portal demo", "Warehouse tour",
+            "Catalogue meeting", "Budget round", "Support handover", "Safety briefing",
+        ]  # fmt: skip
+        organisers = self.rng.sample(self.colleagues, len(titles))
+        for i, (title, organiser) in enumerate(zip(titles, organisers, strict=True)):
+            moved = i % 2 == 0
+            sent = self.moment(3 if moved else 1, 20)
+            room, new_room = self.rng.sample(_ROOMS, 2)
+            day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
+            hour, new_hour = self.rng.sample(range(9, 17), 2)
+            guests = (self.me, *self.rng.sample(self.colleagues, 3))
+            text = (
+                f"I would like to invite you to the {title.lower()} on {_day(day)} at "
+                f"{hour:02d}:00 in room {room}.\n\nPlease tell me whether you can come."
+            )
+            first = self.add(
+                organiser, f"Invitation: {title}", self.letter(text, organiser, "Hello everybody,"),
+                sent, to=guests, flags=self.unread(0.2),
+            )  # fmt: skip
+            last = first
+            if moved:
+                text = (
+                    f"we have to move the {title.lower()}. It is now on {_day(new_day)} at "
+                    f"{new_hour:02d}:00, and in room {new_room} instead of {room}."
+                )
+                last = self.add(
+                    organiser, f"Moved: {title}", self.letter(text, organiser, "Hello everybody,"),
+                    sent + timedelta(hours=self.rng.randint(20, 40)), to=guests,
+                    flags=self.unread(0.5),
+                )  # fmt: skip
+                room, day, hour = new_room, new_day, new_hour
+            yield {
+                "mail": last, "invitation": first, "title": title, "organiser": organiser.name,
+                "email": organiser.email, "room": room, "day": day.isoformat(), "hour": hour,
+                "moved": moved, "guests": [guest.email for guest in guests[1:]],
+            }  # fmt: skip
+
+    def trips(self) -> Iterator[dict[str, Any]]:
+        """Trips are confirmed."""
+        cities = self.rng.sample(_CITIES, len(_CITIES))
+        for i, city in enumerate(cities):
+            desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
+            there = self.future(5, 50)
+            back = there + timedelta(days=self.rng.randint(1, 4))
+            reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
+            hotel = _HOTELS[i % len(_HOTELS)]
+            cents = self.rng.randrange(18000, 90000, 50)
+            text = (
+                f"your trip to {city} is booked.\n\nReference: {reference}\n"
+                f"There: {_day(there)}\nBack: {_day(back)}\nHotel: {hotel}\n"
+                f"Price: {_money(cents)}\n\nHave a good journey!"
+            )
+            mail = self.add(
+                desk, f"Your trip to {city}", self.letter(text, desk), self.moment(2, 40),
+                folder="Travel" if i % 2 else "INBOX", attachments=(f"ticket-{reference}.pdf",),
+                flags=self.unread(0.2),
+            )  # fmt: skip
+            yield {
+                "mail": mail, "city": city, "reference": reference, "there": there.isoformat(),
+                "back": back.isoformat(), "hotel": hotel, "price": _plain_money(cents),
+                "nights": (back - there).days,
+            }  # fmt: skip
+
+    def parcels(self) -> Iterator[dict[str, Any]]:
+        """Parcels are announced."""
+        things = ("two monitors", "a box of paper", "label printers", "a projector", "cables")
+        people = self.rng.sample(self.colleagues, len(things))
+        for thing, person in zip(things, people, strict=True):
+            sender = Sender("Kestrel Couriers", "tracking@kestrel.test")
+            number = f"KC{self.rng.randrange(10**8, 10**9)}"
+            day = self.future(1, 6)
+            text = (
+                f"a parcel with {thing} is on its way to you.\n\nTracking number: {number}\n"
+                f"Delivery: {_day(day)}\nSigned for by: {person.name}"
+            )
+            mail = self.add(
+                sender, f"Your parcel {number}", self.letter(text, sender), self.moment(1, 5),
+                flags=self.unread(0.5),
+            )  # fmt: skip
+            yield {
+                "mail": mail, "thing": thing, "number": number, "day": day.isoformat(),
+                "person": person.name,
+            }  # fmt: skip
+
+    def expenses(self) -> Iterator[dict[str, Any]]:
+        """Colleagues list what they spent."""
+        purposes = (
+            "train to the fair", "client dinner", "taxi", "hotel", "parking", "books", "cables",
+        )  # fmt: skip
+        for person in self.rng.sample(self.colleagues, 7):
+            items = [
+                (self.rng.choice(purposes), self.rng.randrange(600, 24000, 10))
+                for _ in range(self.rng.randint(1, 3))
+            ]
+            lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
+            total = sum(cents for _, cents in items)
+            text = f"here are my expenses for February:\n\n{lines}\n\nThe receipts are attached."
+            mail = self.add(
+                person, f"Expenses February: {person.name}", self.letter(text, person),
+                self.moment(1, 4), flags=self.unread(0.4),
+                attachments=(f"receipts-{person.name.split()[1].lower()}.pdf",),
+            )  # fmt: skip
+            yield {
+                "mail": mail, "person": person.name, "email": person.email, "cents": total,
+                "total": _plain_money(total),
+                "items": [{"purpose": purpose, "cents": cents} for purpose, cents in items],
+            }  # fmt: skip
+
+    def votes(self) -> Iterator[dict[str, Any]]:
+        """Colleagues vote, each in an answer."""
+        for title, question, options in _ASKED:
+            asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
+            sent = self.moment(6, 20)
+            choices = "\n".join(f"- {option}" for option in options)
+            text = f"{question} You can choose from:\n\n{choices}\n\nPlease answer to all."
+            first = self.add(
+                asker, f"Vote: {title}", self.letter(text, asker, "Hello everybody,"), sent,
+                to=(self.me, *voters), folder="Team",
+            )  # fmt: skip
+            # One option wins with a clear majority.
+            winner, second, third = self.rng.sample(options, 3)
+            count = len(voters)
+            wins = count // 2 + 1
+            given = [winner] * wins + [second] * (count - wins - 1) + [third]
+            self.rng.shuffle(given)
+            phrases = ("I vote for {}.", "{} for me, please.", "Definitely {}!", "My choice is {}.")
+            for voter, option in zip(voters, given, strict=True):
+                text = self.rng.choice(phrases).format(option)
+                moment = sent + timedelta(minutes=self.rng.randint(20, 3000))
+                self.answer(first, voter, text[0].upper() + text[1:], moment, folder="Team")
+            yield {
+                "mail": first, "title": title, "asker": asker.name, "email": asker.email,
+                "winner": winner, "options": list(options), "voters": count,
+                "counts": {option: given.count(option) for option in options},
+            }  # fmt: skip
+
+    def leaves(self) -> Iterator[dict[str, Any]]:
+        """Colleagues ask for leave."""
+        for person in self.rng.sample(self.colleagues, 6):
+            start = self.future(10, 90)
+            days = self.rng.randint(2, 12)
+            end = start + timedelta(days=days)
+            stand_in = self.rng.choice([one for one in self.colleagues if one != person])
+            text = (
+                f"I would like to take leave from {_day(start)} to {_day(end)}. "
+                f"{stand_in.name} will stand in for me.\n\nIs that fine with you?"
+            )
+            mail = self.add(
+                person, f"Leave request {person.name}", self.letter(text, person),
+                self.moment(1, 9), flags=self.unread(0.5),
+            )  # fmt: skip
+            yield {
+                "mail": mail, "person": person.name, "email": person.email,
+                "start": start.isoformat(), "end": end.isoformat(), "stand_in": stand_in.name,
+                "stand_in_email": stand_in.email, "days": days,
+            }  # fmt: skip
+
+    def applications(self) -> Iterator[dict[str, Any]]:
+        """Strangers apply for a job."""
+        salaries = self.rng.sample(range(31, 52), len(_APPLICANTS))
+        starts = self.days(15, 120)
+        for i, name in enumerate(self.rng.sample(_APPLICANTS, len(_APPLICANTS))):
+            first, last = name.lower().split()
+            person = Sender(name, f"{first}.{last}@postbox.test")
+            start, position = starts[i], _POSITIONS[i % len(_POSITIONS)]
+            salary = salaries[i] * 1000
+            text = (
+                f"I would like to apply for the position of {position}.\n\n"
+                f"I could start on {_day(start)}, and my salary expectation is {salary:,} EUR "
+                f"a year. You find my CV attached."
+            )
+            mail = self.add(
+                person, f"Application as {position}", self.letter(text, person, "Dear team,"),
+                self.moment(2, 25), folder="Hiring", attachments=(f"cv-{last}.pdf",),
+                flags=self.unread(0.3),
+            )  # fmt: skip
+            yield {
+                "mail": mail, "name": name, "email": person.email, "position": position,
+                "start": start.isoformat(), "salary": salary, "file": f"cv-{last}.pdf",
+            }  # fmt: skip
+
+    def numbers(self) -> Iterator[dict[str, Any]]:
+        """Colleagues, who are among the contacts, have new phone numbers."""
+        for person in self.rng.sample(self.colleagues[:18], 4):
+            phone = self.phone()
+            text = f"I have moved desks. From now on my phone number is {phone}."
+            mail = self.add(
+                person, "My new phone number", self.letter(text, person), self.moment(1, 6),
+                flags=self.unread(0.4),
+            )  # fmt: skip
+            yield {"mail": mail, "person": person.name, "email": person.email, "phone": phone}
+
+    def phone(self) -> str:
+        """Return a phone number that belongs to nobody."""
+        number = self.rng.choice([n for n in range(100, 1000) if n not in self.phones])
+        self.phones.add(number)
+        return f"+44 1632 960{number}"
+
+    def threads(self) -> Iterator[dict[str, Any]]:
+        """Questions and answers about projects; the last answer holds."""
+        for project, about in _PROJECTS:
+            for what in self.rng.sample(_THINGS[project], _PER_PROJECT):
+                topic, question, reply = self.rng.choice(_TOPICS)
+                asker, other, third = self.rng.sample(self.colleagues, 3)
+                sent = self.moment(8, 30)
+                filled = {"what": what}
+                first = self.add(
+                    asker, f"{project}: {topic} of {what}",
+                    self.letter(
+                        f"a question about {about}. {question.format(**filled)}", asker,
+                        "Hello all,",
+                    ),
+                    sent, to=(self.me, other, third), folder=f"Projects/{project}",
+                )  # fmt: skip
+                values = [
+                    {"money": _money(self.rng.randrange(80000, 900000, 10000)),
+                     "day": _day(self.future(10, 60)), "firm": firm[0]}
+                    for firm in self.rng.sample(self.suppliers, 2)
+                ]  # fmt: skip
+                texts = [reply.format(**filled, **value) for value in values]
+                texts = [text[0].upper() + text[1:] for text in texts]
+                second = self.answer(
+                    first, other, texts[0], sent + timedelta(hours=3), folder=f"Projects/{project}"
+                )
+                final = self.answer(
+                    second, third, f"I have to correct that. {texts[1]}",
+                    sent + timedelta(hours=26), folder=f"Projects/{project}",
+                )  # fmt: skip
+                final.cc = ()
+                key = {"budget": "money", "deadline": "day", "supplier": "firm"}[topic]
+                yield {
+                    "mail": first, "last": final, "project": project, "topic": topic, "what": what,
+                    "asker": asker.name, "email": asker.email, "by": third.name,
+                    "value": values[1][key], "first_value": values[0][key],
+                }  # fmt: skip
+
+    def newsletters(self) -> Iterator[dict[str, Any]]:
+        """Newsletters, many of them unread."""
+        # Each has another number of unread mails.
+        counts = self.rng.sample(range(1, 5), len(_NEWSLETTERS))
+        for (name, domain, subjects), count in zip(_NEWSLETTERS, counts, strict=True):
+            sender = Sender(name, f"news@{domain}.test")
+            sent = []
+            unread = self.rng.sample(range(len(subjects)), count)
+            for i, subject in enumerate(subjects):
+                text = (
+                    f"{subject}: read on our pages what our editors found out this week.\n\n"
+                    f"You get this mail because you subscribed to {name}."
+                )
+                sent.append(
+                    self.add(
+                        sender,
+                        subject,
+                        text + "\n",
+                        self.moment(2 + 7 * i, 6 + 7 * i),
+                        flags=set() if i in unread else {_SEEN},
+                    )
+                )
+            yield {"name": name, "email": sender.email, "mails": sent}
+
+    def junk(self) -> Iterator[dict[str, Any]]:
+        """Junk, and mails that are there by mistake."""
+        for name, domain, subject in _JUNK:
+            sender = Sender(name, f"info@{domain}.test")
+            text = f"{subject}\n\nAct now and click on our page. This offer ends today.\n"
+            self.add(sender, subject, text, self.moment(1, 20), folder="Junk", flags=set())
+        for person, thing in zip(
+            self.rng.sample(self.colleagues, 3), ("contract", "price list", "floor plan"),
+            strict=True,
+        ):  # fmt: skip
+            mail = self.add(
+                person, f"The {thing} you asked for",
+                self.letter(f"attached is the {thing} you asked for.", person),
+                self.moment(2, 15), folder="Junk", flags=set(),
+                attachments=(f"{thing.replace(' ', '-')}.pdf",),
+            )  # fmt: skip
+            yield {"mail": mail, "from": person.name, "email": person.email}
+
+    def chatter(self) -> None:
+        """What goes on in an office."""
+        for subject, text in _CHAT:
+            filled = {"room": self.rng.choice(_ROOMS), "day": _day(self.future(2, 12))}
+            person = self.rng.choice(self.colleagues)
+            text = self.letter(text.format(**filled), person, "Hi all,")
+            self.add(
+                person, subject.format(**filled), text, self.moment(), flags=self.unread(),
+                folder=self.rng.choice(("INBOX", "Team")),
+            )  # fmt: skip
+        for name, account, subject, text in _NOTES:
+            sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
+            for n in self.rng.sample(range(3, 190), 3):
+                self.add(
+                    sender, subject.format(n=n) if "{n}" in subject else f"{subject} ({n})",
+                    text.format(n=n) + "\n\nThis mail was sent automatically.\n",
+                    self.moment(1, 20), flags=self.unread(0.5),
+                )  # fmt: skip
+        reports = ("Stock count", "Visitor numbers", "Returns", "Web traffic")
+        for i, report in enumerate(reports * 5):
+            month = date(2025, 8 + i // 4, 1)
+            person = self.colleagues[20 + i % 4]
+            name = report.lower().replace(" ", "-")
+            self.add(
+                person, f"{report} {month:%B %Y}",
+                self.letter(f"here are the figures for {month:%B %Y}: {report.lower()}.", person),
+                datetime(month.year, month.month, 27, 9 + i % 4, 15, tzinfo=EPOCH.tzinfo),
+                folder="Archive", attachments=(f"{name}-{month:%Y-%m}.csv",),
+            )  # fmt: skip
+        for i, thing in enumerate(("old price list", "seating plan", "fair tickets", "key list")):
+            person = self.colleagues[24 + i]
+            self.add(
+                person, f"Please delete: {thing}",
+                self.letter(f"the {thing} was wrong, please delete it.", person),
+                self.moment(5, 30), folder="Trash",
+            )  # fmt: skip
+
+    def written(self) -> Iterator[dict[str, Any]]:
+        """Mails of the owner: sent ones, and drafts."""
+        subjects = ("Minutes", "Thanks for yesterday", "Question", "Slides", "Numbers", "Lunch?")
+        for i in range(18):
+            person = self.rng.choice(self.colleagues)
+            subject = f"{subjects[i % 6]} {self.rng.choice(('January', 'February'))} {i + 1}"
+            text = f"Hi {person.name.split()[0]},\n\nas promised. Tell me if you need more.\n\n"
+            self.add(
+                self.me, subject, text + f"{self.people[0].first}\n", self.moment(), to=(person,),
+                folder="Sent",
+            )  # fmt: skip
+        topics = ("Agenda for Thursday", "Feedback on the catalogue", "Visit of the auditors")
+        for person, topic in zip(self.rng.sample(self.colleagues, 3), topics, strict=True):
+            first = person.name.split()[0]
+            text = f"Hi {first},\n\nI am still working on this, but wanted to let you know early.\n"
+            mail = self.add(
+                self.me, topic, text, self.moment(1, 8), to=(person,), folder="Drafts",
+                flags={_SEEN, "\\Draft"},
+            )  # fmt: skip
+            yield {"mail": mail, "subject": topic, "to": person.name, "email": person.email}
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """What colleagues want done in other applications. Orders are delivered by tasks."""
+        askers = iter(self.rng.sample(self.colleagues, 12))
+        for purpose in ("the reception", "our new colleague", "the workshop", "the raffle"):
+            person, quantity = next(askers), self.rng.randint(2, 6)
+            text = (
+                f"could you please order {quantity} x {{product}} in our shop? "
+                f"We need them for {purpose}."
+            )
+            yield {
+                "app": "shop", "mail": None, "product": self.rng.randrange(40),
+                "quantity": quantity, "from": person.name, "email": person.email,
+                "subject": f"Order for {purpose}", "text": self.letter(text, person),
+                "date": self.moment(1, 3).isoformat(),
+            }  # fmt: skip
+        for summary, description in self.rng.sample(_TICKETS, 4):
+            person = next(askers)
+            text = (
+                f"could you please file a ticket for me? I have no access to the tracker.\n\n"
+                f"Summary: {summary}\nDescription: {description}"
+            )
+            mail = self.add(
+                person, f"Bug: {summary}", self.letter(text, person), self.moment(1, 5),
+                flags=self.unread(0.6),
+            )  # fmt: skip
+            yield {
+                "app": "tracker", "mail": mail, "summary": summary, "description": description,
+                "component": self.rng.randrange(4), "priority": self.rng.randrange(3),
+                "from": person.name, "email": person.email,
+            }  # fmt: skip
+        for title, text in self.rng.sample(_THREADS, 2):
+            yield self._article("forum", next(askers), title, text, self.rng.randrange(4))
+        for title, text in self.rng.sample(_PAGES, 2):
+            yield self._article("wiki", next(askers), title, text, 0)
+
+    def _article(
+        self, app: str, person: Sender, title: str, text: str, place: int
+    ) -> dict[str, Any]:
+        what = "start a thread in the forum" if app == "forum" else "make a page in the wiki"
+        letter = self.letter(
+            f"could you please {what} for me?\n\nTitle: {title}\nText: {text}", person
+        )
+        subject = f"For the {app}: {title}"
+        mail = self.add(person, subject, letter, self.moment(1, 5), flags=self.unread(0.6))
+        return {
+            "app": app, "mail": mail, "title": title, "text": text, "place": place,
+            "from": person.name, "email": person.email,
+        }  # fmt: skip
+
+    def write(self) -> None:
+        """Write all mails."""
+        kinds = (
+            self.invoices, self.meetings, self.trips, self.parcels, self.expenses, self.votes,
+            self.leaves, self.applications, self.numbers, self.threads, self.newsletters,
+            self.junk, self.written, self.requests,
+        )  # fmt: skip
+        for kind in kinds:
+            self.facts[kind.__name__] = list(kind())
+        self.chatter()
+        for mail in self.rng.sample([one for one in self.mails if one.folder == "INBOX"], 5):
+            mail.flags.add("\\Flagged")
+        self.mails.sort(key=lambda mail: mail.date)
+        for number, mail in enumerate(self.mails, 1):
+            mail.number = number
+
+
+# The address book and the settings.
+
+
+def _contacts(writer: Writer) -> list[dict[str, Any]]:
+    """Return half of the colleagues, and the suppliers' clerks."""
+    rng = writer.rng
+    found = []
+    for i, person in enumerate(writer.people[1:23]):
+        found.append(
+            {
+                "name": person.name, "first": person.first, "last": person.last,
+                "email": person.email, "phone": writer.phone(), "organization": "Northfield",
+                "title": _JOBS[i % len(_JOBS)], "notes": f"Sits in {rng.choice(_ROOMS)}.",
+            }
+        )  # fmt: skip
+    for name, _, _, clerk in writer.suppliers:
+        first, last = clerk.name.split()
+        found.append(
+            {
+                "name": clerk.name, "first": first, "last": last, "email": clerk.email,
+                "phone": writer.phone(), "organization": name, "title": "Accounts",
+                "notes": f"Customer number {rng.randint(10000, 99999)}.",
+            }
+        )  # fmt: skip
+    return found
+
+
+def _vcard(contact: dict[str, Any]) -> str:
+    lines = (
+        "BEGIN:VCARD", "VERSION:3.0", f"N:{contact['last']};{contact['first']};;;",
+        f"FN:{contact['name']}", f"EMAIL;TYPE=INTERNET;TYPE=WORK:{contact['email']}",
+        f"TEL;TYPE=work:{contact['phone']}", f"ORG:{contact['organization']}",
+        f"TITLE:{contact['title']}", f"NOTE:{contact['notes']}", "END:VCARD",
+    )  # fmt: skip
+    return "\r\n".join(lines)
+
+
+_LONG_AGO = "2025-01-07 08:00:00"
+_USER = 1
+
+
+def settings(file: Path, schema: str, writer: Writer) -> dict[str, Any]:
+    """Fill Roundcube's own database; return its facts.
+
+    Args:
+        file: Its file.
+        schema: Roundcube's own schema for SQLite.
+        writer: Who wrote the mails.
+    """
+    me, rng = writer.people[0], writer.rng
+    database = sqlite3.connect(file)
+    database.executescript(schema)
+    database.execute(
+        "INSERT INTO users (user_id, username, mail_host, created, language, preferences)"
+        " VALUES (?, ?, '127.0.0.1', ?, 'en_US', '')",
+        (_USER, me.username, _LONG_AGO),
+    )
+    identities = [
+        {"name": me.name, "email": me.email, "organization": "Northfield",
+         "signature": f"{me.name}\nNorthfield, {_ROOMS[0]} Street 4"},
+        {"name": "Northfield Office", "email": f"office@{_DOMAIN}",
+         "organization": "Northfield",
+         "signature": "Northfield Office\nMonday to Friday, 9 to 5"},
+    ]  # fmt: skip
+    for i, one in enumerate(identities):
+        one["id"] = i + 1
+        database.execute(
+            "INSERT INTO identities (identity_id, user_id, changed, standard, name, organization,"
+            " email, signature) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (i + 1, _USER, _LONG_AGO, int(i == 0), one["name"], one["organization"], one["email"],
+             one["signature"]),
+        )  # fmt: skip
+    contacts = _contacts(writer)
+    for i, one in enumerate(contacts):
+        one["id"] = i + 1
+        words = " ".join(
+            str(one[key]).lower() for key in ("name", "email", "organization", "title")
+        )
+        database.execute(
+            "INSERT INTO contacts (contact_id, user_id, changed, name, email, firstname, surname,"
+            " vcard, words) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (i + 1, _USER, _LONG_AGO, one["name"], one["email"], one["first"], one["last"],
+             _vcard(one), f" {words} "),
+        )  # fmt: skip
+    groups = []
+    for i, (name, low, high) in enumerate(
+        (("Harbour project", 0, 16), ("Lantern project", 0, 16), ("Lunch club", 0, 22),
+         ("Suppliers", 22, 36))
+    ):  # fmt: skip
+        members = sorted(rng.sample(range(low, high), 5))
+        groups.append(
+            {"id": i + 1, "name": name, "members": [contacts[m]["name"] for m in members]}
+        )
+        database.execute(
+            "INSERT INTO contactgroups (contactgroup_id, user_id, changed, name)"
+            " VALUES (?, ?, ?, ?)",
+            (i + 1, _USER, _LONG_AGO, name),
+        )
+        database.executemany(
+            "INSERT INTO contactgroupmembers VALUES (?, ?, ?)",
+            [(i + 1, member + 1, _LONG_AGO) for member in members],
+        )
+    responses = [
+        {"id": 1, "name": "Received", "text": "Thank you for your mail, we will answer soon."},
+        {"id": 2, "name": "Out of office", "text": "I am out of the office and back on Monday."},
+        {"id": 3, "name": "Invoice passed on", "text": "I have passed your invoice on."},
+    ]  # fmt: skip
+    database.executemany(
+        "INSERT INTO responses (response_id, user_id, changed, name, data) VALUES (?, ?, ?, ?, ?)",
+        [(one["id"], _USER, _LONG_AGO, one["name"], one["text"]) for one in responses],
+    )
+    database.commit()
+    database.execute("VACUUM")
+    database.close()
+    return {
+        "identities": identities, "contacts": contacts, "groups": groups, "responses": responses
+    }  # fmt: skip
+
+
+def named(facts: Any) -> Any:
+    """Return facts with the mails' ids instead of the mails."""
+    if isinstance(facts, Mail):
+        return facts.id
+    if isinstance(facts, dict):
+        return {key: named(value) for key, value in facts.items()}
+    if isinstance(facts, list):
+        return [named(one) for one in facts]
+    return facts

@@ -1,0 +1,1 @@
+"""The shop's task templates, by the part of the shop they are about."""

@@ -1,0 +1,981 @@
+"""Tasks in the wiki."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
+
+from webtraj.environments.apps.tasks import (
+    Assignment,
+    Expected,
+    Facts,
+    added,
+    changed,
+    contains,
+    optional,
+    removed,
+    same_text,
+    template,
+)
+from webtraj.environments.apps.wiki import content
+from webtraj.environments.browser.oracles import Step, click, fill, press
+
+_COMMITS = ("commit",)
+"""Every change of a page is a commit; only tasks that ask for its message look at it."""
+
+
+# Pages and their texts.
+
+
+def _reads(text: str) -> Callable[[Any], bool]:
+    """Test that a page has this text, but for blank lines and spaces."""
+
+    def lines(given: str) -> list[str]:
+        squeezed = (re.sub(r"\s*\|\s*", "|", re.sub(r"\s+", " ", s)) for s in given.splitlines())
+        return [line.strip().replace("[X]", "[x]") for line in squeezed if line.strip()]
+
+    wanted = lines(text)
+    return lambda value: lines(value) == wanted
+
+
+def _rewritten(page: str, text: str) -> Expected:
+    return changed("page", {"path": page}, text=_reads(text))
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    """Return a text with one place changed.
+
+    Raises:
+        ValueError: The place is not there, or more than once.
+    """
+    if text.count(old) != 1:
+        raise ValueError(f"{old!r} is {text.count(old)} times in {text!r:.200}.")
+    return text.replace(old, new)
+
+
+def _after(text: str, line: str, new: str) -> str:
+    """Return a text with a new line after a line."""
+    return (
+        _replaced(text, f"{line}\n", f"{line}\n{new}\n")
+        if f"{line}\n" in text
+        else (_replaced(text, line, f"{line}\n{new}"))
+    )
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
+    return rng.choice([choice for choice in choices if choice not in but])
+
+
+def _unique(values: Iterable[Any]) -> set[Any]:
+    return {value for value, count in Counter(values).items() if count == 1}
+
+
+def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
+    """Return the revisions of a page, oldest first."""
+    return [one for one in facts["revisions"] if one["page"] == page]
+
+
+def _listed(things: list[dict[str, Any]]) -> str:
+    """Return the names of things: A, B and C."""
+    names = [thing["name"] for thing in things]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _colleagues(facts: Facts) -> list[str]:
+    return [m["name"] for team in facts["teams"] for m in team["members"]]
+
+
+# How they are found and changed.
+
+
+def _path(page: str) -> str:
+    return "/" + quote(page, safe="/&")
+
+
+def _go_to(page: str) -> tuple[Step, ...]:
+    """Open a page from the index of all pages."""
+    return (
+        click('.sidebar-link[href="/-/index"]'),
+        click(f'a.pageindex-page[href="{_path(page)}"], a.pageindex-folder[href="{_path(page)}"]'),
+    )
+
+
+def _search(words: str) -> tuple[Step, ...]:
+    return fill("#search-query", words), press("#search-query", "Enter")
+
+
+def _menu(entry: str) -> tuple[Step, ...]:
+    """Choose from the menu of a page."""
+    return (
+        click("#navbar-dropdown-toggle-btn-1"),
+        click(f'.dropdown-item-with-icon[href$="{entry}"]'),
+    )
+
+
+def _write(text: str, message: str = "") -> tuple[Step, ...]:
+    """Write a text into the editor, and save it."""
+    return (
+        fill("#content_editor", text),
+        click("#save-page-btn"),
+        *((fill("#commit-message", message),) if message else ()),
+        click('#modal-commit input[type="submit"]'),
+    )
+
+
+def _edit(page: str, text: str, message: str = "") -> tuple[Step, ...]:
+    """Go to a page and give it a new text."""
+    return (*_go_to(page), click('a.btn[href$="?edit"]'), *_write(text, message))
+
+
+def _create(page: str, text: str) -> tuple[Step, ...]:
+    return (
+        click("#create-page-btn"),
+        fill("#pagename", page),
+        click('input[value="Create and open in editor"]'),
+        *_write(text),
+    )
+
+
+def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") -> Assignment:
+    """Return the assignment to give a page another text."""
+    return Assignment(
+        goal=goal,
+        user=facts["user"],
+        expect=(_rewritten(page, text),),
+        allow=_COMMITS,
+        steps=_edit(page, text, message),
+    )
+
+
+# Finding things out.
+
+
+@template("wiki/find-extension", level=1, split="train")
+def find_extension(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a colleague's extension or room."""
+    team = rng.choice(facts["teams"])
+    member = rng.choice(team["members"])
+    what = rng.choice(("extension", "room"))
+    return Assignment(
+        goal=f"What is the {what} of {member['name']}?",
+        user=facts["user"],
+        answer=member[what],
+        steps=(*_search(member["name"]), click(f'#column-main a[href^="{_path(team["page"])}"]')),
+    )
+
+
+@template("wiki/find-price", level=1, split="train")
+def find_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask what a product costs for some users in a year."""
+    product, users = rng.choice(facts["products"]), rng.randint(3, 40)
+    total = product["price"] * users * 12 + product["setup"]
+    return Assignment(
+        goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
+        "included? Answer in euros.",
+        user=facts["user"],
+        answer=str(total),
+        steps=_go_to(product["page"]),
+    )
+
+
+@template("wiki/find-step", level=1, split="train")
+def find_step(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask what a step of a procedure says."""
+    procedure = rng.choice(facts["procedures"])
+    number = rng.randint(2, len(procedure["steps"]))
+    return Assignment(
+        goal=f"What is step {number} of the procedure “{procedure['name']}”? Answer with its "
+        "words.",
+        user=facts["user"],
+        answer=procedure["steps"][number - 1],
+        steps=_go_to(procedure["page"]),
+    )
+
+
+@template("wiki/contact-of-customer", level=1, split="test")
+def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which customer has a contract number, and who looks after it."""
+    customer = rng.choice(facts["customers"])
+    return Assignment(
+        goal=f"Which customer has the contract {customer['contract']}, and who at Northfield "
+        "looks after this customer? Answer with the customer's name and the person's full name, "
+        "separated by a semicolon.",
+        user=facts["user"],
+        answer=(customer["name"], customer["manager"]),
+        steps=(
+            *_search(customer["contract"]),
+            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
+        ),
+    )
+
+
+@template("wiki/lead-of-product", level=2, split="train")
+def lead_of_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the extension of the lead of the team that develops a product."""
+    product = rng.choice(facts["products"])
+    team = next(t for t in facts["teams"] if t["name"] == product["team"])
+    return Assignment(
+        goal=f"Find the team that develops {product['name']}. What are the name and the extension "
+        "of its lead? Answer with both, separated by a comma.",
+        user=facts["user"],
+        answer=(team["lead"], team["members"][0]["extension"]),
+        steps=(*_go_to(product["page"]), click(f'.content a[href="{_path(team["page"])}"]')),
+    )
+
+
+@template("wiki/find-server", level=2, split="train")
+def find_server(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for facts of the server that does something."""
+    server = rng.choice(facts["servers"])
+    return Assignment(
+        goal=f"Which server is for {server['what']}, and when does its nightly backup start? "
+        "Answer with the server's name and the time, separated by a comma.",
+        user=facts["user"],
+        answer=(server["name"], server["backup"]),
+        steps=(*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')),
+    )
+
+
+@template("wiki/memory-of-city", level=2, split="train")
+def memory_of_city(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the memory of all servers in a city."""
+    cities = Counter(server["city"] for server in facts["servers"])
+    city = rng.choice([name for name, count in cities.items() if 2 <= count <= 5])
+    found = [server for server in facts["servers"] if server["city"] == city]
+    steps: list[Step] = []
+    for server in found:
+        steps += [*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')]
+    return Assignment(
+        goal=f"How much memory do all our servers in {city} have together? Answer in GB.",
+        user=facts["user"],
+        answer=str(sum(server["memory"] for server in found)),
+        steps=tuple(steps),
+    )
+
+
+@template("wiki/largest-customer", level=3, split="test")
+def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which of seven customers has the most users at all sites."""
+    while True:
+        seven = rng.sample(facts["customers"], 7)
+        totals = [sum(customer["users"]) for customer in seven]
+        if totals.count(max(totals)) == 1:
+            break
+    best = seven[totals.index(max(totals))]
+    steps: list[Step] = []
+    for customer in seven:
+        steps += _go_to(customer["page"])
+    return Assignment(
+        goal=f"Which of the customers {_listed(seven)} has the "
+        "most users, all sites together? Answer with the name and the number of users, separated "
+        "by a semicolon.",
+        user=facts["user"],
+        answer=(best["name"], str(max(totals))),
+        steps=tuple(steps),
+    )
+
+
+@template("wiki/first-contract-to-end", level=3, split="train")
+def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which of seven contracts ends first."""
+    while True:
+        seven = rng.sample(facts["customers"], 7)
+        first, second, *_ = sorted(seven, key=lambda customer: str(customer["ends"]))
+        if first["ends"] < second["ends"]:
+            break
+    steps: list[Step] = []
+    for customer in seven:
+        steps += _go_to(customer["page"])
+    return Assignment(
+        goal=f"The contracts of {_listed(seven)} are to be "
+        "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
+        "separated by a comma.",
+        user=facts["user"],
+        answer=(first["contract"], first["ends"]),
+        steps=tuple(steps),
+    )
+
+
+@template("wiki/open-points-of-person", level=2, split="train")
+def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask how many points of a team's meetings are open for a person."""
+    team = rng.choice([t for t in facts["teams"] if len(_meetings(facts, t["name"])) >= 3])
+    held = _meetings(facts, team["name"])
+    counts = Counter(
+        point["name"] for meeting in held for point in meeting["points"] if not point["done"]
+    )
+    name = rng.choice(sorted(counts) or [team["lead"]])
+    steps: list[Step] = []
+    for meeting in held:
+        steps += _go_to(meeting["page"])
+    return Assignment(
+        goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
+        f"their open points belong to {name} and are not ticked off yet?",
+        user=facts["user"],
+        answer=str(counts[name]),
+        steps=tuple(steps),
+    )
+
+
+def _meetings(facts: Facts, team: str) -> list[dict[str, Any]]:
+    return [meeting for meeting in facts["meetings"] if meeting["team"] == team]
+
+
+@template("wiki/next-meeting", level=1, split="train")
+def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the next meeting after a team's last one, and who wrote its minutes."""
+    team = rng.choice([t for t in facts["teams"] if _meetings(facts, t["name"])])
+    last = _meetings(facts, team["name"])[-1]
+    return Assignment(
+        goal=f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
+        "which day do they announce the next one? Answer with the full name and the date "
+        "(YYYY-MM-DD), separated by a comma.",
+        user=facts["user"],
+        answer=(last["minutes"], last["next"]),
+        steps=_go_to(last["page"]),
+    )
+
+
+@template("wiki/who-changed", level=1, split="train")
+def who_changed(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask who changed a page last, and when."""
+    kind = rng.choice(("products", "customers", "procedures"))
+    page = rng.choice(facts[kind])["page"]
+    last = _revisions(facts, page)[-1]
+    return Assignment(
+        goal=f"Who made the last change to the page {page}, and on which day? Answer with the "
+        "full name and the date (YYYY-MM-DD), separated by a comma.",
+        user=facts["user"],
+        answer=(last["author"], last["when"][:10]),
+        steps=(*_go_to(page), *_menu("/history")),
+    )
+
+
+@template("wiki/old-price", level=2, split="test")
+def old_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a price before the last change."""
+    product = rng.choice(facts["products"])
+    name = _revisions(facts, product["page"])[-1]["name"]
+    return Assignment(
+        goal=f"The price of {product['name']} was changed. What did a user and month cost "
+        "before? Answer in euros.",
+        user=facts["user"],
+        answer=str(product["old_price"]),
+        steps=(
+            *_go_to(product["page"]),
+            *_menu("/history"),
+            click(f'a[href="/-/commit/{name[:6]}"]'),
+        ),
+    )
+
+
+# Changing a page.
+
+
+@template("wiki/change-extension", level=1, split="train")
+def change_extension(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a cell of a table."""
+    team = rng.choice(facts["teams"])
+    member = rng.choice(team["members"])
+    new = str(_other(rng, map(str, range(700, 999)), member["extension"]))
+    old = facts["pages"][team["page"]]
+    text = _replaced(old, f"| {member['extension']} |", f"| {new} |")
+    goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
+    return _change(facts, goal, team["page"], text)
+
+
+@template("wiki/add-member", level=2, split="train")
+def add_member(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a row at the end of a table."""
+    team = rng.choice(facts["teams"])
+    user = facts["name"]
+    room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
+    role = rng.choice(("developer", "tester", "analyst"))
+    last = team["members"][-1]
+    row = _row(last["name"], last["role"], last["room"], last["extension"])
+    text = _after(facts["pages"][team["page"]], row, _row(user, role, room, extension))
+    goal = (
+        f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
+        f"{role}, room {room}, extension {extension}."
+    )
+    return _change(facts, goal, team["page"], text)
+
+
+@template("wiki/correct-spelling", level=1, split="train")
+def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct a typing mistake, which a search finds."""
+    mistake = rng.choice(facts["mistakes"])
+    text = _replaced(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
+    return Assignment(
+        goal=f"The page of a team has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
+        + (
+            "Find it and correct it."
+            if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
+            else f"Correct it on the page {mistake['page']}; other pages are looked after already."
+        ),
+        user=facts["user"],
+        expect=(_rewritten(mistake["page"], text),),
+        allow=_COMMITS,
+        steps=(
+            *_search(mistake["wrong"]),
+            click(f'#column-main a[href^="{_path(mistake["page"])}"]'),
+            click('a.btn[href$="?edit"]'),
+            *_write(text),
+        ),
+    )
+
+
+@template("wiki/change-price", level=1, split="train")
+def change_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a price, with a message for the history."""
+    product = rng.choice(facts["products"])
+    new = product["price"] + rng.randint(2, 9)
+    message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
+    text = _replaced(
+        facts["pages"][product["page"]], f"month: {product['price']} euros", f"month: {new} euros"
+    )
+    return Assignment(
+        goal=f"{product['name']} costs {new} euros for a user and month now. Change its page, "
+        f"with the commit message “{message}”.",
+        user=facts["user"],
+        expect=(
+            _rewritten(product["page"], text),
+            added("commit", message=same_text(message)),
+            *[optional(added("commit"))] * 3,
+        ),
+        steps=_edit(product["page"], text, message),
+    )
+
+
+@template("wiki/extend-contract", level=1, split="test")
+def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the end of a contract, which is found by its number."""
+    customer = rng.choice(facts["customers"])
+    new = f"2031-{rng.randint(1, 12):02}-15"
+    text = _replaced(facts["pages"][customer["page"]], customer["ends"], new)
+    return Assignment(
+        goal=f"The contract {customer['contract']} is extended and now runs until {new}. Change "
+        "the page of the customer.",
+        user=facts["user"],
+        expect=(_rewritten(customer["page"], text),),
+        allow=_COMMITS,
+        steps=(
+            *_search(customer["contract"]),
+            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
+            click('a.btn[href$="?edit"]'),
+            *_write(text),
+        ),
+    )
+
+
+@template("wiki/add-step", level=1, split="train")
+def add_step(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a last step to a procedure."""
+    procedure = rng.choice(facts["procedures"])
+    step = rng.choice(
+        ("Write a line into the log book", "Tell the team lead", "Ask for feedback after a month")
+    )
+    count = len(procedure["steps"])
+    text = _after(
+        facts["pages"][procedure["page"]],
+        f"{count}. {procedure['steps'][-1]}",
+        f"{count + 1}. {step}",
+    )
+    goal = (
+        f"Add a step to the end of the numbered list of the procedure “{procedure['name']}”: "
+        f"“{step}”."
+    )
+    return _change(facts, goal, procedure["page"], text)
+
+
+@template("wiki/new-reviewer", level=2, split="train")
+def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
+    """Change who is responsible for a procedure, and the date of its review."""
+    procedure = rng.choice(facts["procedures"])
+    name = _other(rng, _colleagues(facts), procedure["owner"])
+    text = _replaced(
+        facts["pages"][procedure["page"]],
+        f"Responsible: {procedure['owner']}",
+        f"Responsible: {name}",
+    )
+    text = _replaced(text, f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
+    goal = (
+        f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
+        "reviewed it. Change the name and set the date of the last review to 2026-03-02."
+    )
+    return _change(facts, goal, procedure["page"], text)
+
+
+@template("wiki/tick-off", level=1, split="train")
+def tick_off(facts: Facts, rng: random.Random) -> Assignment:
+    """Tick off an open point of a meeting."""
+    meeting, point = _open_point(facts, rng)
+    line = f"{point['name']}: {point['what']}"
+    text = _replaced(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
+    goal = (
+        f"In the minutes {meeting['page'].removeprefix('Meetings/')}, tick off this open point: "
+        f"“{line}”. It is done."
+    )
+    return _change(facts, goal, meeting["page"], text)
+
+
+def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    choices = [
+        (meeting, point)
+        for meeting in facts["meetings"]
+        for point in meeting["points"]
+        if not point["done"]
+    ]
+    return rng.choice(choices)
+
+
+@template("wiki/pass-on-point", level=2, split="test")
+def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
+    """Give an open point to somebody else."""
+    meeting, point = _open_point(facts, rng)
+    taker = _other(rng, _colleagues(facts), point["name"])
+    line = f"{point['name']}: {point['what']}"
+    text = _replaced(
+        facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
+    )
+    goal = (
+        f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
+        f"meeting on {meeting['date']}. Replace the name in the minutes."
+    )
+    return _change(facts, goal, meeting["page"], text)
+
+
+@template("wiki/add-to-glossary", level=2, split="train")
+def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a word to the glossary, where it belongs by the alphabet."""
+    word = rng.choice(sorted(facts["not_in_glossary"]))
+    meaning = facts["not_in_glossary"][word]
+    page = "Company/Glossary"
+    lines = facts["pages"][page].splitlines()
+    place = next((i for i, line in enumerate(lines) if i > 3 and line > f"| {word}"), len(lines))
+    text = "\n".join([*lines[:place], _row(word, meaning), *lines[place:]])
+    goal = (
+        f"Add “{word}” to the glossary, with the meaning “{meaning}”. Keep the table in "
+        "alphabetical order."
+    )
+    return _change(facts, goal, page, text)
+
+
+@template("wiki/move-server", level=2, split="train")
+def move_server(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the location of a server on both pages that name it."""
+    server = rng.choice(facts["servers"])
+    city = _other(rng, content.CITIES, server["city"])
+    page = server["page"]
+    text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
+    link, what = f"[[{page}]]", server["what"]
+    listed = _replaced(
+        facts["pages"]["Servers"], _row(link, what, server["city"]), _row(link, what, city)
+    )
+    return Assignment(
+        goal=f"The server {server['name']} has moved to {city}. Change the location on its own "
+        "page and in the list on the page Servers.",
+        user=facts["user"],
+        expect=(_rewritten(page, text), _rewritten("Servers", listed)),
+        allow=_COMMITS,
+        steps=(*_edit(page, text), *_edit("Servers", listed)),
+    )
+
+
+@template("wiki/change-lead", level=2, split="test")
+def change_lead(facts: Facts, rng: random.Random) -> Assignment:
+    """Make a member the lead of a team, in the sentence and in the table."""
+    team = rng.choice(facts["teams"])
+    old, new = team["members"][0], rng.choice(team["members"][1:])
+    text = _replaced(
+        facts["pages"][team["page"]], f"Its lead is {old['name']}.", f"Its lead is {new['name']}."
+    )
+    for member, role in ((old, new["role"]), (new, "lead")):
+        rest = (member["room"], member["extension"])
+        text = _replaced(
+            text, _row(member["name"], member["role"], *rest), _row(member["name"], role, *rest)
+        )
+    goal = (
+        f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
+        "the sentence at its beginning, and the roles in the table, where "
+        f"{old['name']} becomes {new['role']}."
+    )
+    return _change(facts, goal, team["page"], text)
+
+
+@template("wiki/remove-section", level=1, split="test")
+def remove_section(facts: Facts, rng: random.Random) -> Assignment:
+    """Remove the last section of a page."""
+    server = rng.choice(facts["servers"])
+    text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
+    goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
+    return _change(facts, goal, server["page"], text)
+
+
+# New pages, names and old texts.
+
+
+@template("wiki/create-page", level=1, split="train")
+def create_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a page with a given text."""
+    name, line = rng.choice(
+        (
+            ("Book club", "We read one novel a month."),
+            ("Chess", "We play every second Thursday."),
+            ("Garden", "Everybody waters the plants once a week."),
+            ("Lost and found", "Things are kept for three months."),
+        )
+    )
+    host = rng.choice(_colleagues(facts))
+    page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
+    return Assignment(
+        goal=f"Create the page {page} with this text:\n\n{text}",
+        user=facts["user"],
+        expect=(added("page", path=page, text=_reads(text)),),
+        allow=_COMMITS,
+        steps=_create(page, text),
+    )
+
+
+@template("wiki/announce-page", level=3, split="train")
+def announce_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a procedure and link it from the list of procedures."""
+    name, first, second = rng.choice(
+        (
+            ("First aid", "Call reception", "Fetch the box from the kitchen"),
+            ("Parking", "Ask reception for a card", "Leave the gate free"),
+            ("Visitors", "Announce visitors a day before", "Fetch them at reception"),
+        )
+    )
+    owner = rng.choice(_colleagues(facts))
+    page = f"Procedures/{name}"
+    text = f"# {name}\n\nResponsible: {owner}\n\n## Steps\n\n1. {first}\n2. {second}"
+    listed = f"{facts['pages']['Procedures']}\n- [[{name}|{page}]]"
+    return Assignment(
+        goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
+        "same form as the others, at the end of the list on the page Procedures.",
+        user=facts["user"],
+        expect=(added("page", path=page, text=_reads(text)), _rewritten("Procedures", listed)),
+        allow=_COMMITS,
+        steps=(*_create(page, text), *_edit("Procedures", listed)),
+    )
+
+
+@template("wiki/write-minutes", level=2, split="test")
+def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
+    """Write the minutes of a meeting, with facts from the team's page."""
+    team = rng.choice(facts["teams"])
+    topic = rng.choice(("new printers", "the audit in May", "summer holidays", "test data"))
+    page = f"Meetings/2026-03-02 {team['name']}"
+    text = (
+        f"# 2026-03-02 {team['name']}\n\nTopic: {topic}\n\nLead: {team['lead']}\n\n"
+        f"On duty: {team['duty']}"
+    )
+    return Assignment(
+        goal=f"Create the page {page} with four lines, each a paragraph: the heading "
+        f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
+        "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
+        user=facts["user"],
+        expect=(added("page", path=page, text=_reads(text)),),
+        allow=_COMMITS,
+        steps=(*_go_to(team["page"]), *_create(page, text)),
+    )
+
+
+@template("wiki/collect-points", level=3, split="train")
+def collect_points(facts: Facts, rng: random.Random) -> Assignment:
+    """Copy the open points of four meetings to a new page."""
+    held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
+    four = sorted(rng.sample(held, 4), key=lambda meeting: str(meeting["page"]))
+    lines = [
+        f"- {point['name']}: {point['what']}"
+        for meeting in four
+        for point in meeting["points"]
+        if not point["done"]
+    ]
+    page = "Company/To do"
+    names = ", ".join(f"“{meeting['page'].removeprefix('Meetings/')}”" for meeting in four)
+    return Assignment(
+        goal=f"Create the page {page}. It has a line for each point that is still open in the "
+        f"minutes {names}, in this order and that of the minutes, and nothing "
+        "else; no heading. A line has the form “- Name: what is to be done”.",
+        user=facts["user"],
+        expect=(added("page", path=page, text=_reads("\n".join(lines))),),
+        allow=_COMMITS,
+        steps=(
+            *(step for meeting in four for step in _go_to(meeting["page"])),
+            *_create(page, "\n".join(lines)),
+        ),
+    )
+
+
+@template("wiki/rename-page", level=1, split="train")
+def rename_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Rename a page that no other page links to."""
+    meeting = rng.choice(facts["meetings"])
+    old = meeting["page"]
+    new = f"{old} {meeting['topic']}"
+    return Assignment(
+        goal=f"Rename the page {old} to “{new}”.",
+        user=facts["user"],
+        expect=(
+            removed("page", path=old),
+            added("page", path=new, text=_reads(facts["pages"][old])),
+        ),
+        allow=_COMMITS,
+        steps=(
+            *_go_to(old),
+            *_menu("/rename"),
+            fill("#new_pagename", new),
+            click('input[value="Rename"]'),
+        ),
+    )
+
+
+@template("wiki/delete-page", level=1, split="train")
+def delete_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete the minutes of a meeting that did not take place."""
+    meeting = rng.choice(facts["meetings"])
+    team, day = meeting["team"], meeting["date"]
+    return Assignment(
+        goal=f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
+        user=facts["user"],
+        expect=(removed("page", path=meeting["page"]),),
+        allow=_COMMITS,
+        steps=(*_go_to(meeting["page"]), *_menu("/delete"), click('input[value="Delete"]')),
+    )
+
+
+@template("wiki/revert", level=2, split="train")
+def revert(facts: Facts, rng: random.Random) -> Assignment:
+    """Take back the last change of a page, which is nonsense."""
+    spoiled = rng.choice(facts["spoiled"])
+    page = spoiled["page"]
+    name = _revisions(facts, page)[-1]["name"]
+    return Assignment(
+        goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
+        "before.",
+        user=facts["user"],
+        expect=(_rewritten(page, spoiled["good"]),),
+        allow=_COMMITS,
+        steps=(
+            *_go_to(page),
+            *_menu("/history"),
+            click(f'a[href="/-/revert/{name[:6]}"]'),
+            click('input[value="Revert"], button.btn-primary[type="submit"]'),
+        ),
+    )
+
+
+@template("wiki/restore-price", level=2, split="test")
+def restore_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Bring back the price from before the last change."""
+    product = rng.choice(facts["products"])
+    page = product["page"]
+    text = _replaced(
+        facts["pages"][page],
+        f"month: {product['price']} euros",
+        f"month: {product['old_price']} euros",
+    )
+    name = _revisions(facts, page)[-1]["name"]
+    return Assignment(
+        goal=f"The last change of the page of {product['name']} was a mistake. Take it back, so "
+        "that the old price is there again.",
+        user=facts["user"],
+        expect=(_rewritten(page, text),),
+        allow=_COMMITS,
+        steps=(
+            *_go_to(page),
+            *_menu("/history"),
+            click(f'a[href="/-/revert/{name[:6]}"]'),
+            click('input[value="Revert"], button.btn-primary[type="submit"]'),
+        ),
+    )
+
+
+# Administration.
+
+
+@template("wiki/approve-user", level=1, split="train")
+def approve_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Approve a user, who may then read and write."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
+    return Assignment(
+        goal=f"Let {user['name']} into the wiki: approve the account, and allow it to read and to "
+        "write, but not to upload files.",
+        user=facts["user"],
+        expect=(
+            changed(
+                "user",
+                {"id": number},
+                is_approved=1,
+                allow_read=1,
+                allow_write=1,
+            ),
+        ),
+        steps=(
+            *_admin("User Management"),
+            click(f'a[href="/-/user/{number}"]'),
+            click('label[for="is_approved"]'),
+            click('label[for="allow_read"]'),
+            click('label[for="allow_write"]'),
+            click('input[value="Update"]'),
+        ),
+    )
+
+
+@template("wiki/lock-user", level=1, split="test")
+def lock_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Take away a right of a user."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if u["approved"] and i > 1])
+    return Assignment(
+        goal=f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
+        "upload files any more. Change the rights of the account; it stays approved.",
+        user=facts["user"],
+        expect=(changed("user", {"id": number}, allow_write=0, allow_upload=0),),
+        steps=(
+            *_admin("User Management"),
+            click(f'a[href="/-/user/{number}"]'),
+            click('label[for="allow_write"]'),
+            click('label[for="allow_upload"]'),
+            click('input[value="Update"]'),
+        ),
+    )
+
+
+@template("wiki/rename-user", level=1, split="train")
+def rename_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the name of a user."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if i > 1])
+    name = f"{user['name'].split()[0]} {rng.choice(('Winter', 'Sommer', 'Castle', 'Rivers'))}"
+    return Assignment(
+        goal=f"{user['name']} has married and is called {name} now. Change the name of the "
+        "account; the mail address stays.",
+        user=facts["user"],
+        expect=(changed("user", {"id": number}, name=name),),
+        steps=(
+            *_admin("User Management"),
+            click(f'a[href="/-/user/{number}"]'),
+            fill("#name", name),
+            click('input[value="Update"]'),
+        ),
+    )
+
+
+@template("wiki/site-description", level=1, split="train")
+def site_description(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the name or the description of the wiki."""
+    what, field, names = rng.choice(
+        (
+            ("name", "site_name", ("Northfield Handbook", "Northfield Notes", "The North Wiki")),
+            ("description", "site_description", ("All we know", "Ask here first", "Our memory")),
+        )
+    )
+    value = rng.choice(names)
+    return Assignment(
+        goal=f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
+        user=facts["user"],
+        expect=(
+            added("preferences", name=field.upper(), value=value),
+            *[optional(added("preferences", name=lambda n: n != field.upper()))] * 20,
+        ),
+        steps=(
+            *_admin("Application Preferences"),
+            fill(f'input[name="{field}"]', value),
+            click('input[name="update_preferences"]'),
+        ),
+    )
+
+
+@template("wiki/menu-entry", level=2, split="test")
+def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
+    """Add an entry to the menu of the sidebar."""
+    page = rng.choice(
+        (
+            "Company/Glossary",
+            "Company/Offices",
+            "Company/Holidays 2026",
+            rng.choice(facts["procedures"])["page"],
+        )
+    )
+    title = page.rpartition("/")[2]
+    return Assignment(
+        goal=f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
+        f"title “{title}”.",
+        user=facts["user"],
+        expect=(
+            added(
+                "preferences",
+                name="SIDEBAR_CUSTOM_MENU",
+                value=contains(f'"link": "{page}"', f'"title": "{title}"'),
+            ),
+            *[optional(added("preferences", name=lambda n: n != "SIDEBAR_CUSTOM_MENU"))] * 20,
+        ),
+        steps=(
+            *_admin("Sidebar Preferences"),
+            fill('input[name="link"]', page),
+            fill('input[name="title"]', title),
+            click('input[name="update_preferences"]'),
+        ),
+    )
+
+
+def _users(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
+    return list(enumerate(facts["users"], 1))
+
+
+def _admin(panel: str) -> tuple[Step, ...]:
+    return (
+        *_menu("/-/settings"),
+        click(".sidebar-link", panel),
+    )
+
+
+# What cannot be done.
+
+
+@template("wiki/no-such-page", level=1, split="train")
+def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a change of a page that does not exist."""
+    name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
+    return Assignment(
+        goal=f"On the page Procedures/{name}, change the responsible person to "
+        f"{rng.choice(_colleagues(facts))}. Do not create pages.",
+        user=facts["user"],
+        infeasible=True,
+        steps=_search(name),
+    )
+
+
+@template("wiki/unknown-fact", level=1, split="test")
+def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for something that a page does not say."""
+    customer = rng.choice(facts["customers"])
+    what = rng.choice(("turnover of last year", "number of employees", "bank account"))
+    return Assignment(
+        goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
+        user=facts["user"],
+        infeasible=True,
+        steps=_go_to(customer["page"]),
+    )
+
+
+@template("wiki/not-permitted", level=1, split="train")
+def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask somebody who is no administrator to approve a user."""
+    waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])
+    me = rng.choice([user for i, user in _users(facts) if user["approved"] and i > 1])
+    return Assignment(
+        goal=f"Approve the account of {waiting['name']} in this wiki, from your own account.",
+        user=me["username"],
+        infeasible=True,
+        steps=_menu("/-/settings"),
+    )
