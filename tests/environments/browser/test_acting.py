@@ -227,6 +227,42 @@ async def test_an_element_outside_the_viewport_is_scrolled_to(open_page):
     assert "click b" in await log_of(environment)
 
 
+_ROWS = "".join(f"<div style='height:40px'>row {n}</div>" for n in range(9))
+HIDDEN_BY_SCROLLING = {
+    "below the end of its list": f"<div style='height:100px;overflow:auto'>{_ROWS}<button id=b>go",
+    "under a bar at the top": (
+        "<div style='position:sticky;top:0;height:60px;background:#fff'>bar</div>"
+        f"{_ROWS * 4}<button id=b>go</button>{_ROWS * 4}<script>b.scrollIntoView()</script>"
+    ),
+    "in a list that is in a list": (
+        f"<div style='height:200px;overflow:auto'>{_ROWS}"
+        f"<div style='height:80px;overflow:auto'>{_ROWS}<button id=b>go</button></div></div>"
+    ),
+}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("html", HIDDEN_BY_SCROLLING.values(), ids=HIDDEN_BY_SCROLLING.keys())
+async def test_an_element_that_its_list_hides_is_scrolled_to(open_page, html):
+    environment = open_page(_LOG + html)
+    timestep = await environment.reset()
+    (button,) = (e.ref for e in refs_in(timestep.observation["axtree"]) if e.name == "go")
+    timestep = await environment.step(a.Click(button))
+    assert failure(timestep) == ("", "")
+    assert "click b" in await log_of(environment)
+
+
+async def test_what_was_scrolled_in_vain_is_scrolled_back(open_page):
+    timestep, environment = await play(
+        open_page,
+        "<div id=list style='height:100px;overflow:auto'><div style='height:400px'></div>"
+        "<button>go</button></div><div style='position:fixed;inset:0;background:#fff'>wall</div>",
+        a.Click("1"),
+    )
+    assert failure(timestep)[0] == "covered"
+    assert await environment.session.page.evaluate("document.getElementById('list').scrollTop") == 0
+
+
 async def test_a_half_covered_element_is_clicked_where_it_can_be_seen(open_page):
     timestep, environment = await play(
         open_page,

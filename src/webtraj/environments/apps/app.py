@@ -47,6 +47,9 @@ _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
 _START_SECONDS = 60.0
 _LOG_LINES = 20
+_CHUNK = 64 * 1024
+_IDLE_SECONDS = 0.01
+_IDLE_TRIES = 500
 
 
 def home() -> Path:
@@ -292,6 +295,7 @@ class World:
         self.seed = seed
         self.facts = app.facts(seed)
         self._host = host
+        self._answering = 0
         self.folder = host.new_world(content)
         """The folder of its state."""
 
@@ -313,12 +317,26 @@ class World:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a browser's connection to the application. See `network.Serve`."""
-        far = await self._host.connect()
+        begun = await reader.read(_CHUNK)  # Browsers open connections that they may not use.
+        if not begun:
+            return
+        self._answering += 1
         try:
-            far[1].write(f"WORLD {self.name}\n".encode())
-            await network_lib.pipe_both((reader, writer), far)
+            far = await self._host.connect()
+            try:
+                far[1].write(f"WORLD {self.name}\n".encode() + begun)
+                await network_lib.pipe_both((reader, writer), far)
+            finally:
+                far[1].close()
         finally:
-            far[1].close()
+            self._answering -= 1
+
+    async def idle(self) -> None:
+        """Wait until every request is answered, but not for ever."""
+        for _ in range(_IDLE_TRIES):
+            if not self._answering:
+                return
+            await asyncio.sleep(_IDLE_SECONDS)
 
     def discard(self) -> None:
         """Throw the world away. Idempotent."""

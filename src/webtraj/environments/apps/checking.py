@@ -110,7 +110,8 @@ def _other(
     """Return an assignment with another goal in the same world; None if there is none."""
     for number in range(1, _OTHERS + 1):
         other = template.begin(seed + number * app_lib.CONTENTS)
-        if other.goal != assignment.goal and not other.infeasible:
+        same = other.answer == assignment.answer and not (assignment.expect or other.expect)
+        if other.goal != assignment.goal and not same and not other.infeasible:
             return other
     return None
 

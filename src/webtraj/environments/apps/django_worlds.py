@@ -155,12 +155,11 @@ def cookies(users: Iterable[Any], key: Callable[[Any], str] | None = None) -> di
     made = {}
     for user in users:
         name = key(user) if key else user.get_username()
-        session = SessionStore(
-            session_key=hashlib.sha256(f"session {name}".encode()).hexdigest()[:32]
-        )
+        session = SessionStore()
         session[SESSION_KEY] = str(user.pk)
         session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
         session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+        session._session_key = hashlib.sha256(f"session {name}".encode()).hexdigest()[:32]
         session.save(must_create=True)
         made[name] = {settings.SESSION_COOKIE_NAME: session.session_key}
     return made

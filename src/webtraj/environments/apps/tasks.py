@@ -365,7 +365,7 @@ class AppTask:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
             return browser_tasks_lib.Verdict()
-        return self._verdict(self._wrong_with(answer))
+        return self._verdict(await self._wrong_with(answer))
 
     async def validate_refusal(
         self, session: session_lib.BrowserSession, reason: str
@@ -373,7 +373,7 @@ class AppTask:
         """See `RefusableTask.validate_refusal`."""
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
-        return self._verdict(self._side_effects())
+        return self._verdict(await self._side_effects())
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
@@ -385,18 +385,19 @@ class AppTask:
         """See `SolvableTask.solve`."""
         return browser_tasks_lib.ScriptedSolution(solution(self.assignment, session))
 
-    def _wrong_with(self, answer: str) -> str:
+    async def _wrong_with(self, answer: str) -> str:
         if self.assignment.infeasible:
             return "The task cannot be done, and should have been reported as infeasible."
         wanted = self.assignment.answer
         if wanted is not None and not same_answer(answer, wanted):
             return f"The answer {answer!r:.200} is not {wanted!r}."
-        return self._side_effects()
+        return await self._side_effects()
 
-    def _side_effects(self) -> str:
+    async def _side_effects(self) -> str:
         """Return how the worlds differ from what was expected; empty if they do not."""
         found = []
         for app in self._apps:
+            await self.worlds[app.name].idle()
             changes = state_lib.changes(
                 self._before[app.name],
                 self.worlds[app.name].read(),

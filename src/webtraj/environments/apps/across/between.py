@@ -329,9 +329,9 @@ def _question(facts: Facts, rng: random.Random) -> _Question:
                 product["page"],
             ),
             _Question(
-                f"Where is {server['name']}?",
-                f"In which city is the server {server['name']}?",
-                server["city"],
+                f"Address of {server['name']}",
+                f"Which address does the server {server['name']} have in the network?",
+                server["address"],
                 server["page"],
             ),
             _Question(
@@ -453,20 +453,21 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
 def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     """Look up an order in the back office of the shop, and tell the customer its status."""
     desk, shop = facts["helpdesk"], facts["shop"]
-    order = rng.choice([one for one in shop["orders"] if one["user"] != shop["user"]])
+    others = [one for one in shop["orders"] if one["user"] != shop["user"]]
+    order = rng.choice([one for one in others if one["total"] < 1000])
     request = _request(
         desk,
         "ord",
         f"{order['user']}@northfield.test",
         f"What about my order {order['number']}?",
-        f"What is the status of my order {order['number']}, and how will it be delivered?",
+        f"What is the status of my order {order['number']}, and how much is it in total?",
     )
-    text = f"Status: {order['status']}. Shipping method: {order['shipping']}."
+    text = f"Status: {order['status']}. Total: £{order['total']:.2f}."
     return Assignment(
         goal=f"In {_from(request)}, a customer asks about an order. Look "
         "it up in the back office of the shop (Dashboard; you are logged in there as staff), and "
         "answer the ticket, so that the submitter can read it, with this text: “Status: X. "
-        "Shipping method: Y.”, with the words of the back office in the places of X and Y.",
+        "Total: £Y.”, as the back office says, with two decimals.",
         start=_DESK,
         users={"helpdesk": desk["user"], "shop": shop["staff"]},
         prepare={"helpdesk": request.prepare},

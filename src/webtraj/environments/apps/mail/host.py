@@ -219,6 +219,7 @@ class _Php:
             "opcache.enable_cli": 1,
             "opcache.validate_timestamps": 0,
             "opcache.file_update_protection": 0,
+            "memory_limit": "256M",
             "session.gc_probability": 0,
             "upload_tmp_dir": self._own,
             "upload_max_filesize": "8M",

@@ -482,12 +482,13 @@ class Shop:
             )
             OrderNote.objects.filter(pk=note.pk).update(date_created=moment, date_updated=moment)
         for order, moment in emails:
+            text = f"Thank you for your order. The total is £{order.total_incl_tax:.2f}."
             email = Email.objects.create(
                 user=self.user,
                 email=self.user.email,
                 subject=f"Confirmation of order {order.number}",
-                body_text=f"Thank you for your order. The total is £{order.total_incl_tax:.2f}.",
-                body_html=f"<p>Thank you for your order. The total is £{order.total_incl_tax:.2f}.</p>",
+                body_text=text,
+                body_html=f"<p>{text}</p>",
             )
             Email.objects.filter(pk=email.pk).update(date_sent=moment)
 

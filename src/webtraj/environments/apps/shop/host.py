@@ -317,6 +317,7 @@ django_worlds.configure(
         "OSCAR_LINE_STATUS_PIPELINE": _STATUSES,
         "OSCAR_MODERATE_REVIEWS": True,
         "OSCAR_ORDER_STATUS_PIPELINE": _STATUSES,
+        "OSCAR_PRODUCTS_PER_PAGE": 12,
         "OSCAR_SEARCH_FACETS": {
             "fields": {
                 "product_class": {"name": "Type", "field": "product_class"},

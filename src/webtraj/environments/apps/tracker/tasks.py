@@ -22,7 +22,15 @@ from webtraj.environments.apps.tasks import (
     template,
 )
 from webtraj.environments.apps.tracker import content
-from webtraj.environments.browser.oracles import Step, check, click, fill, press, select
+from webtraj.environments.browser.oracles import (
+    Step,
+    check,
+    click,
+    fill,
+    press,
+    select,
+    wait_until,
+)
 
 Ticket = dict[str, Any]
 _UPCOMING = [name for name, _, completed, _ in content.MILESTONES if not completed]
@@ -172,13 +180,18 @@ def _set(**new: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-_MODIFY = click("h3.foldable a", "Modify Ticket")
+def _unfold(heading: str, text: str | None = None) -> tuple[Step, ...]:
+    """Open a part of a page that is folded by a script."""
+    return wait_until(f"{heading} a"), click(f"{heading} a", text)
+
+
+_MODIFY = _unfold("h3.foldable", "Modify Ticket")
 _SUBMIT = click('#propertyform input[name="submit"]')
 
 
 def _change(*more: Step, **new: str) -> tuple[Step, ...]:
     """Change the ticket whose page is open."""
-    return (_MODIFY, *_set(**new), *more, _SUBMIT)
+    return (*_MODIFY, *_set(**new), *more, _SUBMIT)
 
 
 def _comment(text: str) -> Step:
@@ -215,7 +228,7 @@ def _batch(name: str, label: str, value: str) -> tuple[Step, ...]:
     """Change a field of all tickets that a query shows."""
     return (
         click("th.sel input"),
-        click("#batchmod_fieldset legend a"),
+        *_unfold("#batchmod_fieldset legend"),
         select("#add_batchmod_field", label),
         select(f'[name="batchmod_value_{name}"]', value),
         click("#batchmod_submit"),
@@ -331,7 +344,7 @@ def count_failures(facts: Facts, rng: random.Random) -> Assignment:
 
 def _to_log(log: dict[str, Any]) -> tuple[Step, ...]:
     return (
-        click("#attachments h3 a"),
+        *_unfold("#attachments h3"),
         click("dl.attachments dt a", log["filename"]),
     )
 
@@ -421,7 +434,7 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
         answer=str(sum(int(ticket["estimate"]) for ticket in found)),
         steps=(
             *_query(("customer", "Customer", customer))[:-1],
-            click("#columns legend a"),
+            *_unfold("#columns legend"),
             check('#columns input[value="estimate"]'),
             click('#query input[name="update"]'),
         ),
@@ -1080,7 +1093,7 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
             select('select[name="0_milestone"]', milestone),
             click('#query input[name="update"]'),
             click("th.sel input"),
-            click("#batchmod_fieldset legend a"),
+            *_unfold("#batchmod_fieldset legend"),
             check("#action_reassign"),
             select("#action_reassign_reassign_owner", new),
             click("#batchmod_submit"),
@@ -1520,7 +1533,7 @@ def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
         "do not make a new one.",
         user=facts["user"],
         infeasible=True,
-        steps=(*_go_to(ticket), _MODIFY),
+        steps=(*_go_to(ticket), *_MODIFY),
     )
 
 

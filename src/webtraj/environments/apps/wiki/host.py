@@ -90,7 +90,9 @@ _REPLACED = {
 
 @functools.cache
 def _wiki():
-    """Return the modules of the wiki, imported in front of an empty repository."""
+    """Return the wiki, imported in front of an empty repository."""
+    if not shutil.which("git"):
+        raise SystemExit("The wiki keeps its pages in git. Install git, and try again.")
     empty = Path(tempfile.mkdtemp(prefix="webtraj-wiki-empty-"))
     atexit.register(shutil.rmtree, empty, ignore_errors=True)
     os.environ.update(_GIT)

@@ -59,11 +59,7 @@ def _replaced(text: str, old: str, new: str) -> str:
 
 def _after(text: str, line: str, new: str) -> str:
     """Return a text with a new line after a line."""
-    return (
-        _replaced(text, f"{line}\n", f"{line}\n{new}\n")
-        if f"{line}\n" in text
-        else (_replaced(text, line, f"{line}\n{new}"))
-    )
+    return _replaced(f"{text}\n", f"{line}\n", f"{line}\n{new}\n").rstrip()
 
 
 def _row(*cells: object) -> str:
@@ -72,10 +68,6 @@ def _row(*cells: object) -> str:
 
 def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
     return rng.choice([choice for choice in choices if choice not in but])
-
-
-def _unique(values: Iterable[Any]) -> set[Any]:
-    return {value for value, count in Counter(values).items() if count == 1}
 
 
 def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:

@@ -134,6 +134,32 @@ function requireEnabled(element) {
   if (isDisabled(element)) throw new Refusal("disabled", `${shown(element)} is disabled.`);
 }
 
+// The point of an element that a click reaches; if there is none, what covers it.
+function reach(element) {
+  let cover = null, inside = false;
+  for (const [x, y] of candidatePoints(element, frameOffsetOf(element))) {
+    inside = true;
+    const hit = deepestAt(x, y);
+    if (reaches(hit, element)) return {point: [x, y], cover: null, inside};
+    cover = cover ?? hit;
+  }
+  return {point: null, cover, inside};
+}
+
+// The same with the element in the middle of the lists that it is in, which may have hidden it, as
+// may a bar at the edge. What was scrolled in vain is scrolled back.
+function reachByScrolling(element) {
+  const before = [];
+  for (let node = element; node; node = parentAcrossShadow(node)) {
+    if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
+    before.push([node, {left: dom.scrollLeft(node), top: dom.scrollTop(node), behavior: "instant"}]);
+  }
+  dom.scrollIntoView(element, {block: "center", inline: "center", behavior: "instant"});
+  const found = reach(element);
+  if (!found.point) for (const [node, place] of before) dom.scrollTo(node, place);
+  return found;
+}
+
 function pointOf(element) {
   if (dom.tagName(element) === "OPTION") {
     throw new Refusal("not_a_point", `${shown(element)} is in a select element: select it there.`);
@@ -143,14 +169,9 @@ function pointOf(element) {
   if (x < 0 || y < 0 || x + width > innerWidth || y + height > innerHeight) {
     dom.scrollIntoView(element, {block: "center", inline: "center", behavior: "instant"});
   }
-  const offset = frameOffsetOf(element);
-  let cover = null, inside = false;
-  for (const [px, py] of candidatePoints(element, offset)) {
-    inside = true;
-    const hit = deepestAt(px, py);
-    if (reaches(hit, element)) return [px, py];
-    cover = cover ?? hit;
-  }
+  let {point, cover, inside} = reach(element);
+  if (!point) ({point, cover, inside} = reachByScrolling(element));
+  if (point) return point;
   if (!inside) {
     throw new Refusal("outside", `${shown(element)} has no area inside the viewport.`);
   }

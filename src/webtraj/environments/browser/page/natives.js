@@ -32,6 +32,7 @@ const dom = {
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",
     "clientTop", "getAttribute", "hasAttribute", "matches", "closest", "checkVisibility",
     "getBoundingClientRect", "getClientRects", "querySelector", "scrollIntoView",
+    "scrollLeft", "scrollTo", "scrollTop",
   ]),
 };
 const bodyOf = accessor(Document.prototype, "body");

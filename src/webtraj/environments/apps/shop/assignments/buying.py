@@ -416,8 +416,7 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
             break
     return customer(
         facts,
-        f"Put one {series} {rest} in the basket. Report the task as infeasible if the shop does "
-        "not have it.",
+        f"Put one {series} {rest} in the basket.",
         fill("#id_q", f"{series} {rest}"),
         click("nav form[action='/search/'] button"),
         infeasible=True,

@@ -99,7 +99,7 @@ def saved() -> Step:
 
     async def step(page: OracleView) -> AsyncIterator[Action]:
         while not await page.evaluate("() => !window.jQuery || jQuery.active === 0"):
-            yield Wait(0.1)
+            yield Wait(0.5)
 
     return step
 
