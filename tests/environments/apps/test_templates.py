@@ -70,8 +70,8 @@ def test_an_application_says_what_it_is_under_which_licence(name):
     assert app.title
     assert app.license
     assert any(c.isdigit() for c in app.package)
-    pins = (app.folder / "requirements.txt").read_text().split()
-    assert all("==" in line for line in pins if not line.startswith("#"))
+    pins = (app.folder / "requirements.txt").read_text().splitlines()
+    assert all("==" in line for line in pins if line and not line.startswith("#"))
     assert pins or app.debian
 
 

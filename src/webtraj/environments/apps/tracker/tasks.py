@@ -424,16 +424,16 @@ def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 @template("tracker/sum-estimates", level=2, split="train")
 def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the sum of the estimates of a customer's open tickets."""
-    customer = rng.choice([t["customer"] for t in _open(facts, customer=bool)])
-    found = _open(facts, customer=customer)
+    """Ask for the sum of the estimates of open tickets."""
+    field, value = rng.choice(_groups(facts))
+    found = _open(facts, **{field: value})
     return Assignment(
-        goal=f"Add up the estimates of all tickets of the customer {customer} that are not "
-        "closed. How many hours is that?",
+        goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
+        "How many hours is that?",
         user=facts["user"],
         answer=str(sum(int(ticket["estimate"]) for ticket in found)),
         steps=(
-            *_query(("customer", "Customer", customer))[:-1],
+            *_query((field, field.capitalize(), value))[:-1],
             *_unfold("#columns legend"),
             check('#columns input[value="estimate"]'),
             click('#query input[name="update"]'),
@@ -441,22 +441,34 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
+def _groups(facts: Facts) -> list[tuple[str, str]]:
+    """Return fields and values that open tickets have."""
+    return sorted(
+        {
+            (field, ticket[field])
+            for ticket in _open(facts)
+            for field in ("component", "customer", "milestone")
+            if ticket[field]
+        }
+    )
+
+
 @template("tracker/busiest-owner", level=2, split="test")
 def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask who has the most open tickets in a milestone."""
+    """Ask who has the most open tickets of some kind."""
 
-    def winners(milestone: str) -> list[str]:
-        counts = Counter(t["owner"] for t in _open(facts, milestone=milestone))
+    def winners(field: str, value: str) -> list[str]:
+        counts = Counter(t["owner"] for t in _open(facts, **{field: value}))
         return [owner for owner, count in counts.items() if count == max(counts.values())]
 
-    milestone = rng.choice([name for name in _UPCOMING if len(winners(name)) == 1])
+    field, value = rng.choice([group for group in _groups(facts) if len(winners(*group)) == 1])
     return Assignment(
-        goal=f"Who owns the most tickets of the milestone {milestone} that are not closed? "
+        goal=f"Who owns the most tickets of the {field} {value} that are not closed? "
         "Answer with the full name.",
         user=facts["user"],
-        answer=_name(facts, winners(milestone)[0]),
+        answer=_name(facts, winners(field, value)[0]),
         steps=(
-            *_query(("milestone", "Milestone", milestone))[:-1],
+            *_query((field, field.capitalize(), value))[:-1],
             select("#group", "Owner"),
             click('#query input[name="update"]'),
         ),
@@ -808,8 +820,8 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a ticket that is advertising."""
     number = len(facts["tickets"]) + 1
     summary = rng.choice(
-        ("Win a holiday in the sun", "Best prices for pallets", "Your loan is ready")
-    )
+        ("Win {n} euros today", "Save {n} euros on pallets", "Your loan of {n} euros is ready")
+    ).format(n=rng.randint(11, 99) * 50)
     moment = 1_772_200_000_000_000
     return Assignment(
         goal=f"The ticket “{summary}” is advertising. Delete it.",
@@ -989,7 +1001,7 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
 @template("tracker/split-ticket", level=3, split="train")
 def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File two tasks that follow from a wish, and say so in the wish."""
-    ticket = rng.choice(_open(facts, type="enhancement", milestone=bool))
+    ticket = rng.choice(_open(facts, type="enhancement", milestone=_UPCOMING))
     first, second = len(facts["tickets"]) + 1, len(facts["tickets"]) + 2
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
     text = f"Split into #{first} and #{second}."
@@ -1308,9 +1320,8 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
 @template("tracker/rename-component", level=2, split="test")
 def rename_component(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a component; its tickets follow."""
-    old, new = rng.choice(
-        (("Goods in", "Receiving"), ("Stock count", "Inventory"), ("Accounts", "Users and roles"))
-    )
+    old = rng.choice(list(content.COMPONENTS))
+    new = rng.choice(("New {}", "{} and tools", "{} (core)", "{} team")).format(old)
     found = _tickets(facts, component=old)
     return Assignment(
         goal=f"Rename the component {old} to “{new}”.",
@@ -1332,17 +1343,26 @@ def rename_component(facts: Facts, rng: random.Random) -> Assignment:
 
 @template("tracker/add-type", level=1, split="train")
 def add_type(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a ticket type or a resolution."""
-    panel, kind, what, name = rng.choice(
+    """Add a ticket type, a resolution, a priority or a severity."""
+    panel, kind, what, names = rng.choice(
         (
-            ("Ticket Types", "ticket_type", "ticket type", "question"),
-            ("Ticket Types", "ticket_type", "ticket type", "incident"),
-            ("Ticket Types", "ticket_type", "ticket type", "training"),
-            ("Resolutions", "resolution", "resolution", "postponed"),
-            ("Resolutions", "resolution", "resolution", "obsolete"),
-            ("Resolutions", "resolution", "resolution", "documented"),
+            (
+                "Ticket Types",
+                "ticket_type",
+                "ticket type",
+                ("question", "incident", "training", "complaint", "visit", "audit", "research"),
+            ),
+            (
+                "Resolutions",
+                "resolution",
+                "resolution",
+                ("postponed", "obsolete", "documented", "merged", "sold", "explained", "moved"),
+            ),
+            ("Priorities", "priority", "priority", ("urgent", "someday", "normal", "high", "low")),
+            ("Severities", "severity", "severity", ("crash", "cosmetic", "annoying", "harmless")),
         )
     )
+    name = rng.choice(names)
     return Assignment(
         goal=f"Add a {what} “{name}” to the tracker.",
         user=facts["user"],
@@ -1493,18 +1513,23 @@ def rename_report(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/delete-report", level=1, split="train")
-def delete_report(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a report."""
-    number = rng.randint(1, len(content.REPORTS))
-    return Assignment(
-        goal=f"Nobody needs the report “{content.REPORTS[number - 1][0]}”. Delete it.",
-        user=facts["user"],
-        expect=(removed("report", id=number),),
-        steps=(
+@template("tracker/delete-reports", level=1, split="train")
+def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete two reports."""
+    numbers = rng.sample(range(1, len(content.REPORTS) + 1), 2)
+    titles = [f"“{content.REPORTS[number - 1][0]}”" for number in numbers]
+    steps: list[Step] = []
+    for number in numbers:
+        steps += [
+            click("#mainnav a", "View Tickets"),
             click(f'form[action="/report/{number}"] input[value*="Delete"]'),
             click('#content input[value="Delete report"]'),
-        ),
+        ]
+    return Assignment(
+        goal=f"Nobody needs the reports {titles[0]} and {titles[1]}. Delete both.",
+        user=facts["user"],
+        expect=[removed("report", id=number) for number in numbers],
+        steps=tuple(steps),
     )
 
 

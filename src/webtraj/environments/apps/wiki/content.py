@@ -309,15 +309,24 @@ _THINGS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 _MONTHS = ("March", "April", "May", "June")
 _GLOSSARY = {
+    "ABC": "Sorting articles by how often they are picked",
     "ASN": "Advance shipping notice, sent by the supplier before a delivery",
     "BIN": "The smallest place where goods are stored",
     "FEFO": "First expired, first out",
     "GRN": "Goods receipt note, printed after inspection",
+    "EDI": "Orders and invoices as files between computers",
+    "ETA": "Estimated time of arrival of a lorry",
+    "FIFO": "First in, first out",
+    "HU": "Handling unit, such as a pallet or a box",
     "KIT": "Several articles that are sold as one",
     "LPN": "Licence plate number of a pallet",
     "MOQ": "Minimum order quantity of a supplier",
+    "OTIF": "On time and in full",
     "POD": "Proof of delivery, signed by the receiver",
+    "RMA": "Permission to send goods back",
     "SKU": "Stock keeping unit, one article in one size and colour",
+    "SLA": "Agreement about response times",
+    "TMS": "Transport management system",
     "VAS": "Value added services, such as gift wrapping",
     "WAVE": "Orders that are picked together",
     "XDOCK": "Goods that leave again without being stored",
@@ -331,6 +340,11 @@ _MISTAKES = (
     ("because", "becuase"),
     ("receive", "recieve"),
     ("calendar", "calender"),
+    ("channel", "chanell"),
+    ("Restart", "Restrat"),
+    ("looks after", "loooks after"),
+    ("message", "mesage"),
+    ("Response", "Respnose"),
 )
 _NOTES = (
     "We receive most questions on Mondays, because weekends pile up.",
@@ -339,7 +353,18 @@ _NOTES = (
     "Sit together once a week and look at the open points.",
     "Ask the customer before you change anything in the warehouse.",
 )
-_FUN = ("Table football", "Canteen", "Coffee machine", "Summer party", "Running group", "Choir")
+_FUN = (
+    "Barbecue",
+    "Bicycle cellar",
+    "Board games",
+    "Library",
+    "Table football",
+    "Canteen",
+    "Coffee machine",
+    "Summer party",
+    "Running group",
+    "Choir",
+)
 _LAST = datetime(2026, 2, 27, 16, 0, tzinfo=UTC)
 
 
@@ -744,18 +769,19 @@ class _Maker:
         """Put typing mistakes into pages, and nonsense into others as their last change."""
         rng = self.rng
         mistakes: list[dict[str, str]] = []
-        candidates = [f"Teams/{name}" for name, _, _ in TEAMS]
+        folders = ("Teams/", "Servers/", "Customers/")
+        candidates = sorted(page for page in self.pages if page.startswith(folders))
         rng.shuffle(candidates)
         for page in candidates:
             text = self.pages[page]
             found = [(right, wrong) for right, wrong in _MISTAKES if text.count(right) == 1]
-            if found and len(mistakes) < 5:
+            if found and len(mistakes) < 14:
                 right, wrong = rng.choice(found)
                 self.pages[page] = text.replace(right, wrong)
                 mistakes.append({"page": page, "wrong": wrong, "right": right})
         self.facts["mistakes"] = mistakes
         spoiled = []
-        for name in rng.sample(_FUN, 3):
+        for name in rng.sample(_FUN, 8):
             page = f"Company/{name}"
             good = self.pages[page]
             bad = good + f"\n\n{rng.choice(_NONSENSE)}"

@@ -209,44 +209,53 @@ def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("wiki/lead-of-product", level=2, split="train")
-def lead_of_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the extension of the lead of the team that develops a product."""
+@template("wiki/team-of-product", level=2, split="train")
+def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the lead of the team that develops a product, or for who is on duty there."""
     product = rng.choice(facts["products"])
     team = next(t for t in facts["teams"] if t["name"] == product["team"])
+    who, name = rng.choice((("its lead", team["lead"]), ("who is on duty there", team["duty"])))
+    what = rng.choice(("extension", "room"))
+    member = next(one for one in team["members"] if one["name"] == name)
     return Assignment(
-        goal=f"Find the team that develops {product['name']}. What are the name and the extension "
-        "of its lead? Answer with both, separated by a comma.",
+        goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
+        f"name and the {what} of that person, separated by a comma.",
         user=facts["user"],
-        answer=(team["lead"], team["members"][0]["extension"]),
+        answer=(name, member[what]),
         steps=(*_go_to(product["page"]), click(f'.content a[href="{_path(team["page"])}"]')),
     )
 
 
 @template("wiki/find-server", level=2, split="train")
 def find_server(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for facts of the server that does something."""
+    """Ask for a fact about the server that does something."""
     server = rng.choice(facts["servers"])
+    what, value = rng.choice(
+        (
+            ("the time of its nightly backup", server["backup"]),
+            ("its address", server["address"]),
+            ("its system", server["system"]),
+            ("the month in which its warranty ends, as the page writes it", server["until"]),
+        )
+    )
     return Assignment(
-        goal=f"Which server is for {server['what']}, and when does its nightly backup start? "
-        "Answer with the server's name and the time, separated by a comma.",
+        goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
+        "by a comma.",
         user=facts["user"],
-        answer=(server["name"], server["backup"]),
+        answer=(server["name"], value),
         steps=(*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')),
     )
 
 
-@template("wiki/memory-of-city", level=2, split="train")
-def memory_of_city(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the memory of all servers in a city."""
-    cities = Counter(server["city"] for server in facts["servers"])
-    city = rng.choice([name for name, count in cities.items() if 2 <= count <= 5])
-    found = [server for server in facts["servers"] if server["city"] == city]
+@template("wiki/sum-memory", level=3, split="train")
+def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the memory of five servers."""
+    found = rng.sample(facts["servers"], 5)
     steps: list[Step] = []
     for server in found:
         steps += [*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')]
     return Assignment(
-        goal=f"How much memory do all our servers in {city} have together? Answer in GB.",
+        goal=f"How much memory do the servers {_listed(found)} have together? Answer in GB.",
         user=facts["user"],
         answer=str(sum(server["memory"] for server in found)),
         steps=tuple(steps),
@@ -407,7 +416,7 @@ def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     mistake = rng.choice(facts["mistakes"])
     text = _replaced(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
     return Assignment(
-        goal=f"The page of a team has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
+        goal=f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
         + (
             "Find it and correct it."
             if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
@@ -767,27 +776,21 @@ def revert(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("wiki/restore-price", level=2, split="test")
-def restore_price(facts: Facts, rng: random.Random) -> Assignment:
-    """Bring back the price from before the last change."""
-    product = rng.choice(facts["products"])
-    page = product["page"]
-    text = _replaced(
-        facts["pages"][page],
-        f"month: {product['price']} euros",
-        f"month: {product['old_price']} euros",
-    )
-    name = _revisions(facts, page)[-1]["name"]
+@template("wiki/revert-mistake", level=2, split="test")
+def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
+    """Bring back the text from before the last change."""
+    page = rng.choice(facts[rng.choice(("products", "customers", "procedures"))])["page"]
+    before, last = _revisions(facts, page)
     return Assignment(
-        goal=f"The last change of the page of {product['name']} was a mistake. Take it back, so "
-        "that the old price is there again.",
+        goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
+        "mistake. Take it back.",
         user=facts["user"],
-        expect=(_rewritten(page, text),),
+        expect=(_rewritten(page, before["files"][page]),),
         allow=_COMMITS,
         steps=(
             *_go_to(page),
             *_menu("/history"),
-            click(f'a[href="/-/revert/{name[:6]}"]'),
+            click(f'a[href="/-/revert/{last["name"][:6]}"]'),
             click('input[value="Revert"], button.btn-primary[type="submit"]'),
         ),
     )
@@ -798,27 +801,24 @@ def restore_price(facts: Facts, rng: random.Random) -> Assignment:
 
 @template("wiki/approve-user", level=1, split="train")
 def approve_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Approve a user, who may then read and write."""
+    """Approve a user, with some of the rights."""
     number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
+    rights, words = rng.choice(
+        (
+            (("allow_read",), "to read, but neither to write nor to upload files"),
+            (("allow_read", "allow_write"), "to read and to write, but not to upload files"),
+            (("allow_read", "allow_write", "allow_upload"), "to read, to write and to upload"),
+        )
+    )
+    boxes = ("is_approved", *rights)
     return Assignment(
-        goal=f"Let {user['name']} into the wiki: approve the account, and allow it to read and to "
-        "write, but not to upload files.",
+        goal=f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
         user=facts["user"],
-        expect=(
-            changed(
-                "user",
-                {"id": number},
-                is_approved=1,
-                allow_read=1,
-                allow_write=1,
-            ),
-        ),
+        expect=(changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),),
         steps=(
             *_admin("User Management"),
             click(f'a[href="/-/user/{number}"]'),
-            click('label[for="is_approved"]'),
-            click('label[for="allow_read"]'),
-            click('label[for="allow_write"]'),
+            *(click(f'label[for="{box}"]') for box in boxes),
             click('input[value="Update"]'),
         ),
     )
@@ -865,13 +865,11 @@ def rename_user(facts: Facts, rng: random.Random) -> Assignment:
 @template("wiki/site-description", level=1, split="train")
 def site_description(facts: Facts, rng: random.Random) -> Assignment:
     """Change the name or the description of the wiki."""
-    what, field, names = rng.choice(
-        (
-            ("name", "site_name", ("Northfield Handbook", "Northfield Notes", "The North Wiki")),
-            ("description", "site_description", ("All we know", "Ask here first", "Our memory")),
-        )
+    what, field = rng.choice((("name", "site_name"), ("description", "site_description")))
+    first = rng.choice(("Northfield", "Our", "The", "Internal", "Company"))
+    value = (
+        f"{first} {rng.choice(('handbook', 'notes', 'memory', 'knowledge', 'pages', 'library'))}"
     )
-    value = rng.choice(names)
     return Assignment(
         goal=f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
         user=facts["user"],
