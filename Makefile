@@ -17,6 +17,7 @@ MORE_EXAMPLES ?= 40
 ITERATIONS ?= 2
 KILLS ?= 100
 APP_SEEDS ?= 20
+APP_CHECKS ?=
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
@@ -123,7 +124,7 @@ test-openenv: setup
 	@sh scripts/test_openenv.sh
 
 test-apps: setup
-	@SEEDS=$(APP_SEEDS) sh scripts/test_apps.sh
+	@SEEDS=$(APP_SEEDS) sh scripts/test_apps.sh $(APP_CHECKS)
 
 test-typescript: setup
 	@sh scripts/test_typescript.sh

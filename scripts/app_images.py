@@ -35,6 +35,7 @@ async def main() -> None:
         async with AppEnvironment(task, seed=1, observe=("screenshot",)) as environment:
             await environment.reset()
             await environment.session.open(f"http://{name}.test{PAGES[name]}")
+            await environment.session.look()
             picture = Image.open(io.BytesIO(await environment.session.screenshot()))
         height = round(picture.height * WIDTH / picture.width)
         small = picture.convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)

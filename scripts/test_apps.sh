@@ -1,10 +1,10 @@
 #!/bin/sh
-# Install the applications into .venv-apps, and check every task of each on SEEDS seeds: its oracle
-# succeeds, and doing nothing or something else fails. SEEDS=1 takes seed 0 alone.
+# Install the applications into .venv-apps, and check their tasks on SEEDS seeds: the oracle succeeds,
+# and doing nothing or something else fails. The arguments are for `webtraj apps check`.
 set -eu
 cd "$(dirname "$0")/.."
 export WEBTRAJ_APPS="$PWD/.venv-apps"
 began=$(date +%s)
 .venv/bin/webtraj apps install --all
 echo "apps: installed in $(($(date +%s) - began)) s, $(du -sh "$WEBTRAJ_APPS" | cut -f1)"
-.venv/bin/webtraj apps check --seeds "${SEEDS:-20}" --parallel "${PARALLEL:-4}"
+.venv/bin/webtraj apps check --seeds "${SEEDS:-20}" --parallel "${PARALLEL:-4}" "$@"

@@ -94,6 +94,7 @@ def check(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each task, from 0.")] = 3,
     parallel: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 4,
+    every: Annotated[int, typer.Option(min=1, help="Only every Nth task.")] = 1,
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
     ] = False,
@@ -105,7 +106,7 @@ def check(
     from webtraj.environments.apps import checking
     from webtraj.environments.apps.tasks import find_templates
 
-    templates = find_templates(names)
+    templates = find_templates(names)[::every]
 
     async def run() -> int:
         failed = 0

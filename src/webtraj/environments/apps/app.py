@@ -147,6 +147,7 @@ class App:
             self._run(
                 "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
             )
+            self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
         say(f"Filling {self.title}.")
         for content in range(CONTENTS):
             made = folder / "contents" / str(content)
