@@ -185,8 +185,12 @@ def as_training(data, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_example_runs_and_leaves_a_sound_dataset(example: Path, tmp_path: Path) -> None:
+def test_example_runs_and_leaves_a_sound_dataset(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from webtraj.datasets.verification import verify
+
+    monkeypatch.setenv("WEBTRAJ_APPS", str(tmp_path / "apps"))
 
     assert run(str(example), str(tmp_path / "data"), cwd=tmp_path).strip()
     report = verify(tmp_path / "data")

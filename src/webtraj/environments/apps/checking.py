@@ -42,8 +42,9 @@ async def check(
 ) -> AsyncIterator[Checked]:
     """Check templates on seeds, and yield the results as they come.
 
-    The oracle must succeed, and an answer without any action must fail. So must a refusal, unless
-    the task is infeasible, and the oracle of the same template with other values.
+    The oracle must succeed, at the second try at the latest, and an answer without any action must
+    fail. So must a refusal, unless the task is infeasible, and the oracle of the same template with
+    other values.
 
     Args:
         templates: The templates' names.
@@ -89,8 +90,11 @@ async def _check_one(
     assignment = template.begin(seed)
     problems = []
     steps, wrong = await _play(environment, seed, assignment)
-    if wrong:
-        problems.append(f"the oracle fails: {wrong}")
+    if wrong:  # On a busy machine an oracle may act before a page's scripts are ready.
+        first = wrong
+        steps, wrong = await _play(environment, seed, assignment)
+        if wrong:
+            problems.append(f"the oracle fails twice: {first}; {wrong}")
     if not await _fails(environment, seed, actions_lib.Answer("done")):
         problems.append("an answer without any action succeeds")
     if not quick and not assignment.infeasible:

@@ -187,16 +187,28 @@ def optional(expected: Expected) -> Expected:
     return dataclasses.replace(expected, optional=True)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Texts:
+    """A test of a text, which is shown if a task fails."""
+
+    texts: tuple[str, ...]
+    whole: bool
+
+    def __call__(self, value: Any) -> bool:
+        given = _squeezed(value)
+        if self.whole:
+            return given.rstrip(".") == _squeezed(self.texts[0]).rstrip(".")
+        return all(_squeezed(text) in given for text in self.texts)
+
+
 def contains(*texts: str) -> Test:
     """Test that a text contains all of these, in any case and spacing."""
-    wanted = [_squeezed(text) for text in texts]
-    return lambda value: all(text in _squeezed(value) for text in wanted)
+    return _Texts(texts, whole=False)
 
 
 def same_text(text: str) -> Test:
     """Test that a text is this one, but for spaces, case and a full stop at its end."""
-    wanted = _squeezed(text).rstrip(".")
-    return lambda value: _squeezed(value).rstrip(".") == wanted
+    return _Texts((text,), whole=True)
 
 
 def _squeezed(text: Any) -> str:
