@@ -3,10 +3,11 @@
     .venv/bin/python benchmarks/apps.py [--apps shop ...] [--worlds 200] [--episodes 64]
 
 The applications must be installed (`webtraj apps install --all`). The first table has, for each,
-the state of a world on disk, the time to make and to throw away a world, and the time of its first
-page without a browser. The second has 32 worlds at once: pages a second of all together, and the
-memory of the server with one world and with 32. The third plays oracles in a browser, beside
-MiniWoB++ in the same run: episodes and steps a second, and the time of a reset.
+the state of a world on disk, the time to make and to throw away a world, and the time of the first
+response without a browser (some redirect). The second has 32 worlds at once: responses a second of
+all together, and the memory of the server with one world and with 32. The third plays oracles in a
+browser, beside MiniWoB++ in the same run: episodes and steps a second, starting the browser
+included, and the time of a reset.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
         crowd.add_row(app.name, *many)
     console.print(costs, crowd)
     played = Table("oracle", "episodes", "solved", "episodes/s", "steps/s", "reset, ms")
-    for preset in ("miniwob/all", *(f"apps/{app.name}/all" for app in apps)):
+    for preset in ("miniwob/solved", *(f"apps/{app.name}/all" for app in apps)):
         played.add_row(preset, *play(preset, args.episodes, args.parallel))
     console.print(played)
 
