@@ -15,6 +15,7 @@ from webtraj.environments.actions import Click, Fill
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import DEFAULT_CHANNELS, Observe, refs_in
+from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.browser.traffic import TrafficLog
 from webtraj.rollouts.making import environment_options
 
@@ -82,6 +83,7 @@ async def log_in(pool, url, folder, observe):
         pool=pool,
         observe=observe,
         policy=WebAccess(),
+        settle=SERVED_PAGE,
         max_steps=3,
     )
     async with (

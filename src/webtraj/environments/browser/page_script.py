@@ -72,7 +72,7 @@ LOCAL_PAGE: Final = SettlePolicy()
 SERVED_PAGE: Final = SettlePolicy(departure=10.0, network_quiet=0.05)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
-LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, network_quiet=0.5)
+LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.5)
 """For sites that fetch their content; Stagehand also waits for half a second of network quiet."""
 
 
