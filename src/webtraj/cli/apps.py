@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -69,21 +70,57 @@ def list_() -> None:
 
 @group.command("open")
 def open_(
-    name: Annotated[str, typer.Argument(help="The application.")],
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the world.")] = 0,
-    port: Annotated[int, typer.Option(min=1024, max=65535, help="The port.")] = 8650,
+    name: Annotated[str, typer.Argument(help="The application, or a task of one.")],
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the world, or of the task.")] = 0,
+    port: Annotated[int, typer.Option(min=1024, max=65000, help="The first port.")] = 8650,
 ) -> None:
-    """Serve a world of an application, to look at it in a browser, until Ctrl-C."""
-    from webtraj.environments.apps.app import find_app, serve_to_person
+    """Serve a world to your own browser, until Ctrl-C: to look at it, or to try a task by hand.
+
+    With a task, such as shop/set-quantity, you are logged in as its user. Ctrl-C tells whether the
+    task is done.
+    """
+    from webtraj.cli import signals
+
+    opened = _open_task if "/" in name else _open_app
+    with contextlib.suppress(signals.SignalReceivedError):
+        signals.run(opened(name.removeprefix("apps/"), seed, port))
+
+
+async def _open_app(name: str, seed: int, port: int) -> None:
+    from webtraj.environments.apps.app import find_app
+    from webtraj.environments.apps.opening import open_app
     from webtraj.environments.apps.people import PASSWORD
 
     app = find_app(name)
-    with serve_to_person(app, seed=seed, port=port) as server:
-        user = app.facts(seed).get("user", "")
-        print(f"{app.title}: http://127.0.0.1:{port}/")
-        if user:
-            print(f"Log in as {user} with the password {PASSWORD}. Ctrl-C ends it.")
-        sys.exit(server.wait())
+    async with open_app(app, seed=seed, port=port) as address:
+        print(f"{app.title}: {address}/")
+        if user := app.facts(seed).get("user", ""):
+            print(f"Log in as {user} with the password {PASSWORD}.")
+        print("Ctrl-C ends it.", flush=True)
+        await asyncio.Event().wait()
+
+
+async def _open_task(name: str, seed: int, port: int) -> None:
+    from webtraj.environments.apps.opening import open_task
+    from webtraj.environments.apps.tasks import AppTask, find_template
+
+    task = AppTask(find_template(name))
+    async with open_task(task, seed=seed, port=port) as addresses:
+        assignment = task.assignment
+        first, *others = addresses
+        print(f"{assignment.goal}\n\nStart at {addresses[first]}{assignment.start}")
+        for other in others:
+            print(f"The other site: {addresses[other]}/")
+        variables = {"BASE_URL": first, **{f"{other.upper()}_URL": other for other in others}}
+        known = " ".join(f"{key}={addresses[value]}" for key, value in variables.items())
+        print(f"For an exported script: {known}\nCtrl-C ends it.", flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            wrong = await task.wrong_state()
+            print("\nNot done: " + wrong if wrong else "\nThe state is as the goal asks.")
+            if answer := assignment.answer:
+                print("The answer is:", ", ".join((answer,) if isinstance(answer, str) else answer))
 
 
 @group.command()

@@ -9,11 +9,13 @@ import textwrap
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from webtraj import errors, registry
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import find_app
+from webtraj.environments.apps.opening import open_app
 
 EXAMPLES = Path(__file__).parents[3] / "examples/own_application"
 
@@ -160,11 +162,11 @@ def test_a_server_and_its_worlds_go_with_their_owner(errands, number):
         time.sleep(0.05)
 
 
-def test_a_persons_browser_sees_a_world_at_a_port(errands):
-    import httpx
-
-    with app_lib.serve_to_person(errands, seed=0, port=8659):
-        page = httpx.get("http://127.0.0.1:8659/").text
-        assert "Buy stamps (1)" in page
+async def test_a_persons_browser_sees_a_world_at_a_port(errands):
+    async with open_app(errands) as address:
+        assert address.startswith("http://errands.localhost:")
+        async with httpx.AsyncClient() as client:
+            page = await client.get(address.replace("errands.localhost", "127.0.0.1"))
+    assert "Buy stamps (1)" in page.text
     assert find_app("errands") is errands
     assert os.path.isabs(errands.home)  # noqa: PTH117

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import venv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,7 @@ from webtraj.environments.apps import state as state_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.store import files as files_lib
 
-__all__ = ["APPS", "App", "World", "add_app", "find_app", "folder_of", "home", "serve_to_person"]
+__all__ = ["APPS", "App", "World", "add_app", "find_app", "folder_of", "home"]
 
 APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", "wiki")
 """The applications, by name."""
@@ -316,9 +316,17 @@ class World:
             for statement, values in statements:
                 database.execute(statement, values)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a browser's connection to the application. See `network.Serve`."""
-        begun = await reader.read(_CHUNK)  # Browsers open connections that they may not use.
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, begun: bytes = b""
+    ) -> None:
+        """Answer a browser's connection to the application. See `network.Serve`.
+
+        Args:
+            reader: What the browser sends.
+            writer: Where the answer goes.
+            begun: What was read of the request before.
+        """
+        begun = begun or await reader.read(_CHUNK)  # Browsers open connections they may not use.
         if not begun:
             return
         self._answering += 1
@@ -356,21 +364,21 @@ class _Host:
         self.root = Path(tempfile.mkdtemp(prefix=f"webtraj-{app.name}-"))
         self._log = self.root / "log"
 
-    def new_world(self, content: Path, name: str = "") -> Path:
+    def new_world(self, content: Path) -> Path:
         with self._lock:
             self._made += 1
-            folder = self.root / (name or f"w{self._made}")
+            folder = self.root / f"w{self._made}"
         shutil.copytree(content, folder, copy_function=shutil.copyfile)
         return folder
 
-    def start(self, *, port: int | None = None) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
         """Start the server unless it runs; wait until it listens."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._process
             self._close_input()
             (self.root / _SOCKET).unlink(missing_ok=True)
-            arguments = [str(self.root), str(self._app.megabytes)] + ([str(port)] if port else [])
+            arguments = (str(self.root), str(self._app.megabytes))
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
                     [self._app._python, *self._app._serve("serve", *arguments)],
@@ -413,23 +421,6 @@ class _Host:
                 self._process.kill()
             self._close_input()
         shutil.rmtree(self.root, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def serve_to_person(app: App, *, seed: int, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Serve a world of an application at a port of this machine, for as long as the context lasts.
-
-    Raises:
-        MissingDependencyError: The application is not installed.
-        BrowserError: The server does not start.
-    """
-    content = app._content(seed)
-    host = _Host(app)
-    try:
-        host.new_world(content, "open")
-        yield host.start(port=port)
-    finally:
-        host.stop()
 
 
 _hosts: dict[tuple[str, int], _Host] = {}

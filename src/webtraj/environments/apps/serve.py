@@ -9,9 +9,8 @@ standard library. `HOST.py` is the application's part, a module with:
   of its worlds;
 * `enter(state: Path) -> None`: make the following request read and write this state.
 
-A connection starts with a line `WORLD id` that names its world; a browser of a person, which does
-not send one, sees the world `open`. Requests are served one at a time, so that an application with
-one global database setting can serve any number of worlds.
+A connection starts with a line `WORLD id` that names its world. Requests are served one at a time,
+so that an application with one global database setting can serve any number of worlds.
 
 The clock of a world starts at `EPOCH` and goes on by a minute with each page, so that pages are the
 same whenever they are played. This takes the package `time-machine`; without it, the clock is the
@@ -43,7 +42,6 @@ except ImportError:
 EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """When every world begins: a Monday."""
 _PAGE = timedelta(minutes=1)
-_OPEN = "open"
 _SOCKET = "host.sock"
 
 
@@ -115,12 +113,8 @@ class _Handler(WSGIRequestHandler):
     worlds: _Worlds
 
     def handle(self) -> None:
-        world = _OPEN
-        line = self.rfile.readline(65537)
-        if line.startswith(b"WORLD "):
-            world = line[6:].strip().decode("ascii")
-            line = self.rfile.readline(65537)
-        self.raw_requestline = line
+        world = self.rfile.readline(65537).removeprefix(b"WORLD ").strip().decode("ascii")
+        self.raw_requestline = line = self.rfile.readline(65537)
         if not line or len(line) > 65536 or not self.parse_request():
             return
 
@@ -174,19 +168,13 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     request_queue_size = 128
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-
-def serve(host_file: str, root: str, megabytes: str, port: str = "") -> None:
+def serve(host_file: str, root: str, megabytes: str) -> None:
     """Serve the worlds in a folder at its socket, until SIGTERM; the folder goes with the server.
 
     Args:
         host_file: The application's host module.
         root: The folder of worlds, one folder each.
         megabytes: The most memory that the server may use.
-        port: A port of 127.0.0.1, for a person's browser.
     """
     folder = Path(root)
     _limit_memory(int(megabytes))
@@ -198,9 +186,6 @@ def serve(host_file: str, root: str, megabytes: str, port: str = "") -> None:
     signal.signal(signal.SIGTERM, stop)
     threading.Thread(target=_stop_with_owner, args=(stop,), daemon=True).start()
     handler = type("Handler", (_Handler,), {"worlds": _Worlds(load(host_file), folder)})
-    if port:
-        for_people = _Server(("127.0.0.1", int(port)), handler)
-        threading.Thread(target=for_people.serve_forever, daemon=True).start()
     # Under a name that nobody connects to yet: who finds the socket finds it listening.
     starting = folder / f"{_SOCKET}.new"
     server = _UnixServer(str(starting), handler)

@@ -332,8 +332,13 @@ class AppTask:
         )
         return {"task": spec.to_data()}
 
-    async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
-        """See `BrowserTask.setup`."""
+    async def begin(self, seed: int) -> None:
+        """Make the worlds of an episode and its assignment.
+
+        Raises:
+            MissingDependencyError: An application is not installed.
+            BrowserError: A server does not start.
+        """
         self.discard()
         self._turns, self.reason = 0, ""
         self._assignment = assignment = self.template.begin(seed)
@@ -341,16 +346,24 @@ class AppTask:
             world = self.worlds[app.name] = await app.world(seed)
             world.execute(self._by_app(assignment.prepare, app.name))
             self._before[app.name] = world.read()
-            user = assignment.users.get(app.name, assignment.user)
-            if user:
-                jar = world.facts["cookies"][user]
-                await session.run(
-                    session.page.context.add_cookies(
-                        [{"name": n, "value": v, "url": app.origin} for n, v in jar.items()]
-                    ),
-                    what="log in",
-                )
-        await session.open(self._apps[0].origin + assignment.start)
+
+    def cookies_of(self, app: str) -> Mapping[str, str]:
+        """Return the cookies of the task's user in an application; none if nobody is logged in."""
+        user = self.assignment.users.get(app, self.assignment.user)
+        jar: Mapping[str, str] = self.worlds[app].facts["cookies"][user] if user else {}
+        return jar
+
+    async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
+        """See `BrowserTask.setup`."""
+        await self.begin(seed)
+        cookies: list[Any] = [
+            {"name": name, "value": value, "url": app.origin}
+            for app in self._apps
+            for name, value in self.cookies_of(app.name).items()
+        ]
+        if cookies:
+            await session.run(session.page.context.add_cookies(cookies), what="log in")
+        await session.open(self._apps[0].origin + self.assignment.start)
 
     def goal_of(self, begun: Any) -> str:
         """See `BrowserTask.goal_of`."""
@@ -365,7 +378,7 @@ class AppTask:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
             return browser_tasks_lib.Verdict()
-        return self._verdict(await self._wrong_with(answer))
+        return self._verdict(await self.wrong_with(answer))
 
     async def validate_refusal(
         self, session: session_lib.BrowserSession, reason: str
@@ -373,7 +386,7 @@ class AppTask:
         """See `RefusableTask.validate_refusal`."""
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
-        return self._verdict(await self._side_effects())
+        return self._verdict(await self.wrong_state())
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
@@ -385,15 +398,16 @@ class AppTask:
         """See `SolvableTask.solve`."""
         return browser_tasks_lib.ScriptedSolution(solution(self.assignment, session))
 
-    async def _wrong_with(self, answer: str) -> str:
+    async def wrong_with(self, answer: str) -> str:
+        """Return what is wrong with the answer or the worlds; empty if the task is solved."""
         if self.assignment.infeasible:
             return "The task cannot be done, and should have been reported as infeasible."
         wanted = self.assignment.answer
         if wanted is not None and not same_answer(answer, wanted):
             return f"The answer {answer!r:.200} is not {wanted!r}."
-        return await self._side_effects()
+        return await self.wrong_state()
 
-    async def _side_effects(self) -> str:
+    async def wrong_state(self) -> str:
         """Return how the worlds differ from what was expected; empty if they do not."""
         found = []
         for app in self._apps:
