@@ -614,10 +614,13 @@ class Recorder:
         self._stopped = True
         with contextlib.suppress(errors.BrowserError):  # The browser may be closed already.
             await self._look_at_held()
-        if answer is not None or (outcome is not None and self._held is None):
+        # A task that judges wants to be told: an answer, or that it cannot be done.
+        told = outcome is not None and (self._held is None or self._environment.has_judge)
+        if answer is not None or told:
             if self._held is not None and self._held.result is not None:
                 await self._commit()
-            await self._answer(answer or "")
+            refuses = outcome is Outcome.FAILURE and self._environment.judges_refusals
+            await self._say(a.ReportInfeasible(answer or "") if refuses else a.Answer(answer or ""))
         held, self._held = self._held, None
         if held is not None and held.result is not None:
             if outcome is not None:
@@ -629,8 +632,7 @@ class Recorder:
         if self._stopped_open:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
 
-    async def _answer(self, text: str) -> None:
-        action = a.Answer(text)
+    async def _say(self, action: a.Answer | a.ReportInfeasible) -> None:
         self._held = _Held(gestures_lib.Deed(action=action), {}, looked=self._spare_result)
         try:
             self._held.result = await self._environment.witness(action, again=self._spare_result)

@@ -306,7 +306,7 @@ class BrowserEnvironment(base_lib.Environment):
             The result as the episode's last timestep.
         """
         self._active = False
-        if getattr(self.task, "has_judge", True):
+        if self.has_judge:
             self._outcome, reward = self._judged(), timestep.reward or 0.0
         else:
             self._outcome = outcome
@@ -324,6 +324,16 @@ class BrowserEnvironment(base_lib.Environment):
     def task(self) -> tasks_lib.BrowserTask:
         """The task of the current episode, or of the first one before it begins."""
         return self._tasks[max(self._episode, 0) % len(self._tasks)]
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether the task decides about success itself."""
+        return bool(getattr(self.task, "has_judge", True))
+
+    @property
+    def judges_refusals(self) -> bool:
+        """Whether the task decides whether it was right to report that it cannot be done."""
+        return isinstance(self.task, tasks_lib.RefusableTask)
 
     def set_seed(self, seed: int) -> None:
         """Set the next episode's seed, overriding `seed + k`."""
@@ -561,7 +571,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     def _judged(self) -> trajectory_lib.Outcome:
         outcomes = trajectory_lib.Outcome
-        if not getattr(self.task, "has_judge", True):
+        if not self.has_judge:
             return outcomes.UNKNOWN
         return outcomes.SUCCESS if self._verdict.success else outcomes.FAILURE
 
