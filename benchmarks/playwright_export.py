@@ -1,6 +1,6 @@
 """Exported Playwright scripts: how many run again, and whose locators last.
 
-    .venv/bin/python benchmarks/playwright_export.py [--dataset FOLDER] [--parallel 2]
+    .venv/bin/python benchmarks/playwright_export.py [--dataset FOLDER] [--parallel 2] [--apps 1]
 
 The oracle plays every MiniWoB++ task that it can, with several seeds each. Each success becomes a
 Python script, which runs in a process with nothing but Playwright and must end with the recorded
@@ -9,6 +9,9 @@ reward. Tasks with failures are listed with the first error.
 Then one script per task runs once more, with those of the fixture site's tasks. Before each action
 Playwright's own generator, which its code generator uses, writes a locator for the same element
 (`Locator.normalize`). The table counts what each uses: `same` is the share of equal selectors.
+
+With `--apps N` it takes every Nth task of the installed applications instead. A script must pass,
+and leave the application's database, files and mails as the goal asks.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import argparse
 import asyncio
 import collections
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -59,9 +63,13 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=1053)
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=30.0, help="Seconds for an action.")
+    parser.add_argument("--apps", type=int, default=0, help="Take every Nth application task.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
+        if options.apps:
+            report_runs(asyncio.run(run_on_apps(folder, options)))
+            return
         played = options.dataset or folder / "played"
         if options.dataset is None:
             tasks = [f"miniwob/{task}" for task in TASKS if has_oracle(task)]
@@ -163,6 +171,43 @@ async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[st
         rows = await asyncio.to_thread(run, folder / "site-scripts", options, *more)
     failed = [row for row in rows if row["error"]]
     print(f"{len(rows) - len(failed)} of {len(rows)} scripts of the fixture site pass", failed)
+    return rows
+
+
+async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the scripts of application tasks, each in worlds of its own, and judge these."""
+    from webtraj.environments.actions.recorded import final_answer
+    from webtraj.environments.apps.opening import open_task
+    from webtraj.environments.apps.tasks import AppTask, find_template, find_templates
+
+    names = find_templates(None)[:: options.apps]
+    out = options.dataset or folder / "played"
+    if options.dataset is None:
+        await collect(
+            [f"apps/{name}" for name in names], "oracle", parallel=options.parallel, out=out
+        )
+    played = webtraj.open_dataset(out).filter(outcome="success")
+    print(f"{len(played)} of {len(names)} tasks played with success")
+    export_dataset(played, folder / "scripts", format="playwright")
+    settings, tasks = {}, {}
+    async with contextlib.AsyncExitStack() as stack:
+        for episode in played:
+            task = AppTask(find_template(episode.info.task.removeprefix("apps/")))
+            opened = open_task(task, seed=episode.info.seed)
+            addresses = await stack.enter_async_context(opened)
+            variables = {f"{name.upper()}_URL": url for name, url in addresses.items()}
+            variables["BASE_URL"] = next(iter(addresses.values()))
+            file = f"test_{episode.episode_id.replace('-', '_')}.py"
+            settings[file], tasks[file] = {"variables": variables}, (task, final_answer(episode))
+        (folder / "settings.json").write_text(json.dumps(settings))
+        more = ("--settings", str(folder / "settings.json"))
+        rows = await asyncio.to_thread(run, folder / "scripts", options, *more)
+        for row in rows:
+            task, answer = tasks[row["file"]]
+            wrong = (
+                task.wrong_with(answer) if not task.assignment.infeasible else task.wrong_state()
+            )
+            row["error"] = row["error"] or await wrong
     return rows
 
 

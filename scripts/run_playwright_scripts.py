@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--executable", help="A browser to run instead of Playwright's own.")
     parser.add_argument("--part", default="0/1", help="Every n-th script from the k-th on: k/n.")
+    parser.add_argument("--only", default="", help="Only scripts with this in their name.")
     parser.add_argument("--timeout", type=float, default=30.0, help="Seconds for an action.")
     parser.add_argument("--compare", action="store_true")
     parser.add_argument(
@@ -48,7 +49,7 @@ def main() -> None:
         watch(compared)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.executable)
-        for path in sorted(options.folder.glob("test_*.py"))[part::parts]:
+        for path in sorted(options.folder.glob(f"test_*{options.only}*.py"))[part::parts]:
             compared.clear()
             name, error = run(browser, path, options.timeout, settings.get(path.name, {}))
             print(

@@ -189,7 +189,10 @@ def test_a_script_repeats_actions_and_checks_the_end():
         'page.goto("https://other.example/")',
         'expect(page).to_have_url(BASE_URL + "/done")',
         'expect(page.get_by_role("heading", name="Thank you")).to_be_visible()',
-        'expect(page.get_by_text("It costs 12 dollars.", exact=True)).to_be_visible()',
+        (
+            'expect(page.get_by_text("It costs 12 dollars.", exact=True).filter(visible=True))'
+            ".to_be_visible()"
+        ),
         'expect(page.locator("body")).to_contain_text(ANSWER)',
     ]
     assert 'BASE_URL = os.environ.get("BASE_URL", "https://shop.example")' in script

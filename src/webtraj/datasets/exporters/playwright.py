@@ -37,6 +37,7 @@ from webtraj.datasets.exporters.playwright_code import (
     Language,
     Located,
     Script,
+    Statement,
     Variable,
     squeezed,
 )
@@ -80,6 +81,10 @@ _MINIWOB_ORIGIN = "http://localhost:8000"
 _MINIWOB_PAGES = (
     "The pages are those of the miniwob package: set BASE_URL to file://<the package>/html, or "
     "serve this folder."
+)
+_APP_PAGES = (
+    "The pages are those of a real application. Serve them with: webtraj apps open {} --seed {}; "
+    "it prints what BASE_URL and others must be."
 )
 
 
@@ -154,6 +159,7 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
             f"outcome {trajectory.outcome.name.lower()}."
         ),
         *([_MINIWOB_PAGES] if miniwob else ()),
+        *([_APP_PAGES.format(info.task, info.seed)] if info.task.startswith("apps/") else ()),
     ]
     name = re.sub(r"[^a-z0-9]+", "_", (info.task or "episode").lower()).strip("_") or "episode"
     script = Script(name, tuple(header))
@@ -162,7 +168,7 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
     converter = _Converter(script, url)
     converter.open(url, size=_size(steps, miniwob))
     if miniwob:
-        script.origin = _MINIWOB_ORIGIN
+        script.origins["BASE_URL"] = _MINIWOB_ORIGIN
         script.texts["START"] = _MINIWOB_START
         script.variables["SEED"] = info.seed
         script.add(Call("evaluate", (Variable("START"), Variable("SEED"))))
@@ -177,6 +183,14 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
     elif not miniwob:
         converter.check(steps)
     return script
+
+
+def _origin_of(url: str) -> str:
+    """Return the origin of a web page; empty if it has none, or its name is redacted."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or has_placeholder(parts.netloc):
+        return ""
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _text(observation: Any, key: str) -> str:
@@ -257,6 +271,18 @@ _CLICKED = frozenset(
 """Roles of elements that are the same to a click wherever it meets them."""
 _SHOWING = ("alert", "status", "heading", "dialog")
 """Roles of what tells how things went; what has appeared is looked for among these first."""
+_PASSING = re.compile(r"\d:\d\d|(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})$")
+"""Times of day, and what is shown while one waits."""
+_RANDOM = re.compile(r"[0-9a-f]{12}")
+"""An id in a URL, which another run would not have."""
+_TOLD = frozenset({"alert", "status", "dialog"})
+_PLAIN = frozenset(
+    {
+        "", "generic", "heading", "paragraph", "cell", "gridcell", "columnheader", "listitem",
+        "menuitem",
+    }
+)  # fmt: skip
+"""Roles whose text is on the page as it is in the tree, if nothing else is in them."""
 _MOST_CHECKED = 2
 
 
@@ -265,10 +291,8 @@ class _Converter:
 
     def __init__(self, script: Script, url: str) -> None:
         self._script = script
-        self._origin = ""
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and not has_placeholder(parts.netloc):
-            script.origin = self._origin = f"{parts.scheme}://{parts.netloc}"
+        if origin := _origin_of(url):
+            script.origins["BASE_URL"] = origin
         self._page = Page("")
         self._shown_at = ("", frozenset[tuple[str, str]]())
         """The URL of the page, and what it showed when it was first seen there."""
@@ -309,6 +333,7 @@ class _Converter:
         followed = tabs is not None and tabs_after is not None
         if followed and not isinstance(action, _OF_TABS):
             self._follow_tab(len(tabs or ()), len(tabs_after or ()), start)
+        self._follow_navigation(before, after, start)
 
     def _leave_out(self, step: StepRecord, why: str) -> None:
         self._script.say(f"Step {step.index} is left out: {why}")
@@ -322,6 +347,26 @@ class _Converter:
         elif now < count:
             pages = (Call("context", None), Call("pages", None), Call(ITEM, (-1,)))
             self._script.add(*pages, kind="let page")
+
+    def _follow_navigation(self, before: StepRecord, after: StepRecord, start: int) -> None:
+        """Wait for the document to which the action led; the next action may fit the old one too.
+
+        A new document shows no element of the old one, not even at the same URL.
+        """
+        statements = self._script.statements
+        if len(statements) == start or statements[-1].kind != "do" or self._loads(statements[-1]):
+            return
+        old, new = self._page, Page(_text(after.observation, "axtree"))
+        refs = old.refs
+        if refs and new.refs and refs.isdisjoint(new.refs):
+            statements[-1] = dataclasses.replace(statements[-1], kind="navigate")
+
+    @staticmethod
+    def _loads(statement: Statement) -> bool:
+        """Whether Playwright waits for the new document by itself, or the time alone led there."""
+        return statement.chain[-1].name in (
+            "goto", "go_back", "go_forward", "reload", "wait_for_timeout",
+        )  # fmt: skip
 
     # Values.
 
@@ -357,13 +402,17 @@ class _Converter:
         return Variable(name)
 
     def _url(self, url: str) -> Any:
-        origin = self._origin
-        rest = url.removeprefix(origin)
-        if not origin or rest == url or (rest and rest[0] not in "/?#"):
+        """Return a URL, whose origin is a variable if others may serve the same pages."""
+        origins = self._script.origins
+        origin = _origin_of(url)
+        if origin.endswith(".test") and origin not in origins.values():  # Only ever a local name.
+            origins[f"{_identifier(origin.partition('://')[2].removesuffix('.test'))}_URL"] = origin
+        name = next((name for name, known in origins.items() if known == origin), None)
+        if name is None:
             return self.literal(url)
-        path = self.literal(rest)
+        path = self.literal(url.removeprefix(origin))
         parts = path.parts if isinstance(path, Joined) else (path,)
-        return Joined((Variable("BASE_URL"), *parts))
+        return Joined((Variable(name), *parts))
 
     # Elements.
 
@@ -378,7 +427,9 @@ class _Converter:
         if chain is None:
             raise LookupError(ref)
         came_up = (target.role, target.name) not in self._shown_at[1]
-        if came_up and chain[-1].name == "get_by_text":  # Others like it may still be hidden.
+        if (came_up or target.named_by) and chain[
+            -1
+        ].name == "get_by_text":  # Others like it may still be hidden.
             chain = (*chain, Call("filter", (), {"visible": True}))
         return target, chain
 
@@ -400,7 +451,7 @@ class _Converter:
 
     def wait(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> None:
         """Wait for an action's effect, if the next action would not wait by itself."""
-        if isinstance(_action(coming), _BLIND):
+        if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
             known = _texts(Page(_text(before.observation, "axtree")))
             page = Page(_text(after.observation, "axtree"))
             for chain in itertools.islice(_appeared(page, known), 1):
@@ -409,12 +460,25 @@ class _Converter:
         if isinstance(_action(after), _UNSETTLED):
             self._script.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
+    def _fits_before(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> bool:
+        """Whether the next action's element came up just now, where one like it was before."""
+        ref = getattr(_action(coming), "ref", None)
+        old, new = (Page(_text(step.observation, "axtree")) for step in (before, after))
+        node = None if ref is None or old[ref] else new[ref]
+        waited = self._script.statements[-1:] and self._script.statements[-1].kind == "navigate"
+        return (
+            node is not None
+            and not waited
+            and any((each.role, each.text) == (node.role, node.text) for each in old.nodes)
+        )
+
     def check(self, steps: Sequence[StepRecord]) -> None:
         """Check the final state: the URL, what has appeared, and the answer."""
         add = self._script.add
         last = steps[-1].observation
         url = _text(last, "url")
-        if url.startswith(("http:", "https:")) and not has_placeholder(url):
+        is_page = url.startswith(("http:", "https:"))
+        if is_page and not has_placeholder(url) and not _RANDOM.search(url):
             add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
         page = Page(_text(last, "axtree"))
         known = _texts(Page(_text(_before_last_change(steps).observation, "axtree")))
@@ -445,13 +509,20 @@ def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
     new = [
         node
         for node in page.nodes
-        if (node.role, node.text) not in known and 2 < len(node.words) <= 80
+        if (node.role, node.text) not in known
+        and 2 < len(node.words) <= 80
+        and not _PASSING.search(node.words)
+        and (node.role in _TOLD or (node.role in _PLAIN and not node.children))
     ]
     new.sort(key=lambda node: (_rank(node.role), any(map(str.isdigit, node.words))))
     for node in new:
         chain = locate(page, Target(node=node, role=node.role, name=node.text))
-        if chain is not None and located(chain) in ("role", "text") and chain[-1].name != "nth":
-            yield chain
+        if chain is None or located(chain) not in ("role", "text"):
+            continue
+        if chain[-1].name not in ("nth", "first"):
+            # A text may be there a second time, hidden, which the tree does not show.
+            visible = Call("filter", (), {"visible": True})
+            yield chain if chain[-1].name != "get_by_text" else (*chain, visible)
 
 
 def _before_last_change(steps: Sequence[StepRecord]) -> StepRecord:

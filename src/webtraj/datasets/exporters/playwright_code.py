@@ -76,7 +76,9 @@ class Joined:
 class Statement:
     """A statement: `kind` is what is done with a chain of calls on `page`."""
 
-    kind: Literal["do", "call", "let page", "popup", "files", "dialogs", "expect", "equal", "say"]
+    kind: Literal[
+        "do", "call", "navigate", "let page", "popup", "files", "dialogs", "expect", "equal", "say"
+    ]
     chain: Chain = ()
     argument: Any = None
     """`expect`: the matcher's call. `equal`: the value. `files`: the files. `say`: the comment.
@@ -95,8 +97,8 @@ class Script:
     """The values of variables by name."""
     secrets: dict[str, str] = dataclasses.field(default_factory=dict)
     """The environment variables by the secrets' names."""
-    origin: str = ""
-    """The default of `BASE_URL`."""
+    origins: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The origins by variable: the default of `BASE_URL`, and of others."""
     texts: dict[str, str] = dataclasses.field(default_factory=dict)
     """JavaScript of our own, by variable."""
     helpers: set[str] = dataclasses.field(default_factory=set)
@@ -243,6 +245,8 @@ class _Python(_Writer):
                 return ['page.context.on("dialog", lambda dialog: dialog.accept())']
             case "let page":
                 return [f"page = {chain}"]
+            case "navigate":
+                return ["with page.expect_navigation():", f"{_INDENT}{chain}"]
             case "popup":
                 return [
                     "with page.expect_popup() as popup:",
@@ -268,13 +272,13 @@ class _Python(_Writer):
     def script(self, script: Script) -> str:
         body = [line for each in script.statements for line in self._lines(each)]
         used = "\n".join(body)
-        reads = bool(script.origin or script.secrets)
+        reads = bool(script.origins or script.secrets)
         names = ["Page", *(["expect"] if "expect(" in used else []), "sync_playwright"]
         lines = [*(f"# {_comment(line)}".rstrip() for line in script.header), ""]
         lines += ["import os", ""]
         lines += [f"from playwright.sync_api import {', '.join(names)}", ""]
-        if script.origin:
-            lines.append(f'BASE_URL = os.environ.get("BASE_URL", {self.value(script.origin)})')
+        for name, origin in script.origins.items():
+            lines.append(f'{name} = os.environ.get("{name}", {self.value(origin)})')
         for variable in script.secrets.values():
             lines.append(f'{variable} = os.environ["{variable}"]')
         for name, value in script.variables.items():
@@ -347,6 +351,8 @@ class _TypeScript(_Writer):
                 return ['page.context().on("dialog", (dialog) => dialog.accept());']
             case "let page":
                 return [f"page = await {chain};"]
+            case "navigate":
+                return [f"await Promise.all([page.waitForNavigation(), {chain}]);"]
             case "popup":
                 return [
                     'const popup = page.waitForEvent("popup");',
@@ -382,16 +388,15 @@ class _TypeScript(_Writer):
             names.append("type Page")
         lines = [*(f"// {_comment(line)}".rstrip() for line in script.header), ""]
         lines += [f'import {{ {", ".join(names)} }} from "@playwright/test";', ""]
-        if script.origin:
-            default = self.value(script.origin)
-            lines.append(f"const BASE_URL = process.env.BASE_URL ?? {default};")
+        for name, origin in script.origins.items():
+            lines.append(f"const {name} = process.env.{name} ?? {self.value(origin)};")
         for variable in script.secrets.values():
             lines.append(f'const {variable} = secret("{variable}");')
         for name, value in script.variables.items():
             lines.append(f"const {name} = {self.value(value)};")
         for name, code in script.texts.items():
             lines += ["", f"const {name} = {code};"]
-        if script.origin or script.variables or script.secrets or script.texts:
+        if script.origins or script.variables or script.secrets or script.texts:
             lines.append("")
         if script.secrets:
             lines += [*_TYPESCRIPT_SECRET.splitlines(), ""]

@@ -6,7 +6,7 @@ fits is taken:
 
 1. role and name: `get_by_role("button", name="Save")`; exact if another name contains this one
 2. the role alone, if the page has one such field
-3. text: `get_by_text("Save")`
+3. text: `get_by_text("Save")`, or the title of an element without text
 4. test id: `get_by_test_id("save")`
 5. role and name within a row, list item, dialog, ... that can be told apart
 6. the element's own id: `locator("#save")`
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from webtraj.datasets.exporters.playwright_code import Call, Chain, squeezed
@@ -47,7 +47,7 @@ _UNNAMED = frozenset({"listitem", "row", "article", "paragraph", "status", "aler
 """Roles that are found by the text in them."""
 _CONTAINERS = ("row", "listitem", "article", "dialog", "alertdialog")
 
-_NO_TEXT = FIELDS | {"img", "iframe", "canvas"}
+_NO_TEXT = FIELDS | {"img", "iframe", "canvas", "checkbox", "radio", "switch"}
 """Roles whose name is no text of theirs."""
 
 
@@ -109,6 +109,11 @@ class Page:
     def __getitem__(self, ref: str) -> Node | None:
         return self._by_ref.get(ref)
 
+    @property
+    def refs(self) -> Set[str]:
+        """The refs of all elements."""
+        return self._by_ref.keys()
+
     def of_role(self, role: str, frame: Node | None) -> list[Node]:
         """Return the nodes of a role in a frame, in document order."""
         return [node for node in self.nodes if node.role == role and node.frame is frame]
@@ -133,6 +138,8 @@ class Target:
     role: str = ""
     name: str = ""
     test_id: str = ""
+    named_by: str = ""
+    """See `LastAction`: with a title or an icon, Playwright has another name for it."""
     selector: str = ""
     """A CSS selector for it; empty if unknown."""
     frame_url: str = ""
@@ -160,6 +167,7 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
         role=node.role if node else str(last.get("role", "")),
         name=node.text if node else squeezed(str(last.get("name", ""))),
         test_id=str(last.get("test_id", "")),
+        named_by=str(last.get("named_by", "")),
         selector=str(last.get("selector", "")),
         frame_url=str(last.get("frame", "")),
     )
@@ -193,7 +201,8 @@ def _matches(text: str, wanted: str, *, exact: bool) -> bool:
 
 
 def _part(name: str) -> str:
-    """Return a name, cut at a word if it is long."""
+    """Return a name, cut at a word if it is long, and before the sign of a link to a heading."""
+    name = name.partition(" \N{PILCROW SIGN}")[0]
     if len(name) <= _MAX_NAME:
         return name
     return name[:_MAX_NAME].rpartition(" ")[0] or name[:_MAX_NAME]
@@ -217,7 +226,7 @@ def _is_summary(node: Node) -> bool:
 
 def _role_is_known(target: Target) -> bool:
     """Whether Playwright gives the element the same role as the tree."""
-    if target.node is None or _is_summary(target.node):
+    if target.node is None or target.named_by == "title" or _is_summary(target.node):
         return False
     if target.role in ("textbox", "searchbox") and target.tag not in ("", "input", "textarea"):
         return False  # Editable content.
@@ -256,16 +265,25 @@ def _by_role(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A role and a name that no other element has."""
     if not _role_is_known(target) or not _usable(target.name):
         return None
-    return _named(page.of_role(target.role, frame), target.role, target.name)
+    return _named(page.of_role(target.role, frame), target)
 
 
-def _named(peers: list[Node], role: str, name: str) -> Chain | None:
-    for exact in (False, True):
+def _named(peers: list[Node], target: Target) -> Chain | None:
+    role, name = target.role, target.name
+    for exact in (False, True)[: 1 if target.named_by else 2]:
         wanted = name if exact else _part(name)
         if sum(_matches(peer.text, wanted, exact=exact) for peer in peers) == 1:
             options = {"name": wanted, **({"exact": True} if exact else {})}
             return (Call("get_by_role", (role,), options),)
     return None
+
+
+def _by_title(page: Page, target: Target, frame: Node | None) -> Chain | None:
+    if target.named_by != "title" or not _usable(target.name) or len(target.name) > _MAX_TEXT:
+        return None
+    if sum(node.text == target.name and node.frame is frame for node in page.nodes) != 1:
+        return None
+    return (Call("get_by_title", (target.name,), {"exact": True}),)
 
 
 def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | None:
@@ -279,10 +297,14 @@ def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | No
 def _by_text(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A text that no other element has. Exact, because texts that are hidden are found too."""
     node = target.node
-    if node is None or not _usable(node.words) or len(node.words) > _MAX_TEXT:
+    if target.named_by == "title" or node is None or not _usable(node.words):
+        return None
+    if len(node.words) > _MAX_TEXT:
         return None
     wanted = _part(node.words)
-    exact = wanted == node.words
+    # Playwright compares an element's whole text, that of others in it included.
+    alone = bool(node.role) or node.parent is None or len(node.parent.children) == 1
+    exact = wanted == node.words and alone
     if page.with_text(wanted, frame, exact=exact) != [node]:
         return None
     return (_text_call(wanted, exact=exact),)
@@ -312,7 +334,7 @@ def _by_container(page: Page, target: Target, frame: Node | None) -> Chain | Non
             peers = [each for each in above.below() if each.role == node.role]
             outer = _with_text(page, above)
             if _usable(target.name):
-                inner = _named(peers, target.role, target.name)
+                inner = _named(peers, target)
             else:
                 inner = (Call("get_by_role", (target.role,)),) if len(peers) == 1 else None
             if outer is not None and inner is not None:
@@ -330,7 +352,8 @@ def _with_text(page: Page, node: Node) -> Chain | None:
     if len(peers) == 1:
         return (call,)
     texts = [_all_words(peer) for peer in peers]
-    for each in (node, *node.below()):
+    inner = sorted((node, *node.below()), key=lambda each: each.role in _ALSO_NAMED)
+    for each in inner:
         text = _part(each.words)
         if _usable(text) and sum(_matches(other, text, exact=False) for other in texts) == 1:
             return (call, Call("filter", (), {"has_text": text}))
@@ -340,6 +363,9 @@ def _with_text(page: Page, node: Node) -> Chain | None:
 def _all_words(node: Node) -> str:
     return "\n".join(each.words for each in (node, *node.below()))
 
+
+_ALSO_NAMED = frozenset({"button", "link", "menuitem", "tab"})
+"""Roles whose name may be no text of theirs, such as that of a button with a picture."""
 
 _ID = re.compile(r"#(?:[A-Za-z_-]|\\[^0-9A-Fa-f])(?:[\w-]|\\.)*")
 
@@ -354,7 +380,7 @@ def _by_position(page: Page, target: Target, frame: Node | None) -> Chain | None
     node = target.node
     if node is None:
         return None
-    if _role_is_known(target):
+    if _role_is_known(target) and not target.named_by:
         peers = page.of_role(target.role, frame)
         call = Call("get_by_role", (target.role,))
         if _usable(target.name):
@@ -380,6 +406,7 @@ def _by_path(page: Page, target: Target, frame: Node | None) -> Chain | None:
 
 _FINDERS = (
     _by_role,
+    _by_title,
     _by_role_alone,
     _by_text,
     _by_test_id,

@@ -91,11 +91,13 @@ class LastAction(TypedDict):
     error_kind: str
     """The same as one word, for counting: unknown_ref, gone, hidden, covered, disabled, ..."""
     ref: str
-    """The element's ref; this and the next six fields are empty if there was no element."""
+    """The element's ref; this and the next seven fields are empty if there was no element."""
     role: str
     name: str
     test_id: str
     """Its `data-testid` or similar attribute."""
+    named_by: str
+    """`title` if it has a name but no text; `icon` if its style adds a character to its name."""
     selector: str
     """A CSS selector for it in its document."""
     frame: str
@@ -356,6 +358,7 @@ def no_action() -> LastAction:
         role="",
         name="",
         test_id="",
+        named_by="",
         selector="",
         frame="",
         box=np.zeros(4),
@@ -677,6 +680,7 @@ def describe_action(
         last_action["role"] = touched["role"]
         last_action["name"] = touched["name"]
         last_action["test_id"] = touched["test_id"]
+        last_action["named_by"] = touched["named_by"]
         last_action["selector"] = touched["selector"]
         last_action["frame"] = touched["frame"]
         last_action["box"] = np.asarray(touched["box"], dtype=np.float64)

@@ -66,6 +66,7 @@ function describe(element) {
     role,
     name,
     test_id: testIdAttribute ? dom.getAttribute(element, testIdAttribute) : "",
+    named_by: namedBy(element, role, name),
     selector: selectorOf(element),
     frame: dom.ownerDocument(element) === document ? "" : dom.ownerDocument(element).location.href,
     box: boxOf(element),

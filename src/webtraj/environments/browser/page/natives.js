@@ -31,7 +31,7 @@ const dom = {
     "tagName", "localName", "id", "namespaceURI", "children", "childElementCount", "shadowRoot",
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",
     "clientTop", "getAttribute", "hasAttribute", "matches", "closest", "checkVisibility",
-    "getBoundingClientRect", "getClientRects", "querySelector", "scrollIntoView",
+    "getBoundingClientRect", "getClientRects", "querySelector", "querySelectorAll", "scrollIntoView",
     "scrollLeft", "scrollTo", "scrollTop",
   ]),
 };

@@ -60,6 +60,21 @@ function nameOf(element, role) {
   return squeeze(rawNameOf(element, role)).slice(0, MAX_NAME);
 }
 
+// What Playwright names an element by, where it differs from its name here: `title`, if it has no text,
+// or `icon`, if its style adds a picture's character to the text.
+function namedBy(element, role, name) {
+  if (!name || !NAMED_BY_CONTENT.has(role) || dom.getAttribute(element, "aria-label")) return "";
+  if (squeeze(dom.getAttribute(element, "title") ?? "").slice(0, MAX_NAME) === name &&
+      !textOf(element).trim()) return "title";
+  const parts = [element, ...dom.querySelectorAll(element, "*")].slice(0, 50);
+  return parts.some(part => hasIcon(part, "::before") || hasIcon(part, "::after")) ? "icon" : "";
+}
+
+function hasIcon(element, part) {
+  const content = styleOf(element, part).content;
+  return content !== "none" && content !== "normal" && content !== '""';
+}
+
 // While a tree is written: the labels of each control, by root. An element's own `labels` searches
 // the whole document each time, which takes a minute on a page of 25,000 buttons.
 let labelsByRoot = null;
@@ -94,7 +109,8 @@ function rawNameOf(element, role) {
     if (element.value) return element.value;
     return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
   }
-  const labels = labelsOf(element).map(textOf).join(" ");
+  // A label that is hidden names its control all the same, as in browsers.
+  const labels = labelsOf(element).map(l => isRendered(l) ? textOf(l) : l.textContent).join(" ");
   if (labels.trim()) return labels;
   if (typeof element.alt === "string" && element.alt) return element.alt;
   if (dom.tagName(element) === "OPTION") return element.label;
