@@ -187,7 +187,8 @@ async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[st
             [f"apps/{name}" for name in names], "oracle", parallel=options.parallel, out=out
         )
     played = webtraj.open_dataset(out).filter(outcome="success")
-    print(f"{len(played)} of {len(names)} tasks played with success")
+    missed = {f"apps/{name}" for name in names} - {episode.info.task for episode in played}
+    print(f"{len(played)} of {len(names)} tasks played with success; not: {sorted(missed)}")
     export_dataset(played, folder / "scripts", format="playwright")
     settings, tasks = {}, {}
     async with contextlib.AsyncExitStack() as stack:

@@ -49,7 +49,8 @@ def main() -> None:
         watch(compared)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.executable)
-        for path in sorted(options.folder.glob(f"test_*{options.only}*.py"))[part::parts]:
+        paths = (path for path in options.folder.glob("test_*.py") if options.only in path.name)
+        for path in sorted(paths)[part::parts]:
             compared.clear()
             name, error = run(browser, path, options.timeout, settings.get(path.name, {}))
             print(

@@ -76,7 +76,7 @@ def open_(
 ) -> None:
     """Serve a world to your own browser, until Ctrl-C: to look at it, or to try a task by hand.
 
-    With a task, such as shop/set-quantity, you are logged in as its user. Ctrl-C tells whether the
+    With a task, such as shop/add, you are logged in as its user. Ctrl-C tells whether the
     task is done.
     """
     from webtraj.cli import signals

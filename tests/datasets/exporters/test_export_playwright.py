@@ -278,6 +278,57 @@ def test_a_script_waits_for_what_came_up_before_it_presses_keys():
     assert body(script)[2] == ('expect(page.get_by_role("menuitem", name="Open")).to_be_visible()')
 
 
+RELOADED = re.sub(r"\[(\d+)\]", r"[90\1]", FORM)
+
+
+@pytest.mark.parametrize(
+    ("tree", "url", "waits"),
+    [
+        (RELOADED, "", True),
+        ('[90] heading "Thanks"', "?x=2", True),
+        ('[90] heading "Thanks"', "", False),  # A script may have replaced all of the page.
+        (FORM, "?x=2", False),
+        ("", "?x=2", False),
+    ],
+)
+def test_a_script_waits_for_a_new_document(tree, url, waits):
+    urls = ["https://shop.example/tea", f"https://shop.example/tea{url}"]
+    script = playwright_script(episode(a.Click("5"), trees=[FORM, tree], urls=urls))
+    click = 'page.get_by_role("button", name="Cancel").click()'
+    assert (f"with page.expect_navigation():\n        {click}" in script) is waits
+    assert click in script
+    written = playwright_script(
+        episode(a.Click("5"), trees=[FORM, tree], urls=urls), language="typescript"
+    )
+    assert ("await Promise.all([page.waitForNavigation(), page." in written) is waits
+
+
+def test_an_element_with_a_title_or_an_icon_is_not_found_by_an_exact_name():
+    def line(named_by, tree=FORM):
+        last = {**element("3", role="button", name="Save"), "named_by": named_by}
+        return body(playwright_script(episode((a.Click("3"), last), trees=[tree] * 2)))[1]
+
+    assert line("") == 'page.get_by_role("button", name="Save", exact=True).click()'
+    assert line("icon") == ('page.get_by_text("Save", exact=True).filter(visible=True).click()')
+    assert line("title") == 'page.get_by_title("Save", exact=True).click()'
+
+
+def test_other_local_sites_are_variables_too():
+    script = playwright_script(
+        episode(
+            a.Goto("http://mail.test/inbox"),
+            a.Goto("https://elsewhere.example/"),
+            urls=["http://shop.test/tea", "http://mail.test/inbox", "https://elsewhere.example/"],
+            task="apps/across/order",
+        )
+    )
+    assert 'BASE_URL = os.environ.get("BASE_URL", "http://shop.test")' in script
+    assert 'MAIL_URL = os.environ.get("MAIL_URL", "http://mail.test")' in script
+    assert 'page.goto(MAIL_URL + "/inbox")' in script
+    assert 'page.goto("https://elsewhere.example/")' in script
+    assert "webtraj apps open apps/across/order --seed 3" in script
+
+
 def test_dialogs_are_answered_if_there_were_any_or_may_have_been():
     made = episode(a.Click("5"), trees=[FORM] * 2)
     assert "dialog" not in playwright_script(made)

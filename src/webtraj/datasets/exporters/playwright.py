@@ -349,16 +349,17 @@ class _Converter:
             self._script.add(*pages, kind="let page")
 
     def _follow_navigation(self, before: StepRecord, after: StepRecord, start: int) -> None:
-        """Wait for the document to which the action led; the next action may fit the old one too.
-
-        A new document shows no element of the old one, not even at the same URL.
-        """
+        """Wait for the document to which the action led: the next action may fit the old one."""
         statements = self._script.statements
         if len(statements) == start or statements[-1].kind != "do" or self._loads(statements[-1]):
             return
         old, new = self._page, Page(_text(after.observation, "axtree"))
-        refs = old.refs
-        if refs and new.refs and refs.isdisjoint(new.refs):
+        if not old.refs or not new.refs or not old.refs.isdisjoint(new.refs):
+            return  # A new document shows no element of the old one.
+        texts = _texts(new)
+        urls = {_text(step.observation, "url").partition("#")[0] for step in (before, after)}
+        # Scripts replace all that a page shows, too; then it does not look the same.
+        if len(urls) > 1 or 2 * len(texts & _texts(old)) >= len(texts):
             statements[-1] = dataclasses.replace(statements[-1], kind="navigate")
 
     @staticmethod
@@ -461,16 +462,16 @@ class _Converter:
             self._script.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
     def _fits_before(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> bool:
-        """Whether the next action's element came up just now, where one like it was before."""
-        ref = getattr(_action(coming), "ref", None)
+        """Whether the next action's element, or one like it, was there before this one."""
+        if not isinstance(_action(after), _REACTED_TO) or _action(coming) is None:
+            return False
+        if self._script.statements[-1:] and self._script.statements[-1].kind == "navigate":
+            return False
         old, new = (Page(_text(step.observation, "axtree")) for step in (before, after))
-        node = None if ref is None or old[ref] else new[ref]
-        waited = self._script.statements[-1:] and self._script.statements[-1].kind == "navigate"
-        return (
-            node is not None
-            and not waited
-            and any((each.role, each.text) == (node.role, node.text) for each in old.nodes)
-        )
+        node = new[str(getattr(_action(coming), "ref", ""))]
+        if node is None:
+            return False
+        return any((each.role, each.text) == (node.role, node.text) for each in old.nodes)
 
     def check(self, steps: Sequence[StepRecord]) -> None:
         """Check the final state: the URL, what has appeared, and the answer."""
@@ -510,6 +511,7 @@ def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
         node
         for node in page.nodes
         if (node.role, node.text) not in known
+        and node.frame is None
         and 2 < len(node.words) <= 80
         and not _PASSING.search(node.words)
         and (node.role in _TOLD or (node.role in _PLAIN and not node.children))
@@ -522,7 +524,10 @@ def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
         if chain[-1].name not in ("nth", "first"):
             # A text may be there a second time, hidden, which the tree does not show.
             visible = Call("filter", (), {"visible": True})
-            yield chain if chain[-1].name != "get_by_text" else (*chain, visible)
+            if chain[-1].name == "get_by_text":
+                some = () if chain[-1].options else (Call("first", None),)  # Others may have it.
+                chain = (*chain, visible, *some)
+            yield chain
 
 
 def _before_last_change(steps: Sequence[StepRecord]) -> StepRecord:
@@ -573,6 +578,8 @@ _BLIND = (
 """Actions that do not wait for an element of their own, or for one that was there before."""
 _UNSETTLED = (a.Press, a.PressKey, a.ClickAt, a.MoveMouse, a.MouseDown, a.MouseUp, a.DragAt)
 """Actions after which Playwright waits for nothing, though pages react to them late."""
+_REACTED_TO = (a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press)
+"""Actions to which pages react by changing what they show."""
 _PAUSES = (50, 500)
 """The shortest and the longest wait for a page's reaction, in milliseconds."""
 

@@ -352,8 +352,9 @@ def _with_text(page: Page, node: Node) -> Chain | None:
     if len(peers) == 1:
         return (call,)
     texts = [_all_words(peer) for peer in peers]
-    inner = sorted((node, *node.below()), key=lambda each: each.role in _ALSO_NAMED)
-    for each in inner:
+    # Playwright joins the texts of a part that has parts itself in a way of its own.
+    inner = [each for each in (node, *node.below()) if not each.children]
+    for each in sorted(inner, key=lambda each: each.role in _ALSO_NAMED):
         text = _part(each.words)
         if _usable(text) and sum(_matches(other, text, exact=False) for other in texts) == 1:
             return (call, Call("filter", (), {"has_text": text}))

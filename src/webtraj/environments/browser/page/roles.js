@@ -61,12 +61,14 @@ function nameOf(element, role) {
 }
 
 // What Playwright names an element by, where it differs from its name here: `title`, if it has no text,
-// or `icon`, if its style adds a picture's character to the text.
+// or `icon`, if its style adds a character to the text.
 function namedBy(element, role, name) {
-  if (!name || !NAMED_BY_CONTENT.has(role) || dom.getAttribute(element, "aria-label")) return "";
-  if (squeeze(dom.getAttribute(element, "title") ?? "").slice(0, MAX_NAME) === name &&
+  if (!name || dom.getAttribute(element, "aria-label")) return "";
+  const byContent = NAMED_BY_CONTENT.has(role);
+  if (byContent && squeeze(dom.getAttribute(element, "title") ?? "").slice(0, MAX_NAME) === name &&
       !textOf(element).trim()) return "title";
-  const parts = [element, ...dom.querySelectorAll(element, "*")].slice(0, 50);
+  const named = [...labelsOf(element), ...(byContent ? [element] : [])];
+  const parts = named.flatMap(each => [each, ...dom.querySelectorAll(each, "*")]).slice(0, 50);
   return parts.some(part => hasIcon(part, "::before") || hasIcon(part, "::after")) ? "icon" : "";
 }
 
