@@ -42,6 +42,7 @@ from webtraj.datasets.exporters.playwright_code import (
     squeezed,
 )
 from webtraj.datasets.exporters.playwright_locators import (
+    Node,
     Page,
     Target,
     has_placeholder,
@@ -455,7 +456,7 @@ class _Converter:
         if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
             known = _texts(Page(_text(before.observation, "axtree")))
             page = Page(_text(after.observation, "axtree"))
-            for chain in itertools.islice(_appeared(page, known), 1):
+            for chain in itertools.islice(_appeared(page, known, spoken=False), 1):
                 self._script.add(*chain, kind="expect", argument=Call("to_be_visible"))
                 return
         if isinstance(_action(after), _UNSETTLED):
@@ -505,13 +506,17 @@ def _pause(step: StepRecord, coming: StepRecord) -> int:
     return min(max(passed, _PAUSES[0]), _PAUSES[1])
 
 
-def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
-    """Yield locators of the most telling elements that the first page did not have."""
+def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -> Iterator[Chain]:
+    """Yield locators of the most telling elements that the first page did not have.
+
+    What is `spoken` to users of screen readers may be replaced at once.
+    """
     new = [
         node
         for node in page.nodes
         if (node.role, node.text) not in known
         and node.frame is None
+        and (spoken or not _is_spoken(node))
         and 2 < len(node.words) <= 80
         and not _PASSING.search(node.words)
         and (node.role in _TOLD or (node.role in _PLAIN and not node.children))
@@ -528,6 +533,13 @@ def _appeared(page: Page, known: set[tuple[str, str]]) -> Iterator[Chain]:
                 some = () if chain[-1].options else (Call("first", None),)  # Others may have it.
                 chain = (*chain, visible, *some)
             yield chain
+
+
+def _is_spoken(node: Node) -> bool:
+    above: Node | None = node
+    while above is not None and above.role not in ("status", "log"):
+        above = above.parent
+    return above is not None
 
 
 def _before_last_change(steps: Sequence[StepRecord]) -> StepRecord:
