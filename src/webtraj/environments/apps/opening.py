@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from webtraj import errors
 from webtraj.environments.apps import app as app_lib
@@ -78,15 +79,24 @@ async def open_task(
 async def _served(
     world: app_lib.World, cookies: Mapping[str, str], port: int
 ) -> AsyncIterator[str]:
+    answering: set[asyncio.Task[Any] | None] = set()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):  # The browser may go away at any time.
-            begun = await reader.read(_CHUNK)
-            if cookies and (path := _page_without_cookies(begun)):
-                writer.write(_login(path, cookies))
-                await writer.drain()
-            else:
-                await world.serve(reader, writer, begun)
-        writer.close()
+        task = asyncio.current_task()
+        answering.add(task)
+        try:
+            with contextlib.suppress(OSError):  # The browser may go away at any time.
+                begun = await reader.read(_CHUNK)
+                if cookies and (path := _page_without_cookies(begun)):
+                    writer.write(_login(path, cookies))
+                    await writer.drain()
+                elif begun:
+                    await world.serve(reader, writer, begun)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            answering.discard(task)
 
     try:
         server = await asyncio.start_server(answer, "127.0.0.1", port)
@@ -96,6 +106,10 @@ async def _served(
         yield f"http://{world.app.name}.localhost:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        left = [task for task in answering if task is not None]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def _page_without_cookies(request: bytes) -> str:
