@@ -6,6 +6,9 @@ import asyncio
 import itertools
 from typing import Any
 
+import webtraj
+from webtraj.agents.replay import ReplayAgent
+
 MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 KEYS = {
     "Enter": {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
@@ -95,3 +98,14 @@ async def until(condition: Any, *, seconds: float = 60.0) -> Any:
         while not (found := condition()):
             await asyncio.sleep(0.02)
         return found
+
+
+async def replayed(episode: Any, pool: Any) -> Any:
+    """The reward of an agent that does what was recorded."""
+    actor_of = ReplayAgent.of([episode])
+    async with webtraj.make(episode.info.task, seed=episode.info.seed, pool=pool) as environment:
+        timestep = await environment.reset()
+        actor = actor_of.begin_episode(environment)
+        while not timestep.last():
+            timestep = await environment.step(await actor.act(timestep.observation))
+        return timestep.reward

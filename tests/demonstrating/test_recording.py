@@ -4,11 +4,9 @@ import asyncio
 import json
 
 import pytest
-from hand import until
+from hand import replayed, until
 
-import webtraj
 from webtraj import Outcome
-from webtraj.agents.replay import ReplayAgent
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import refs_in
 from webtraj.trajectory import EndReason
@@ -27,17 +25,6 @@ def names_of(trajectory):
         shown = {each.ref: (each.role, each.name) for each in refs_in(before.observation["axtree"])}
         found.append(shown.get(getattr(after.action, "ref", None)))
     return found
-
-
-async def replayed(episode, pool):
-    """The reward of an agent that does what was recorded."""
-    actor_of = ReplayAgent.of([episode])
-    async with webtraj.make(episode.info.task, seed=episode.info.seed, pool=pool) as environment:
-        timestep = await environment.reset()
-        actor = actor_of.begin_episode(environment)
-        while not timestep.last():
-            timestep = await environment.step(await actor.act(timestep.observation))
-        return timestep.reward
 
 
 @pytest.mark.smoke

@@ -13,7 +13,6 @@ import pytest
 
 import webtraj
 from webtraj import Outcome, errors
-from webtraj.agents.replay import ReplayAgent
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.datasets.exporters import export_dataset
 from webtraj.demonstrating import Recorder
@@ -29,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 RUNNER = ROOT / "scripts/run_playwright_scripts.py"
 sys.path.insert(0, str(ROOT / "tests/demonstrating"))
 
-from hand import Hand, until  # noqa: E402
+from hand import Hand, replayed, until  # noqa: E402
 
 
 async def get(address, path="/", **headers):
@@ -104,7 +103,7 @@ async def test_a_demonstration_is_judged_by_the_task_and_replays_to_the_same_rew
             assert isinstance(fill, a.Fill)
             assert isinstance(click, a.Click)
             assert isinstance(said, a.Answer if reward else a.ReportInfeasible)
-            assert await replayed(pool, episode) == reward
+            assert await replayed(episode, pool) == reward
 
 
 async def demonstrated(pool, preset, outcome, text):
@@ -125,16 +124,6 @@ async def demonstrated(pool, preset, outcome, text):
     await recorder.close()
     (episode,) = collector.trajectories
     return episode
-
-
-async def replayed(pool, episode):
-    actor_of = ReplayAgent.of([episode])
-    async with webtraj.make(episode.info.task, seed=episode.info.seed, pool=pool) as environment:
-        timestep = await environment.reset()
-        actor = actor_of.begin_episode(environment)
-        while not timestep.last():
-            timestep = await environment.step(await actor.act(timestep.observation))
-        return timestep.reward
 
 
 @pytest.mark.browser

@@ -30,6 +30,7 @@ from webtraj.environments.browser.oracles import (
     press,
     select,
     uncheck,
+    wait_until,
 )
 
 _START: Final = "/admin/"
@@ -797,6 +798,7 @@ def new_author(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             *_settings("users"),
             fill("main #id_q", person["username"]),
+            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             *_snippets("author"),
             click('a.w-header-button[href$="/author/add/"]'),
@@ -918,6 +920,7 @@ def give_role(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             *_settings("users"),
             fill("main #id_q", person["username"]),
+            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             click("#tab-label-roles"),
             check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
@@ -978,6 +981,7 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             *_settings("users"),
             fill("main #id_q", person["username"]),
+            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
             uncheck("#id_is_active"),
             click('main button[type="submit"]', "Save"),
