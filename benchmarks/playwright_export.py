@@ -177,7 +177,7 @@ async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[st
 async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the scripts of application tasks, each in worlds of its own, and judge these."""
     from webtraj.environments.actions.recorded import final_answer
-    from webtraj.environments.apps.opening import open_task
+    from webtraj.environments.apps.opening import open_task, script_variables
     from webtraj.environments.apps.tasks import AppTask, find_template, find_templates
 
     names = find_templates(None)[:: options.apps]
@@ -196,10 +196,9 @@ async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[st
             task = AppTask(find_template(episode.info.task.removeprefix("apps/")))
             opened = open_task(task, seed=episode.info.seed)
             addresses = await stack.enter_async_context(opened)
-            variables = {f"{name.upper()}_URL": url for name, url in addresses.items()}
-            variables["BASE_URL"] = next(iter(addresses.values()))
             file = f"test_{episode.episode_id.replace('-', '_')}.py"
-            settings[file], tasks[file] = {"variables": variables}, (task, final_answer(episode))
+            settings[file] = {"variables": script_variables(addresses)}
+            tasks[file] = (task, final_answer(episode))
         (folder / "settings.json").write_text(json.dumps(settings))
         more = ("--settings", str(folder / "settings.json"))
         rows = await asyncio.to_thread(run, folder / "scripts", options, *more)

@@ -101,7 +101,7 @@ async def _open_app(name: str, seed: int, port: int) -> None:
 
 
 async def _open_task(name: str, seed: int, port: int) -> None:
-    from webtraj.environments.apps.opening import open_task
+    from webtraj.environments.apps.opening import open_task, script_variables
     from webtraj.environments.apps.tasks import AppTask, find_template
 
     task = AppTask(find_template(name))
@@ -111,8 +111,7 @@ async def _open_task(name: str, seed: int, port: int) -> None:
         print(f"{assignment.goal}\n\nStart at {addresses[first]}{assignment.start}")
         for other in others:
             print(f"The other site: {addresses[other]}/")
-        variables = {"BASE_URL": first, **{f"{other.upper()}_URL": other for other in others}}
-        known = " ".join(f"{key}={addresses[value]}" for key, value in variables.items())
+        known = " ".join("=".join(pair) for pair in script_variables(addresses).items())
         print(f"For an exported script: {known}\nCtrl-C ends it.", flush=True)
         try:
             await asyncio.Event().wait()

@@ -11,7 +11,7 @@ from webtraj import errors
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import tasks as tasks_lib
 
-__all__ = ["open_app", "open_task"]
+__all__ = ["open_app", "open_task", "script_variables"]
 
 _CHUNK = 64 * 1024
 
@@ -73,6 +73,16 @@ async def open_task(
             }
     finally:
         task.discard()
+
+
+def script_variables(addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables by which exported scripts find the addresses of a task.
+
+    >>> script_variables({"shop": "http://shop.localhost:1", "mail": "http://mail.localhost:2"})
+    {'BASE_URL': 'http://shop.localhost:1', 'MAIL_URL': 'http://mail.localhost:2'}
+    """
+    first, *others = addresses
+    return {"BASE_URL": addresses[first], **{f"{n.upper()}_URL": addresses[n] for n in others}}
 
 
 @contextlib.asynccontextmanager

@@ -60,8 +60,8 @@ function nameOf(element, role) {
   return squeeze(rawNameOf(element, role)).slice(0, MAX_NAME);
 }
 
-// What Playwright names an element by, where it differs from its name here: `title`, if it has no text,
-// or `icon`, if its style adds a character to the text.
+// Where Playwright names an element otherwise than we do: `title`, if it has no text but a title; `icon`,
+// if its style adds a character to its text.
 function namedBy(element, role, name) {
   if (!name || dom.getAttribute(element, "aria-label")) return "";
   const byContent = NAMED_BY_CONTENT.has(role);
@@ -112,7 +112,7 @@ function rawNameOf(element, role) {
     return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
   }
   // A label that is hidden names its control all the same, as in browsers.
-  const labels = labelsOf(element).map(l => isRendered(l) ? textOf(l) : l.textContent).join(" ");
+  const labels = labelsOf(element).map(l => isRendered(l) ? textOf(l) : dom.textContent(l)).join(" ");
   if (labels.trim()) return labels;
   if (typeof element.alt === "string" && element.alt) return element.alt;
   if (dom.tagName(element) === "OPTION") return element.label;
