@@ -87,6 +87,12 @@ _ABORTED: Final = "net::ERR_ABORTED"
 
 _UNKNOWN_ERROR: Final = "net::ERR_FAILED"
 
+_NETWORK_CHANGED: Final = "net::ERR_NETWORK_CHANGED"
+"""This machine got or lost a network, as when a container starts: all connections are dropped."""
+
+_NETWORK_CHANGES: Final = 5
+"""How many changes of the network in a row `open` sits out."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadFailure:
@@ -220,25 +226,31 @@ class BrowserSession:
             BrowserError: The browser failed or rejected the URL.
         """
         await self.lease.turns.pace(url)
-        page = self._active
         async with self.lease.turns.at("navigate"):
-            self._failures.pop(page, None)
-            self._statuses.pop(page, None)
-            try:
-                response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
-            except errors_lib.BrowserError as error:
-                if not _is_plain(error):
-                    raise
-                await self._check_alive(page, what=f"open {url}")
-                failure = self._failures.get(page)
+            for left in reversed(range(_NETWORK_CHANGES)):
+                failure = await self._open_once(url)
                 if failure is None:
-                    raise
-                raise self._load_error(failure) from error
-            if response is not None:
-                self._statuses[page] = response.status
-            await self._wait_for_load("load")
-            if page in self._failures:  # It broke off, or redirected to a page that does not load.
-                raise self._load_error(self._failures[page])
+                    return
+                if failure.error != _NETWORK_CHANGED or not left:
+                    raise self._load_error(failure)
+
+    async def _open_once(self, url: str) -> LoadFailure | None:
+        page = self._active
+        self._failures.pop(page, None)
+        self._statuses.pop(page, None)
+        try:
+            response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
+        except errors_lib.BrowserError as error:
+            if not _is_plain(error):
+                raise
+            await self._check_alive(page, what=f"open {url}")
+            if page not in self._failures:
+                raise
+            return self._failures[page]
+        if response is not None:
+            self._statuses[page] = response.status
+        await self._wait_for_load("load")
+        return self._failures.get(page)  # It broke off, or redirected to one that does not load.
 
     async def _check_alive(self, page: Page, *, what: str) -> None:
         """Raise if a page died, which at first looks like an aborted load."""
