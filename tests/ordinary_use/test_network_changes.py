@@ -45,10 +45,10 @@ asyncio.run(main())
 @pytest.mark.browser
 @pytest.mark.skipif(not _can_unshare(), reason="may not make network namespaces")
 def test_a_page_is_opened_again_if_the_network_changed_meanwhile():
-    changing = f"ip link set lo up; {_CHANGES} || exit 77; while true; do {_CHANGES}; sleep 0.05; done & "
-    command = ["unshare", "-n", "sh", "-c", changing + '"$@"; code=$?; kill $!; exit $code', "sh"]
+    forever = f"while true; do {_CHANGES}; sleep 0.05; done"
+    shell = f'ip link set lo up; {_CHANGES} || exit 77; {forever} & "$@"; code=$?; kill $!; exit $code'
     ended = subprocess.run(
-        [*command, sys.executable, "-c", _OPENED],
+        ["unshare", "-n", "sh", "-c", shell, "sh", sys.executable, "-c", _OPENED],
         capture_output=True,
         text=True,
         timeout=240,
