@@ -46,7 +46,8 @@ asyncio.run(main())
 @pytest.mark.skipif(not _can_unshare(), reason="may not make network namespaces")
 def test_a_page_is_opened_again_if_the_network_changed_meanwhile():
     forever = f"while true; do {_CHANGES}; sleep 0.05; done"
-    shell = f'ip link set lo up; {_CHANGES} || exit 77; {forever} & "$@"; code=$?; kill $!; exit $code'
+    prepared = f"ip link set lo up; {_CHANGES} || exit 77"
+    shell = f'{prepared}; {forever} & "$@"; code=$?; kill $!; exit $code'
     ended = subprocess.run(
         ["unshare", "-n", "sh", "-c", shell, "sh", sys.executable, "-c", _OPENED],
         capture_output=True,
