@@ -244,9 +244,11 @@ class BrowserSession:
             if not _is_plain(error):
                 raise
             await self._check_alive(page, what=f"open {url}")
-            if page not in self._failures:
-                raise
-            return self._failures[page]
+            if page in self._failures:
+                return self._failures[page]
+            if _ERROR_PAGE in str(error):  # The error page of the last attempt came in between.
+                return LoadFailure(url, _NETWORK_CHANGED)
+            raise
         if response is not None:
             self._statuses[page] = response.status
         await self._wait_for_load("load")
