@@ -171,6 +171,7 @@ class BrowserSession:
         self._failures: dict[Page, LoadFailure] = {}
         self._failures_of_new_tabs: list[LoadFailure] = []
         self._failed = asyncio.Event()
+        self._network_changed = False
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
         self._next_ref = 1
@@ -238,6 +239,7 @@ class BrowserSession:
         page = self._active
         self._failures.pop(page, None)
         self._statuses.pop(page, None)
+        self._network_changed = False
         try:
             response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
         except errors_lib.BrowserError as error:
@@ -252,6 +254,8 @@ class BrowserSession:
         if response is not None:
             self._statuses[page] = response.status
         await self._wait_for_load("load")
+        if self._network_changed:  # A script or a picture of the page was lost.
+            return LoadFailure(url, _NETWORK_CHANGED)
         return self._failures.get(page)  # It broke off, or redirected to one that does not load.
 
     async def _check_alive(self, page: Page, *, what: str) -> None:
@@ -587,6 +591,8 @@ class BrowserSession:
             self._opened = page
 
     def _on_request_failed(self, request: Request) -> None:
+        if request.failure == _NETWORK_CHANGED:
+            self._network_changed = True
         if not request.is_navigation_request() or request.failure == _ABORTED:
             return
         failure = LoadFailure(request.url, request.failure or _UNKNOWN_ERROR)
