@@ -82,10 +82,22 @@ async def test_untouched_elements_are_preferred_as_often_as_asked_for():
     assert 25 <= again <= 80  # Half of a quarter of 400.
 
 
+async def test_episodes_end_as_often_as_asked_for():
+    chosen = await choices(RandomAgent(ends=0.2), Page(), n=2000)
+    counts = collections.Counter(map(type, chosen))
+    assert 200 <= counts[actions.Answer] <= 400  # Three of four ends.
+    assert 50 <= counts[actions.ReportInfeasible] <= 150
+    answers = {action.text for action in chosen if isinstance(action, actions.Answer)}
+    assert answers == {"Name", "Submit", "Colour"}
+    (end,) = await choices(RandomAgent(ends=1), Page(), n=1, axtree="")
+    assert end in (actions.Answer("done"), actions.ReportInfeasible("It cannot be done."))
+
+
+@pytest.mark.parametrize("option", ["untouched", "ends"])
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_that_is_none_is_refused(share):
-    with pytest.raises(errors.InvalidInputError, match="untouched must be a number from 0 to 1"):
-        RandomAgent(untouched=share)
+def test_a_share_that_is_none_is_refused(option, share):
+    with pytest.raises(errors.InvalidInputError, match=f"{option} must be a number from 0 to 1"):
+        RandomAgent(**{option: share})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from webtraj import errors
+from webtraj.agents.catalog import make_agent
 from webtraj.environments import actions as a
 from webtraj.exploring.curious import CuriousAgent
 
@@ -91,6 +92,13 @@ async def test_what_cannot_be_undone_is_left_alone(name):
 async def test_what_is_to_be_avoided_can_be_said():
     pages = {"/": ['button "Sort"', 'button "Remove"']}
     assert await explored(Site(pages), avoid=("sort",)) == [("/", 'button "Remove"')]
+
+
+async def test_it_may_end_at_any_step():
+    agent = make_agent("curious", seed=2, options={"ends": 1})
+    actor = agent.begin_episode(Site(PAGES))
+    end = (await actor.act(Site(PAGES).observation)).action
+    assert isinstance(end, a.Answer | a.ReportInfeasible)
 
 
 async def test_no_secret_is_made_up_and_what_is_disabled_is_not_tried():

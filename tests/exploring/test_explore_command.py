@@ -77,7 +77,7 @@ def test_what_is_not_clear_is_told(run, arguments, told, tmp_path, monkeypatch):
     [
         pytest.param(("--set", "hurry=1"), "hurry", id="environment"),
         pytest.param(("--set", 'observe=["axtre"]'), "axtre", id="channels"),
-        pytest.param(("--agent-set", "hurry=1"), "does not take 'hurry'", id="agent"),
+        pytest.param(("--agent-set", "hurry=1"), "has no option 'hurry'", id="agent"),
         pytest.param(("--proposer-set", "hurry=1"), "takes no options", id="proposer"),
     ],
 )

@@ -82,8 +82,8 @@ async def test_who_explores_and_proposes_can_be_had_by_name():
     ("make", "name", "options", "told"),
     [
         (make_explorer, "curios", {}, "Did you mean 'curious'"),
-        (make_explorer, "curious", {"speed": 1}, "does not take 'speed'"),
-        (make_explorer, "curious", {"avoid": "x"}, "a list of words"),
+        (make_explorer, "curious", {"speed": 1}, "has no option 'speed'"),
+        (make_explorer, "curious", {"avoid": "x"}, "avoid='x'.* valid tuple"),
         (make_explorer, "model", {}, "The option 'model' is missing"),
         (make_proposer, "oracle", {}, "Choose one of: model, hindsight"),
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),

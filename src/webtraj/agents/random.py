@@ -14,12 +14,14 @@ from webtraj.agents.base import seed_text
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 
-__all__ = ["RandomAgent"]
+__all__ = ["RandomAgent", "random_end"]
 
 _MAX_WORDS = 3
 _QUOTES = 0.5
 _WORD = re.compile(r"[^\s\"',;()]*\w")
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{1,200})[\"\u201d]")
+_REFUSALS = 0.25
+"""How many of the random ends are refusals."""
 _SCROLL = 400  # CSS pixels: half of a small window.
 
 
@@ -38,28 +40,33 @@ class RandomAgent:
         untouched: The probability, from 0 to 1, of choosing among the elements not acted on yet in
             the episode, if there are any. At 0 all elements are equally likely; near 1 a form with
             several fields is more often filled in before it is sent.
+        ends: The probability, from 0 to 1, of ending the episode at each step; see `random_end`.
     """
 
     seed: int = 0
     name: str = "random"
     untouched: float = 0.0
+    ends: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.untouched, int | float) and 0 <= self.untouched <= 1):
-            raise errors.InvalidInputError(
-                f"The random agent's untouched must be a number from 0 to 1; got "
-                f"{self.untouched!r:.100}."
-            )
+        for name in ("untouched", "ends"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 <= value <= 1):
+                raise errors.InvalidInputError(
+                    f"The random agent's {name} must be a number from 0 to 1; got {value!r:.100}."
+                )
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Return an actor with its own random source."""
-        return _RandomActor(random.Random(seed_text(self.seed, environment)), self.untouched)
+        source = random.Random(seed_text(self.seed, environment))
+        return _RandomActor(source, self.untouched, self.ends)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RandomActor:
     random: random.Random
     untouched: float
+    ends: float
     touched: set[str] = dataclasses.field(default_factory=set)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -73,17 +80,36 @@ class _RandomActor:
                 "The random agent needs observations with an 'axtree'; got "
                 f"{_shape_of(observation)}."
             )
+        # Draw only if needed, so that choices with ends=0 and untouched=0 stay the same.
+        if self.ends and self.random.random() < self.ends:
+            return random_end(observation, self.random)
         elements = refs_in(observation["axtree"])
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
         fresh = [element for element in elements if element.ref not in self.touched]
-        # Draw only if needed, so that choices with untouched=0 stay the same.
         if self.untouched and fresh and self.random.random() < self.untouched:
             elements = fresh
         element = self.random.choice(elements)
         self.touched.add(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
+
+
+def random_end(observation: Mapping[str, Any], source: random.Random) -> actions.Action:
+    """Return an action that ends an episode: an answer from the page, or at times a refusal.
+
+    Without it, an agent that cannot read succeeds in no task that is judged by an answer.
+
+    Args:
+        observation: The observation, with `axtree`.
+        source: The random source for choices.
+    """
+    from webtraj.environments.browser.observation import refs_in
+
+    if source.random() < _REFUSALS:
+        return actions.ReportInfeasible("It cannot be done.")
+    names = [element.name for element in refs_in(observation["axtree"]) if element.name]
+    return actions.Answer(source.choice(names) if names else "done")
 
 
 _Choice = Callable[[str, str], actions.Action]

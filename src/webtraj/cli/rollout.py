@@ -79,8 +79,8 @@ def rollout(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="The agent: oracle, random, model, scripted or replay; default: model if --model "
-            "is given, else oracle.",
+            help="The agent: oracle, random, curious, model, scripted or replay; default: model if "
+            "--model is given, else oracle.",
             rich_help_panel=_QUICK,
         ),
     ] = None,

@@ -76,20 +76,6 @@ def make_explorer(
     """
     options = dict(options or {})
     _check(name, EXPLORERS, "explorer")
-    if name == "curious":
-        from webtraj.exploring.curious import CuriousAgent
-
-        if "avoid" in options and not _are_words(options["avoid"]):
-            raise errors.InvalidInputError(
-                f"The option 'avoid' is {options['avoid']!r:.100}; expected a list of words."
-            )
-        if unknown := sorted(options.keys() - {"avoid"}):
-            raise errors.InvalidInputError(
-                f"The explorer 'curious' does not take {unknown[0]!r}; its options: avoid."
-            )
-        if "avoid" in options:
-            return CuriousAgent(seed, tuple(options["avoid"]))
-        return CuriousAgent(seed)
     if name == "model":
         from webtraj.exploring.explorer import ExplorerAgent
 
@@ -146,10 +132,6 @@ def _check(name: str, known: tuple[str, ...], what: str) -> None:
         raise errors.InvalidInputError(
             f"No {what} is named {name!r:.60}. {hint}Choose one of: {', '.join(known)}."
         )
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(word, str) and word for word in value)
 
 
 _SOURCE = "explore.json"

@@ -16,6 +16,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.base import seed_text
+from webtraj.agents.random import random_end
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.observation import Ref, refs_in
@@ -113,6 +114,9 @@ class CuriousAgent:
     avoid: tuple[str, ...] = AVOIDED
     """Words in the names of elements to avoid."""
     name: str = "curious"
+    ends: float = 0.0
+    """The probability, from 0 to 1, of ending the episode at each step, as a floor for tasks; see
+    `webtraj.agents.random.random_end`."""
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -123,7 +127,7 @@ class CuriousAgent:
         """Return a fresh actor."""
         words = "|".join(map(re.escape, self.avoid)) or "(?!)"
         avoided = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-        return _CuriousActor(random.Random(seed_text(self.seed, environment)), avoided)
+        return _CuriousActor(random.Random(seed_text(self.seed, environment)), avoided, self.ends)
 
 
 _Key = tuple[str, str]
@@ -134,6 +138,7 @@ _Key = tuple[str, str]
 class _CuriousActor:
     random: random.Random
     avoided: re.Pattern[str]
+    ends: float
     home: str = ""
     """The site to stay on."""
     tried: dict[_Key, int] = dataclasses.field(default_factory=dict)
@@ -154,6 +159,8 @@ class _CuriousActor:
                 "The curious agent needs observations with an 'axtree' and a 'url'. Make the "
                 "environment with observe=agent.channels."
             )
+        if self.ends and self.random.random() < self.ends:
+            return trajectory_lib.Decision(action=random_end(observation, self.random))
         url, page = observation["url"], page_key(observation["url"])
         if not self.home:
             self.home = site_key(url)
