@@ -1,6 +1,8 @@
 """The environment of applications, with the smallest of them in a real browser."""
 
 import asyncio
+import contextlib
+import json
 
 import pytest
 
@@ -8,8 +10,13 @@ import webtraj
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.apps import AppEnvironment, Fault, checking
+from webtraj.environments.apps.state import added, changed, contains, optional, removed
+from webtraj.environments.apps.tasks import Assignment
 from webtraj.environments.browser.oracles import PageView
+from webtraj.judging.catalog import make_judge
+from webtraj.judging.quality import evaluate, labels_of_dataset
 from webtraj.rollouts import collect
+from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Outcome
 
 pytestmark = pytest.mark.browser
@@ -148,3 +155,62 @@ async def test_worlds_are_gone_when_the_environment_is_closed(errands):
     assert world.folder.exists()
     await asyncio.gather(environment.close())
     assert not world.folder.exists()
+
+
+async def test_a_judge_of_records_is_asked_for_the_expected_changes_and_measured(errands, tmp_path):
+    """The state decides; what it was to be is the judge's rubric."""
+    asked = []
+
+    def answer(request) -> str:
+        asked.append(request.text)
+        verdict = "success" if "action: click" in request.text.lower() else "failure"
+        return json.dumps({"reasoning": "I looked.", "verdict": verdict})
+
+    out = tmp_path / "played"
+    for agent in ("oracle", lambda observation: a.Answer("done")):
+        await collect("apps/errands/test", agent, episodes=4, out=out)
+    dataset = webtraj.open_dataset(out)
+    with FakeModelServer(answer, models=["judge-1"]) as server:
+        judge = make_judge("model", options={"model": "judge-1", "base_url": server.url})
+        async with judge:
+            report = await evaluate(judge, dataset, labels_of_dataset(dataset))
+    everything = "\n".join(asked)
+    assert "An errand was changed" in everything, everything[:6000]
+    assert "The agent reported that the task cannot be done." in everything
+    assert report.overall.judged == 8
+
+
+def test_a_rubric_names_what_pages_show():
+    expect = (
+        added("bill_bill", what="Pizza", amount=12.0, owner_id=3, date=lambda value: True),
+        added("bill_bill", what="Pizza", amount=12.0, owner_id=4),
+        changed("ticket", {"id": 3, "summary": contains("slow", "page")}, status="closed"),
+        removed("note", id=4),
+        optional(removed("draft")),
+    )
+    assert Assignment(goal="", expect=expect, answer=("2", "3")).rubric() == (
+        "2 times: A bill was added: what 'Pizza', amount 12.0.",
+        "A ticket with summary containing 'slow' and 'page' was changed: now status 'closed'.",
+        "A note was removed.",
+        "The agent answered: 2, 3",
+        "Nothing else was changed.",
+    )
+    assert Assignment(goal="How many?", answer="2").rubric() == ()
+    many = tuple(added("bill", what=str(number)) for number in range(30))
+    facts = Assignment(goal="", expect={"budget": many}).rubric()
+    assert facts[-2:] == (
+        "There were 22 other changes like these, as the goal asks.",
+        "Nothing else was changed.",
+    )
+
+
+async def test_thirty_two_worlds_in_browsers_at_once_do_not_meet(errands):
+    """Each adds its own errand, after all have begun, and finds no other's."""
+    async with contextlib.AsyncExitStack() as opened:
+        environments = [
+            await opened.enter_async_context(AppEnvironment("errands/add", seed=seed, observe=TEXT))
+            for seed in range(32)
+        ]
+        begun = await asyncio.gather(*(environment.reset() for environment in environments))
+        ended = await asyncio.gather(*map(finish, environments, begun))
+    assert [timestep.reward for timestep in ended] == [1.0] * 32

@@ -33,6 +33,9 @@ State: TypeAlias = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 
 Kind: TypeAlias = Literal["added", "removed", "changed"]
 
+_KEY = re.compile(r"(^|_)(id|ptr|key|slug|hash|uuid)$")
+"""Columns that no page shows."""
+
 Test: TypeAlias = Callable[[Any], bool]
 """Whether a value is as expected."""
 
@@ -149,8 +152,31 @@ class Expected:
             and (self.kind != "changed" or change.old.keys() <= self.new.keys())
         )
 
+    @property
+    def fact(self) -> str:
+        """The change in words, for a judge that sees pages, not keys."""
+        words = self.table.split("_")
+        table = " ".join(
+            word for word, before in zip(words, ["", *words], strict=False) if word != before
+        )
+        start = f"A{'n' * (table[0] in 'aeio')} {table}"
+        which, new = _in_words(self.where), _in_words(self.new)
+        if self.kind == "changed":
+            said = f"{start}{f' with {which}' if which else ''} was changed"
+            return f"{said}: now {new}." if new else f"{said}."
+        return f"{start} was {self.kind}{f': {which}' if which else ''}."
+
     def __str__(self) -> str:
         return f"{self.kind} {self.table} {dict(self.where)!r:.200} {dict(self.new) or ''!r:.200}"
+
+
+def _in_words(values: Mapping[str, Any]) -> str:
+    """Return the values that a person could see, with their columns."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value!r}"
+        for name, value in values.items()
+        if not _KEY.search(name) and (isinstance(value, _Texts) or not callable(value))
+    )
 
 
 def _is(value: Any, wanted: Any) -> bool:
@@ -193,6 +219,10 @@ class _Texts:
 
     texts: tuple[str, ...]
     whole: bool
+
+    def __repr__(self) -> str:
+        texts = " and ".join(map(repr, self.texts))
+        return texts if self.whole else f"containing {texts}"
 
     def __call__(self, value: Any) -> bool:
         given = _squeezed(value)

@@ -22,6 +22,7 @@ addresses of all.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import random
@@ -80,6 +81,9 @@ Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 _LEVELS: Final = {1: 25, 2: 40, 3: 60}
 """The step limit by level."""
 
+_MOST_FACTS: Final = 8
+_NOTHING_ELSE: Final = "Nothing else was changed."
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
@@ -105,8 +109,26 @@ class Assignment:
     """SQL that changes the world before the episode."""
     steps: tuple[Step, ...] = ()
     """The oracle, without the answer at its end."""
-    rubric: tuple[str, ...] = ()
-    """What a judge of the record should find; by default the goal is enough."""
+
+    def rubric(self) -> tuple[str, ...]:
+        """Return the facts that a judge of the record should find.
+
+        There are none if only an answer is wanted: goal and answer say it all.
+        """
+        if self.infeasible:
+            return ("The agent reported that the task cannot be done.", _NOTHING_ELSE)
+        parts = self.expect.values() if isinstance(self.expect, Mapping) else [self.expect]
+        facts = [one.fact for part in parts for one in part if not one.optional]
+        if not facts:
+            return ()
+        counts = collections.Counter(facts)
+        said = [fact if n == 1 else f"{n} times: {fact}" for fact, n in counts.items()]
+        if len(said) > _MOST_FACTS:
+            more = len(said) - _MOST_FACTS
+            said[_MOST_FACTS:] = [f"There were {more} other changes like these, as the goal asks."]
+        if self.answer is not None:
+            said.append(f"The agent answered: {_as_text(self.answer)}")
+        return (*said, _NOTHING_ELSE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -319,15 +341,14 @@ class AppTask:
     def described(self) -> dict[str, Any]:
         """Return the episode's task as its record keeps it: a judge finds the rubric there."""
         assignment = self.assignment
-        wanted = assignment.answer
         spec = webtraj_tasks.TaskSpec(
             name=self.name,
             goal=assignment.goal,
             difficulty=difficulty_of(self.template.level),
             facts=tuple(
-                webtraj_tasks.FactGroup((webtraj_tasks.Fact(fact),)) for fact in assignment.rubric
+                webtraj_tasks.FactGroup((webtraj_tasks.Fact(fact),)) for fact in assignment.rubric()
             ),
-            reference_answer=", ".join(wanted) if isinstance(wanted, tuple) else wanted or "",
+            reference_answer=_as_text(assignment.answer or ""),
             metadata={"split": self.template.split, "apps": list(self.template.apps)},
         )
         return {"task": spec.to_data()}
@@ -466,8 +487,11 @@ async def solution(
     if assignment.infeasible:
         yield actions_lib.ReportInfeasible("It cannot be done here.")
         return
-    wanted = assignment.answer
-    yield actions_lib.Answer(", ".join(wanted) if isinstance(wanted, tuple) else wanted or "done")
+    yield actions_lib.Answer(_as_text(assignment.answer or "done"))
+
+
+def _as_text(answer: str | tuple[str, ...]) -> str:
+    return ", ".join(answer) if isinstance(answer, tuple) else answer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -767,7 +767,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Who has paid most in the budget "{project["name"]}", by the column "Paid" of its '
         f'statistics? Create a topic in the category "{board}" of the forum with the title '
         f'"{title}" and this text, with the name and the amount in the places of X and Y: '
-        '"X has paid most, Y in total. Thank you!"',
+        '"X has paid most, Y in total. Thank you!" Write the amount like 1234.50.',
         user=facts["budget"]["user"],
         expect={"forum": _topic(facts["forum"], board, title, text)},
         allow={"forum": (forum._NOTIFICATION,)},

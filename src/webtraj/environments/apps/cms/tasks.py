@@ -252,8 +252,8 @@ def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
     date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
     host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
     return Assignment(
-        goal=f"The event {_name(page)} is put off to {date} and organised by the {host}. Publish"
-        f' this ("{host}").',
+        goal=f"The event {_name(page)} now takes place on {date}, and its organiser is now"
+        f' "{host}". Publish this.',
         start=_START,
         user=facts["user"],
         expect=(_fields(page, date=date, host=same_text(host)),),
@@ -593,7 +593,7 @@ def new_event(facts: Facts, rng: random.Random) -> Assignment:
     seats, text = rng.randint(4, 60), rng.choice(_SUMMARIES)
     date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
     return Assignment(
-        goal=f'Publish an event "{title}" on {date} in {place}, for {seats} people, organised by'
+        goal=f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
         f' "{host}", with the summary "{text}"',
         start=_START,
         user=facts["user"],
@@ -860,7 +860,8 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
     path = f"/{rng.choice(('rule', 'rules', 'law'))}-{rng.randint(10, 99)}"
     link = f'.modal a.choose-page[data-id="{page["id"]}"]'
     return Assignment(
-        goal=f"Create a redirect from {path} to the page {_name(page)}. It must not be permanent.",
+        goal=f"Create a redirect from {path} to the page {_name(page)}: choose the page itself, do"
+        " not type its URL. It must not be permanent.",
         start=_START,
         user=facts["user"],
         expect=(
@@ -1070,8 +1071,11 @@ def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
 @template("cms/next-review", level=3, split="test")
 def next_review(facts: Facts, rng: random.Random) -> Assignment:
     """Find which of some rules has to be reviewed first, and which last."""
-    chosen = rng.sample(_pages(facts, sections=("policies",)), 5)
-    by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
+    while True:
+        chosen = rng.sample(_pages(facts, sections=("policies",)), 5)
+        by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
+        if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
+            break
     names = ", ".join(_name(page) for page in chosen)
     return Assignment(
         goal=f"Which of these policies has to be reviewed first, and which one last: {names}?"

@@ -129,10 +129,10 @@ def _groups(
 # What changes.
 
 
-def _silent(*tickets: Mapping[str, Any]) -> tuple[Expected, ...]:
+def _silent(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
     """Allow follow-ups without a text, by which the desk notes what was changed."""
     return tuple(
-        optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment))
+        optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
         for ticket in tickets
         for comment in ("", "", None, None)
     )
@@ -1014,7 +1014,8 @@ def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     text = f"{rng.choice(_ENDS)} Reference {rng.randint(1000, 9999)}."
     return Assignment(
-        goal=f"What is written as the resolution of your ticket {_name(ticket)}?",
+        goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
+        " whole text.",
         user=facts["colleague"],
         prepare=_resolved(ticket, text),
         answer=text,
@@ -1663,7 +1664,11 @@ def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
         f" {agent['name']}, without sending mails or writing comments.",
         start=_START,
         user=facts["user"],
-        expect=(*(_ticket(ticket, status=_CLOSED) for ticket in group), *_silent(*group)),
+        # A public follow-up would send a mail.
+        expect=(
+            *(_ticket(ticket, status=_CLOSED) for ticket in group),
+            *_silent(*group, public=0),
+        ),
         steps=(
             *_filter(
                 uncheck("#status-check-1"),
@@ -1734,7 +1739,9 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
         _groups(_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
     )
     queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
-    text, date = rng.choice(_TEXTS), f"2026-03-{rng.randint(10, 28)}"
+    dates = [f"2026-03-{day}" for day in range(10, 29)]
+    text = rng.choice(_TEXTS)
+    date = rng.choice([date for date in dates if date not in {one["due"] for one in group}])
     return Assignment(
         goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',

@@ -751,7 +751,7 @@ def _reply(facts: Facts, rng: random.Random) -> Assignment:
 def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
-    how = "" if folder == "Trash" else " It is enough that its mails are in the trash then."
+    how = "" if folder == "Trash" else " Leave its mails in the trash."
     return Assignment(
         goal=f"Empty the mail folder {folder}.{how}",
         user=facts["user"],
@@ -1224,7 +1224,7 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     sender = f"Northfield {name}"
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return Assignment(
-        goal=f"Delete all automatic mails of {sender} from the inbox; they may be in the trash.",
+        goal=f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
         user=facts["user"],
         expect=_moved(mails, "Trash"),
         allow=_READ,
@@ -1756,8 +1756,8 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
     news = rng.choice(_TEXTS)
     subject = rng.choice(_SUBJECTS)
     text = (
-        f"could you please send this sentence to everybody in your group “{group['name']}”, in one "
-        f"mail with the subject “{subject}”?\n\n{news}"
+        f"could you please send just this sentence, and no other text, to everybody in your group "
+        f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
     )
     asked = {**sender, "subject": f"For the group {group['name']}"}
     request = {"id": len(facts["mails"]) + 1, "folder": "INBOX", "from": sender["name"], **asked}
@@ -1843,6 +1843,7 @@ def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Change the phone number of {person['name']} in the address book to +44 1632 960555.",
         user=facts["user"],
+        allow=_READ,
         infeasible=True,
         steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
     )

@@ -985,7 +985,8 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{customer} wants something new and will pay for it. File an enhancement for the "
         f"component {component} in the milestone Backlog with the summary “{summary}”, the "
-        f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable.",
+        f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable. "
+        "Leave the other fields as they are.",
         user=facts["user"],
         expect=_created(
             len(facts["tickets"]) + 1,

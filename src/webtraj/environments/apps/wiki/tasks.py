@@ -367,7 +367,7 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
     name = _revisions(facts, product["page"])[-1]["name"]
     return Assignment(
         goal=f"The price of {product['name']} was changed. What did a user and month cost "
-        "before? Answer in euros.",
+        "before, in euros? Answer with the number.",
         user=facts["user"],
         answer=str(product["old_price"]),
         steps=(
@@ -779,7 +779,10 @@ def revert(facts: Facts, rng: random.Random) -> Assignment:
 @template("wiki/revert-mistake", level=2, split="test")
 def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     """Bring back the text from before the last change."""
-    page = rng.choice(facts[rng.choice(("products", "customers", "procedures"))])["page"]
+    # Some pages got a typing mistake in the same change, which an editor would keep.
+    misspelt = {mistake["page"] for mistake in facts["mistakes"]}
+    things = facts[rng.choice(("products", "customers", "procedures"))]
+    page = rng.choice([thing["page"] for thing in things if thing["page"] not in misspelt])
     before, last = _revisions(facts, page)
     return Assignment(
         goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "

@@ -103,7 +103,7 @@ def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
-        "before any offers and delivery?",
+        "before any offers and delivery? Answer with the amount only.",
         *(step for one in three for step in to_product(one)),
         answer=money(sum(one["price"] for one in three)),
     )

@@ -238,7 +238,7 @@ def office_rename_category(facts: Facts, rng: random.Random) -> Assignment:
     name = f"{rng.choice(('Fine', 'All', 'Small', 'Best', 'Our'))} {leaf['name']}"
     return staff(
         facts,
-        f"Rename the category {department} > {leaf['name']} to “{name}”.",
+        f"Rename the category {department} > {leaf['name']} to “{name}”. Leave its slug as it is.",
         *in_office("Catalogue", "Categories"),
         *_row(f"catalogue/categories/{_id_of(facts, department)}/", "Edit children"),
         *_row(f"catalogue/categories/{leaf['id']}/", "Edit category"),
