@@ -101,6 +101,7 @@ async def _open_app(name: str, seed: int, port: int) -> None:
 
 
 async def _open_task(name: str, seed: int, port: int) -> None:
+    from webtraj.environments.apps.app import find_app
     from webtraj.environments.apps.opening import open_task, script_variables
     from webtraj.environments.apps.tasks import AppTask, find_template
 
@@ -108,7 +109,10 @@ async def _open_task(name: str, seed: int, port: int) -> None:
     async with open_task(task, seed=seed, port=port) as addresses:
         assignment = task.assignment
         first, *others = addresses
-        print(f"{assignment.goal}\n\nStart at {addresses[first]}{assignment.start}")
+        goal = assignment.goal
+        for app, address in addresses.items():
+            goal = goal.replace(find_app(app).origin, address)
+        print(f"{goal}\n\nStart at {addresses[first]}{assignment.start}")
         for other in others:
             print(f"The other site: {addresses[other]}/")
         known = " ".join("=".join(pair) for pair in script_variables(addresses).items())

@@ -2,8 +2,8 @@
 
 A template is a function from the facts of a world to an assignment, registered by decorator::
 
-    @template("shop/set-quantity", level=1, split="train")
-    def set_quantity(facts: Facts, rng: random.Random) -> Assignment:
+    @template("shop/add", level=1, split="train")
+    def add(facts: Facts, rng: random.Random) -> Assignment:
         product, count = rng.choice(facts["products"]), rng.randint(2, 9)
         return Assignment(
             goal=f"Put {count} pieces of {product['title']} into the basket.",
@@ -136,7 +136,7 @@ class Template:
     """A kind of task, of which each seed makes one."""
 
     name: str
-    """Application and name: `shop/set-quantity`."""
+    """Application and name: `shop/add`."""
     apps: tuple[str, ...]
     """The applications it uses."""
     level: int
