@@ -16,6 +16,7 @@ from webtraj.environments.browser.oracles import PageView
 from webtraj.judging.catalog import make_judge
 from webtraj.judging.quality import evaluate, labels_of_dataset
 from webtraj.rollouts import collect
+from webtraj.rollouts.metrics import measure
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Outcome
 
@@ -214,3 +215,10 @@ async def test_thirty_two_worlds_in_browsers_at_once_do_not_meet(errands):
         begun = await asyncio.gather(*(environment.reset() for environment in environments))
         ended = await asyncio.gather(*map(finish, environments, begun))
     assert [timestep.reward for timestep in ended] == [1.0] * 32
+
+
+async def test_metrics_by_level_read_the_episodes_task(errands, tmp_path):
+    await collect("apps/errands/all", "oracle", episodes=3, out=tmp_path / "played")
+    report = measure(webtraj.open_dataset(tmp_path / "played"), by=("level",))
+    counts = {level: found.valid for level, found in report.by["level"].items()}
+    assert counts == {"easy": 2, "medium": 1}

@@ -397,21 +397,24 @@ def _reward(total: float, end_reason: EndReason) -> float | None:
 
 
 def _origin(trajectory: EpisodeTrajectory, origin: Origin | None) -> Origin:
-    """Return an episode's origin, completed from its record where no plan is known."""
+    """Return an episode's origin, completed from its record where the plan does not tell."""
     info = trajectory.info
-    if origin is not None:
-        return origin if origin.site else dataclasses.replace(origin, site=info.site)
-    place = _mapping(info.metadata.get("rollout"))
+    if origin is None:
+        place = _mapping(info.metadata.get("rollout"))
+        origin = Origin(
+            run=_text(place, "run"),
+            row=_number(place, "row", -1),
+            number=_number(place, "try") or int(bool(info.retry_of)),
+        )
+    # The values of a task file or an environment, under WebGym's names.
     task = _mapping(info.metadata.get("task"))
-    # The task file's values, under WebGym's names.
+    difficulty = origin.difficulty or _number(task, "difficulty")
     spec = TaskSpec(
-        name=info.task, difficulty=_number(task, "difficulty"), domain=_text(task, "domain")
+        name=info.task, difficulty=difficulty, domain=origin.domain or _text(task, "domain")
     )
-    return Origin(
-        run=_text(place, "run"),
-        row=_number(place, "row", -1),
-        number=_number(place, "try") or int(bool(info.retry_of)),
-        site=info.site,
+    return dataclasses.replace(
+        origin,
+        site=origin.site or info.site,
         domain=spec.domain,
         difficulty=spec.difficulty,
         level=spec.level,
