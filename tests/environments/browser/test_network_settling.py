@@ -121,3 +121,40 @@ async def test_a_picture_that_does_not_come_is_waited_for_once(open_page, server
         timestep = await environment.step(action)
         assert "show!" not in timestep.observation["axtree"]
         assert timestep.observation["last_action"]["settled"] == "quiet"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("departure", "seen"), [(60.0, True), (0.0, False)])
+async def test_a_document_whose_scripts_are_late_is_no_empty_page(open_page, departure, seen):
+    """A busy site: the document is there, and shows nothing before a script in its head came."""
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def handle(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = b"<!doctype html><head><script src='late.js'></script></head><p>Here it is."
+        kind = b"text/html"
+        if b"late.js" in head:
+            asked.set()
+            await may_answer.wait()
+            body, kind = b"", b"text/javascript"
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+            b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (kind, len(body), body)
+        )
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        policy = SettlePolicy(cap=0.3, departure=departure)
+        environment = open_page(f"<a href='{url}'>go</a>", settle=policy, policy=ANY_NETWORK)
+        await environment.reset()
+        step = asyncio.ensure_future(environment.step(Click("1")))
+        try:
+            await asyncio.wait((step,), timeout=2.0 if seen else 60.0)
+            assert step.done() != seen
+        finally:
+            may_answer.set()
+        timestep = await step
+        assert asked.is_set() or not seen
+        assert ("Here it is." in timestep.observation["axtree"]) == seen

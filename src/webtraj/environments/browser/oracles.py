@@ -17,6 +17,7 @@ from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import session as session_lib
 
 __all__ = [
+    "PATIENCE",
     "Element",
     "OracleError",
     "OracleView",
@@ -162,6 +163,8 @@ class PageView:
 Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
 
 _MAX_WAITS = 30
+PATIENCE = (0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0, 3.0, 3.0)
+"""Seconds to wait between looks for what should come: on a busy machine that takes a while."""
 
 
 async def _ref(page: OracleView, path: tuple[str, ...], text: str | None) -> str:
@@ -300,9 +303,9 @@ def wait_until(selector: str) -> Step:
     """Wait until an element appears, such as on a tab that is opening."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(_MAX_WAITS):
+        for seconds in PATIENCE:
             if await page.find((selector,)) is not None:
                 return
-            yield a.Wait(0.1)
+            yield a.Wait(seconds)
 
     return step

@@ -55,7 +55,8 @@ class SettlePolicy:
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
     departure: float = 0.0
-    """The longest wait for the document to which the page is on its way; 0 does not wait."""
+    """The longest wait for the document to which the page is on its way, until it is parsed; 0 does
+    not wait."""
     load: float = 10.0
     """The longest wait for a navigation to load."""
 
@@ -69,7 +70,7 @@ class SettlePolicy:
 LOCAL_PAGE: Final = SettlePolicy()
 """For pages without network traffic, such as MiniWoB++."""
 
-SERVED_PAGE: Final = SettlePolicy(departure=10.0, network_quiet=0.05)
+SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
 LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.5)

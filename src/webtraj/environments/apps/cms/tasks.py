@@ -22,6 +22,7 @@ from webtraj.environments.apps.tasks import (
     template,
 )
 from webtraj.environments.browser.oracles import (
+    PATIENCE,
     OracleView,
     Step,
     check,
@@ -327,10 +328,10 @@ def _shown(selector: str, wanted: bool = True) -> Step:
     """Wait until an element of a dialog can be seen, or until none can."""
 
     async def step(page: OracleView) -> AsyncIterator[actions.Action]:
-        for _ in range(30):
+        for seconds in PATIENCE:
             if any(element.visible for element in await page.all(selector)) == wanted:
                 return
-            yield actions.Wait(0.1)
+            yield actions.Wait(seconds)
 
     return step
 

@@ -58,12 +58,14 @@ for (const type of ["pointerdown", "keydown"]) {
 }
 
 // Waits until nothing has changed for `quiet` ms, at most `cap` ms, and for a document that is on its
-// way, at most `departure` ms. Reports how it ended, and
-// whether anything `moved` since the wait began: a screenshot taken meanwhile is then outdated. A
-// document that `brokeOff` never finishes parsing.
+// way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
+// since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
+// never finishes parsing.
 async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
   const start = now();
-  const isLeaving = () => leavingSince !== null && now() - leavingSince < departure;
+  const isParsed = () => brokeOff || document.readyState !== "loading";
+  const isOnItsWay = () =>
+    (leavingSince !== null && now() - leavingSince < departure) || (!isParsed() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   // Anything that ended before the page settled may have moved during a screenshot.
@@ -71,13 +73,13 @@ async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
-    if (still >= quiet && (brokeOff || document.readyState !== "loading")) {
-      if (!isAnimating() && !lacksPictures(pictures) && !isLeaving()) {
+    if (still >= quiet && isParsed()) {
+      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
     }
-    if (time - start >= cap && !isLeaving()) return {ended: "cap", ms: time - start, moved: true};
+    if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
     await new Promise(resolve => later(resolve, Math.max(quiet - still, 4)));
   }
 }
