@@ -124,19 +124,21 @@ async def test_a_picture_that_does_not_come_is_waited_for_once(open_page, server
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("script", ["<script src='late.js'>", "<script defer src='late.js'>"])
 @pytest.mark.parametrize(("departure", "seen"), [(60.0, True), (0.0, False)])
-async def test_a_document_whose_scripts_are_late_is_no_empty_page(open_page, departure, seen):
-    """A busy site: the document is there, and shows nothing before a script in its head came."""
+async def test_a_document_whose_scripts_are_late_is_waited_for(open_page, departure, seen, script):
+    """A busy site: the document is there, and shows or does nothing before its script came."""
     asked, may_answer = asyncio.Event(), asyncio.Event()
 
     async def handle(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
-        body = b"<!doctype html><head><script src='late.js'></script></head><p>Here it is."
+        body = f"<!doctype html><head>{script}</script></head><p id=here>Here".encode()
         kind = b"text/html"
         if b"late.js" in head:
             asked.set()
             await may_answer.wait()
-            body, kind = b"", b"text/javascript"
+            kind = b"text/javascript"
+            body = b"addEventListener('DOMContentLoaded', () => here.append(' it is.'))"
         writer.write(
             b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
             b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (kind, len(body), body)

@@ -46,6 +46,7 @@ _NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py")
 _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
 _START_SECONDS = 60.0
+_CONNECT_SECONDS = 20.0
 _LOG_LINES = 20
 _CHUNK = 64 * 1024
 _IDLE_SECONDS = 0.01
@@ -406,10 +407,22 @@ class _Host:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to the server, which is restarted if it died."""
         try:
-            return await asyncio.open_unix_connection(self.root / _SOCKET)
+            return await self._connect()
         except OSError:
             await asyncio.to_thread(self.start)
-            return await asyncio.open_unix_connection(self.root / _SOCKET)
+            return await self._connect()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        ended = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            reader, writer = await asyncio.open_unix_connection(self.root / _SOCKET)
+            # If too many wait already (EAGAIN), asyncio takes the socket for connected. It is not.
+            if writer.get_extra_info("peername") is not None:
+                return reader, writer
+            writer.close()
+            if time.monotonic() > ended:
+                raise ConnectionRefusedError(f"{self._app.title} has too many requests waiting.")
+            await asyncio.sleep(0.01)
 
     def stop(self) -> None:
         """End the server and throw all worlds away. Idempotent."""

@@ -165,7 +165,7 @@ def _lasting(name: str, value: str) -> tuple[str, str]:
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024  # 32 browsers begin with six connections each, at once.
 
 
 def serve(host_file: str, root: str, megabytes: str) -> None:

@@ -57,15 +57,24 @@ for (const type of ["pointerdown", "keydown"]) {
   window.addEventListener(type, () => { leavingSince = null; }, {capture: true, passive: true});
 }
 
+// A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
+const entriesOf = performance.getEntriesByType.bind(performance);
+
+function isParsed() {
+  if (document.readyState !== "interactive") return document.readyState === "complete";
+  const [navigation] = entriesOf("navigation");
+  return !navigation || navigation.domContentLoadedEventEnd > 0;
+}
+
 // Waits until nothing has changed for `quiet` ms, at most `cap` ms, and for a document that is on its
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
 async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
   const start = now();
-  const isParsed = () => brokeOff || document.readyState !== "loading";
+  const isReady = () => brokeOff || isParsed();
   const isOnItsWay = () =>
-    (leavingSince !== null && now() - leavingSince < departure) || (!isParsed() && now() - start < departure);
+    (leavingSince !== null && now() - leavingSince < departure) || (!isReady() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   // Anything that ended before the page settled may have moved during a screenshot.
@@ -73,7 +82,7 @@ async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
-    if (still >= quiet && isParsed()) {
+    if (still >= quiet && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
