@@ -111,15 +111,16 @@ async def social_media(page: OracleView) -> Actions:
     """
     user, button = matched(r'For the user (@\w+), click on the "(.+)" button\.', page.goal)
     icon = (await _parts_of_posts(page, user, _ICONS.get(button, ".more")))[0]
-    yield Hover(icon.ref)
-    await painted(page)
-    yield Click(icon.ref)
-    if button in _ICONS:
-        return
-    for item in await page.all("#area .media ul li"):
-        if item.visible and item.text in (button, f"{button} {user}"):
-            yield Click(item.ref)
+    for _ in range(3):  # On a busy machine the image may still be missing when the click comes.
+        yield Hover(icon.ref)
+        await painted(page)
+        yield Click(icon.ref)
+        if button in _ICONS:
             return
+        for item in await page.all("#area .media ul li"):
+            if item.visible and item.text in (button, f"{button} {user}"):
+                yield Click(item.ref)
+                return
     raise OracleError(f"The menu of {user}'s post has no {button!r}.")
 
 
