@@ -163,6 +163,10 @@ def desk_in(folder: Path, played: Path, servers: object) -> Iterator[Desk]:
     server = running(servers, "rclone")
     shutil.rmtree(server.folder / "bucket", ignore_errors=True)
     (server.folder / "bucket").mkdir()
+    # The server keeps what it once listed: a folder made behind it may not be seen.
+    client = server.client()
+    if "bucket" not in [one["Name"] for one in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket="bucket")
     key = "sk-" + "k" * 40
     with (
         site() as url,
