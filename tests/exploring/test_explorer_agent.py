@@ -84,12 +84,13 @@ async def test_who_explores_and_proposes_can_be_had_by_name():
         (make_explorer, "curios", {}, "Did you mean 'curious'"),
         (make_explorer, "curious", {"speed": 1}, "has no option 'speed'"),
         (make_explorer, "curious", {"avoid": "x"}, "avoid='x'.* valid tuple"),
+        (make_explorer, "curious", {"ends": 2}, "ends must be a number from 0 to 1"),
         (make_explorer, "model", {}, "The option 'model' is missing"),
         (make_proposer, "oracle", {}, "Choose one of: model, hindsight"),
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),
         (make_proposer, "model", {"model": "m", "prompt": "plain"}, "path of a .txt file"),
     ],
-    ids=("typo", "option", "words", "no-model", "unknown", "hindsight-option", "prompt"),
+    ids=("typo", "option", "words", "share", "no-model", "unknown", "hindsight-option", "prompt"),
 )
 def test_wrong_names_and_options_are_told(make, name, options, told):
     with pytest.raises(errors.InvalidInputError, match=told):

@@ -14,7 +14,7 @@ from webtraj.agents.base import seed_text
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 
-__all__ = ["RandomAgent", "random_end"]
+__all__ = ["RandomAgent", "check_share", "random_end"]
 
 _MAX_WORDS = 3
 _QUOTES = 0.5
@@ -50,11 +50,7 @@ class RandomAgent:
 
     def __post_init__(self) -> None:
         for name in ("untouched", "ends"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0 <= value <= 1):
-                raise errors.InvalidInputError(
-                    f"The random agent's {name} must be a number from 0 to 1; got {value!r:.100}."
-                )
+            check_share("random", name, getattr(self, name))
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Return an actor with its own random source."""
@@ -93,6 +89,18 @@ class _RandomActor:
         self.touched.add(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
+
+
+def check_share(agent: str, name: str, value: Any) -> None:
+    """Check an agent's option that is a probability.
+
+    Raises:
+        InvalidInputError: It is no number from 0 to 1.
+    """
+    if not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise errors.InvalidInputError(
+            f"The {agent} agent's {name} must be a number from 0 to 1; got {value!r:.100}."
+        )
 
 
 def random_end(observation: Mapping[str, Any], source: random.Random) -> actions.Action:

@@ -16,7 +16,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.base import seed_text
-from webtraj.agents.random import random_end
+from webtraj.agents.random import check_share, random_end
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.observation import Ref, refs_in
@@ -117,6 +117,9 @@ class CuriousAgent:
     ends: float = 0.0
     """The probability, from 0 to 1, of ending the episode at each step, as a floor for tasks; see
     `webtraj.agents.random.random_end`."""
+
+    def __post_init__(self) -> None:
+        check_share("curious", "ends", self.ends)
 
     @property
     def channels(self) -> tuple[str, ...]:

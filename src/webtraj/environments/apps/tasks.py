@@ -113,7 +113,7 @@ class Assignment:
     def rubric(self) -> tuple[str, ...]:
         """Return the facts that a judge of the record should find.
 
-        There are none if only an answer is wanted: goal and answer say it all.
+        If only an answer is wanted, there are none: the goal and the answer are enough.
         """
         if self.infeasible:
             return ("The agent reported that the task cannot be done.", _NOTHING_ELSE)
