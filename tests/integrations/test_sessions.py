@@ -4,10 +4,10 @@ import asyncio
 import re
 from collections import Counter
 
-import psutil
 import pytest
 
 import webtraj
+from processes import browsers
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.environments.browser.environment import BrowserEnvironment
@@ -22,21 +22,6 @@ def button(turn):
     """Returns the action that solves click-test."""
     ref = re.search(r"\[(\w+)\] button", turn.page)[1]
     return f"click('{ref}')"
-
-
-def browsers():
-    """Returns the browsers under this process."""
-    found = []
-    for one in psutil.Process().children(recursive=True):
-        try:
-            command = one.cmdline()
-        except psutil.Error:
-            continue
-        if any("headless" in part for part in command[:1]) and not any(
-            part.startswith("--type=") for part in command
-        ):
-            found.append(one)
-    return found
 
 
 async def test_an_episode_is_played_and_recorded(tmp_path):

@@ -2,16 +2,15 @@
 
 import asyncio
 import concurrent.futures
-import contextlib
 import gc
 import os
 import random
 import threading
 
-import psutil
 import pytest
 
 import webtraj
+from processes import descendants
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool
 
@@ -24,11 +23,7 @@ def make(number=0, **options):
 
 def drivers():
     """Returns how many drivers this process runs."""
-    number = 0
-    for child in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):
-            number += "run-driver" in child.cmdline()
-    return number
+    return len(descendants(word="run-driver"))
 
 
 async def play(number, **options):

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 import webtraj
+from processes import descendants
 from webtraj import errors
 from webtraj.environments.browser import driver
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
@@ -78,7 +79,7 @@ def test_interrupted_twice(moment):
         assert process.stdout is not None
         while process.stdout.readline().strip() != moment:
             assert process.poll() is None
-        children = psutil.Process(process.pid).children(recursive=True)
+        children = descendants(process.pid)
         for _ in range(2):
             process.send_signal(signal.SIGINT)
             time.sleep(0.05)
@@ -124,11 +125,11 @@ async def test_a_process_that_is_stopped_goes_on(nothing_left):
 
 async def test_a_browser_and_driver_that_stand_still_end_the_call_and_are_replaced(nothing_left):
     limits = PoolLimits(call=2.0, close=1.0, failures_in_a_row=1)
-    before = set(psutil.Process().children(recursive=True))
+    before = set(descendants())
     async with BrowserPool(limits=limits) as pool:
         env = webtraj.make("miniwob/click-test", pool=pool)
         await env.reset()
-        for child in set(psutil.Process().children(recursive=True)) - before:
+        for child in set(descendants()) - before:
             child.suspend()
         with pytest.raises(errors.BrowserError):
             await env.step("noop()")

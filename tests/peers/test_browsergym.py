@@ -11,11 +11,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import psutil
 import pytest
 import pytest_asyncio
 
 import webtraj
+from processes import browsers
 from webtraj import EndReason
 from webtraj.datasets.verification import verify
 
@@ -118,14 +118,6 @@ async def acting(env: Any) -> None:
     """Waits until BrowserGym's thread is in the middle of the action."""
     while env.unwrapped.last_action != "noop(1500)":
         await asyncio.sleep(0.01)
-
-
-def browsers() -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "chrom" in process.name() and process.status() != psutil.STATUS_ZOMBIE
-    ]
 
 
 async def test_the_dataset_is_sound_and_complete(played):

@@ -11,6 +11,7 @@ import time
 import psutil
 import pytest
 
+from processes import browsers, descendants
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.datasets.verification import verify
 
@@ -77,8 +78,8 @@ def test_signal_ends_it_in_good_order(signum, to_whom, tmp_path):
     )  # fmt: skip
     try:
         wait_for_episodes(out, rollout)
-        children = rollout.children(recursive=True)
-        assert any("chrom" in child.name() for child in children)
+        children = descendants(rollout.pid)
+        assert browsers(rollout.pid)
         # A terminal's Ctrl-C goes to the whole group, the browser's driver among it.
         os.killpg(rollout.pid, signum) if to_whom == "group" else rollout.send_signal(signum)
         stdout, stderr = rollout.communicate(timeout=WAIT)
@@ -108,10 +109,9 @@ def test_killed_browser_costs_its_own_episodes_and_the_rollout_goes_on(tmp_path)
     )  # fmt: skip
     try:
         wait_for_episodes(out, rollout)
-        for child in rollout.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # Its parent took it along.
-                if "chrom" in child.name():
-                    child.kill()
+        for browser in browsers(rollout.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                browser.kill()
         stdout, stderr = rollout.communicate(timeout=WAIT)
     finally:
         if rollout.poll() is None:

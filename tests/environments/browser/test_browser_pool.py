@@ -12,6 +12,7 @@ import textwrap
 import psutil
 import pytest
 
+from processes import descendants
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.processes import find_browser, process_alive
@@ -226,8 +227,7 @@ async def test_a_release_that_is_cancelled_goes_on():
 
 
 def processes_of(browser_pid, kind):
-    children = psutil.Process(browser_pid).children(recursive=True)
-    return [child for child in children if f"--type={kind}" in child.cmdline()]
+    return descendants(browser_pid, word=f"--type={kind}")
 
 
 async def test_a_browser_that_can_open_no_more_pages_is_replaced_and_its_pages_stay():
@@ -443,14 +443,14 @@ def child():
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
 @pytest.mark.parametrize("stopped", [False, True], ids=["driver runs", "driver hangs"])
 async def test_nothing_survives_a_killed_parent(child, stopped):
-    descendants = psutil.Process(child.pid).children(recursive=True)
-    assert len(descendants) >= 3
+    living = descendants(child.pid)
+    assert len(living) >= 3
     if stopped:
         (driver,) = psutil.Process(child.pid).children()
         driver.suspend()
     child.kill()
     child.wait()
-    await gone(*(process.pid for process in descendants))
+    await gone(*(process.pid for process in living))
 
 
 async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):

@@ -1,11 +1,13 @@
 """Tasks as data: their hooks, their isolation, and what their agent may reach."""
 
 import asyncio
+import contextlib
 
 import psutil
 import pytest
 
 import webtraj
+from processes import descendants
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import NoAccess, WebAccess
@@ -244,8 +246,8 @@ async def test_a_page_that_dies_while_it_loads_is_a_crash():
     async with server, BrowserPool() as pool, BrowserEnvironment([task], pool=pool) as env:
         loading = asyncio.ensure_future(env.reset())
         await asked.wait()
-        for process in psutil.Process().children(recursive=True):
-            if "--type=renderer" in process.cmdline():
-                process.kill()
+        for renderer in descendants(word="--type=renderer"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                renderer.kill()
         with pytest.raises(errors.BrowserCrashedError):
             await loading

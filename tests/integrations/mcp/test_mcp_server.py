@@ -19,6 +19,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import webtraj
+from processes import command_of, descendants
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.browser
@@ -87,11 +88,8 @@ async def solve(client, session=None):
 
 def server_of(process):
     """Return the `webtraj mcp` below a process, or None."""
-    for child in process.children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "mcp" in child.cmdline()[1:5] and "webtraj" in child.cmdline():
-                return child
-    return None
+    found = descendants(process.pid, word="mcp")
+    return next((one for one in found if "webtraj" in command_of(one)), None)
 
 
 async def gone(processes):

@@ -9,6 +9,8 @@ import sys
 import psutil
 import pytest
 
+from processes import browsers
+
 
 @contextlib.contextmanager
 def serve(out, *arguments):
@@ -26,10 +28,9 @@ def serve(out, *arguments):
 
 
 def kill(process):
-    for one in process.children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "headless" in one.name() and not any("--type=" in p for p in one.cmdline()):
-                one.kill()
+    for browser in browsers(process.pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            browser.kill()
 
 
 @pytest.fixture(scope="session")
