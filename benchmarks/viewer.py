@@ -33,7 +33,6 @@ AIM = 0.3
 TASKS, SITES, POLICIES = 500, 40, 6
 VERBS = ("Buy", "Find", "Log in to", "Book", "Compare", "Cancel", "Reserve", "Rate")
 THINGS = ("the red lamp", "a table for two", "your account", "the cheapest flight", "a blue kettle")
-START = "from webtraj.cli import app; app.COMMANDS = ('ls', 'view'); app.main()"
 
 
 def summary(number: int, chance: random.Random) -> EpisodeSummary:
@@ -80,7 +79,7 @@ def main() -> None:
         lines = [summary(number, chance).to_line() for number in range(count + 1000)]
         (layout.index / "writer.jsonl").write_bytes(b"".join(lines[:count]))
         process = subprocess.Popen(
-            [sys.executable, "-c", START, "view", str(layout.root), "--no-open"],
+            [sys.executable, "-m", "webtraj", "view", str(layout.root), "--no-open"],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from webtraj.cli.app import make_app
+from webtraj.cli.app import COMMANDS, make_command
 
 HEAD = """\
 # The command line
@@ -23,28 +21,21 @@ HEAD = """\
 Made of the commands themselves. `webtraj COMMAND --help` says the same in a terminal.
 
 **Exit codes**: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C).
-An error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
+An error of webtraj's own is one line on stderr; with `-v` or `WEBTRAJ_DEBUG=1`, its traceback.
 """
 
 
 def cli_reference() -> str:
     """Return the page."""
-    root = typer.main.get_command(make_app())
-    sections = [_section("webtraj", name, command) for name, command in _commands(root)]
-    return "\n".join([HEAD, *sections])
+    return "\n".join([HEAD, *map(_section, COMMANDS)])
 
 
-def _commands(group: Any) -> list[tuple[str, Any]]:
-    return [(name, command) for name, command in group.commands.items() if not command.hidden]
-
-
-def _section(before: str, name: str, command: Any, level: int = 2) -> str:
-    """Return a command's part of the page, including its subcommands."""
-    called = f"{before} {name}"
-    lines = [f"{'#' * level} {called}", "", _escaped(command.help or ""), ""]
+def _section(name: str) -> str:
+    """Return a command's part of the page."""
+    command, called = make_command(name), f"webtraj {name}"
+    lines = [f"##{'#' * name.count(' ')} {called}", "", _escaped(command.help or ""), ""]
     if hasattr(command, "commands"):
-        subcommands = _commands(command)
-        return "\n".join([*lines, *(_section(called, *one, level + 1) for one in subcommands)])
+        return "\n".join(lines)
     arguments = [one for one in command.params if not one.opts[0].startswith("-")]
     options = [one for one in command.params if one.opts[0].startswith("-") and not one.hidden]
     usage = [called, *(["[OPTIONS]"] if options else []), *map(_argument_name, arguments)]

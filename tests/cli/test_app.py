@@ -24,7 +24,7 @@ def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     for command in app_lib.COMMANDS:
-        assert command in done.stdout
+        assert " " in command or f"│ {command} " in done.stdout
     assert done.stderr == "[]\n"
 
 
@@ -68,7 +68,7 @@ def call(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.parametrize("command", app_lib.COMMANDS)
 def test_each_command_explains_itself(command, call):
-    code, out, _ = call(command, "--help")
+    code, out, _ = call(*command.split(), "--help")
     assert code == 0
     assert f"webtraj {command}" in out
 
@@ -127,6 +127,45 @@ def test_debug_shows_the_traceback(run_webtraj):
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "InvalidSelectorError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("merge", "copy"), ("scratch", "train scratch"), ("ray submit", "rollout submit")],
+)
+def test_old_names_work_with_a_hint(old, new, call):
+    code, out, told = call(*old.split(), "--help")
+    assert code == 0
+    assert f"Usage: webtraj {new} " in out
+    assert told == f"webtraj: `webtraj {old}` is now `webtraj {new}`.\n"
+
+
+def test_a_command_imports_its_own_module_alone():
+    program = (
+        "import sys; from webtraj.cli import app; app.make_command('ls')\n"
+        "print(sorted(name for name in sys.modules if name.startswith('webtraj.cli.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "webtraj.cli.datasets" in done.stdout
+    assert "webtraj.cli.rollout" not in done.stdout
+
+
+def test_verbose_shows_the_traceback(run_webtraj):
+    done = run_webtraj("-v", "ls", "nowhere")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "NotADatasetError" in done.stderr
+
+
+def test_shells_complete_commands(run_webtraj):
+    variables = {
+        "_WEBTRAJ_COMPLETE": "complete_bash",
+        "COMP_WORDS": "webtraj ro",
+        "COMP_CWORD": "1",
+    }
+    assert run_webtraj(env={**os.environ, **variables}).stdout.split() == ["rollout"]
 
 
 def test_presets_lists_those_asked_for(call):

@@ -1,12 +1,10 @@
 """An episode's position on the command line: -1 is the last one, and a misspelt option is none."""
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, errors
-from webtraj.cli import datasets
-from webtraj.cli.positions import PositionCommand
+from webtraj.cli.app import make_app
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.trajectory import StepType
 
@@ -23,11 +21,9 @@ def show(tmp_path):
             end = EpisodeEnd(reason=EndReason.TERMINATED)
             info = EpisodeInfo(episode_id=name)
             writer.add(EpisodeTrajectory(info, steps, end, start_time=float(number)))
-    app = typer.Typer()
-    app.command(cls=PositionCommand)(datasets.show)
 
     def show(*arguments):
-        return CliRunner().invoke(app, [str(tmp_path), *arguments])
+        return CliRunner().invoke(make_app(), ["show", str(tmp_path), *arguments])
 
     return show
 

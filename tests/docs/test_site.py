@@ -42,7 +42,7 @@ def test_site_has_every_page_and_every_command(site: Path) -> None:
 
     reference = (site / "reference/cli.html").read_text()
     for command in COMMANDS:
-        assert f'id="webtraj-{command}"' in reference, command
+        assert f'id="webtraj-{command.replace(" ", "-")}"' in reference, command
     for example in (ROOT / "examples").glob("[0-9]*.py"):
         assert example.name in (site / "examples.html").read_text()
 

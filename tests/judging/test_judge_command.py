@@ -4,12 +4,10 @@ import asyncio
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli import judge as judge_command
-from webtraj.cli.positions import PositionCommand
+from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
@@ -32,11 +30,8 @@ RULES = {"rules": [{"tasks": "shop/*", "success": {"answer": "12"}}]}
 
 @pytest.fixture
 def run():
-    app = typer.Typer()
-    app.command(cls=PositionCommand)(judge_command.judge)
-
     def run(*arguments, code=0):
-        result = CliRunner().invoke(app, list(map(str, arguments)))
+        result = CliRunner().invoke(make_app(), ["judge", *map(str, arguments)])
         if isinstance(result.exception, errors.WebtrajError):
             raise result.exception
         assert result.exit_code == code, result.output
@@ -198,8 +193,6 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["eval", "--judge", "environment", "--set", "success_reward=x"], "expected a number"),
         (["eval", "--judge", "environment:x"], "takes no argument after a colon"),
         (["eval", "--where", "task == 'none'"], "There are no labels"),
-        (["eval", "--replay"], "takes only a dataset"),
-        (["rerun"], "takes a dataset and an episode"),
         (["rerun", "right"], "No judgement to repeat in the episode 'right'. Its judges: none"),
         (["rerun", "none"], "the dataset has 4"),
     ],

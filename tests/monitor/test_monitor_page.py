@@ -136,17 +136,9 @@ def test_many_who_ask_at_once_are_one_look(monitor, monkeypatch):
     assert len(looks) == 1
 
 
-# The command alone, so that the test knows no other.
-COMMAND = """
-from webtraj.cli import app
-app.COMMANDS = {"ls": ("", "datasets"), "monitor": ("", "view")}
-app.main()
-"""
-
-
 @pytest.mark.slow
 def test_the_command_serves_until_a_signal(played):
-    command = [sys.executable, "-W", "error", "-c", COMMAND, "monitor", played("climb"), "--web"]
+    command = [sys.executable, "-W", "error", "-m", "webtraj", "monitor", played("climb"), "--web"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()

@@ -201,19 +201,19 @@ llamafactory-cli train llamafactory_data/train_config.yaml
 def test_a_training_run_by_hand_is_published_and_the_next_one_resumes_it(shell, published_by):
     runs = shell.folder / "runs"
     record(runs, 1)
-    said = shell(f"webtraj update save_path=runs policy_config.base_model={BASE}")
+    said = shell(f"webtraj train update save_path=runs policy_config.base_model={BASE}")
     assert "llamafactory-cli train" in said
-    assert "webtraj update --publish save_path=runs" in said
+    assert "webtraj train update --publish save_path=runs" in said
     assert config_of(runs)["model_name_or_path"] == BASE
     assert "project webtraj from 0 to 4" in shell(BY_HAND, at=runs)
     assert not (runs / "model.pt").exists()
     if published_by == "update --publish":
-        said = shell("webtraj update --publish save_path=runs/")
+        said = shell("webtraj train update --publish save_path=runs/")
         assert "Published" in said
         assert (runs / "model.pt" / "model.safetensors").read_bytes()[-1] == 4
-        assert "up to date" in shell("webtraj update --publish save_path=runs")
+        assert "up to date" in shell("webtraj train update --publish save_path=runs")
     record(runs, 2)
-    said = shell("webtraj update save_path=runs")
+    said = shell("webtraj train update save_path=runs")
     told = config_of(runs)
     assert told["model_name_or_path"] == str(runs / "model.pt")
     assert "resumes the optimizer" in said
@@ -222,20 +222,20 @@ def test_a_training_run_by_hand_is_published_and_the_next_one_resumes_it(shell, 
     assert told["max_steps"] > 4
     assert told["template"] == "qwen3_vl_nothink"
     shell(BY_HAND, at=runs)
-    shell("webtraj update --publish save_path=.", at=runs)
+    shell("webtraj train update --publish save_path=.", at=runs)
     assert (runs / "model.pt" / "model.safetensors").read_bytes()[-1] == told["max_steps"]
 
 
 def test_the_base_model_follows_from_what_played(shell):
     record(shell.folder / "runs", 1)
-    said = shell("webtraj update save_path=runs")
+    said = shell("webtraj train update save_path=runs")
     assert f"starts from {BASE}" in said
     assert config_of(shell.folder / "runs")["template"] == "qwen3_vl_nothink"
 
 
 def test_a_name_that_only_the_server_knows_is_no_base_model(shell):
     record(shell.folder / "runs", 1, model="my-model")
-    said = shell("webtraj update save_path=runs", code=2)
+    said = shell("webtraj train update save_path=runs", code=2)
     assert "my-model" in said
     assert "policy_config.base_model" in said
     assert not (shell.folder / "runs" / "llamafactory_data").exists()
@@ -244,23 +244,24 @@ def test_a_name_that_only_the_server_knows_is_no_base_model(shell):
 def test_a_training_that_died_is_never_published_and_never_forgotten(shell):
     runs = shell.folder / "runs"
     record(runs, 1)
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     shell(BY_HAND, at=runs, code=9, KILLED="1")
-    assert "has not finished" in shell("webtraj update --publish save_path=runs", code=1)
-    assert "not used: the training in" in shell("webtraj update save_path=runs")
+    assert "has not finished" in shell("webtraj train update --publish save_path=runs", code=1)
+    assert "not used: the training in" in shell("webtraj train update save_path=runs")
     assert config_of(runs)["model_name_or_path"] == BASE
     assert not (runs / "model.pt").exists()
 
 
 def test_a_run_that_moved_is_published_and_resumed(shell):
     record(shell.folder / "runs", 1)
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     shell(BY_HAND, at=shell.folder / "runs")
-    shell("webtraj update --publish save_path=runs")
+    shell("webtraj train update --publish save_path=runs")
     moved = shell.folder.parent / "other place"
     shutil.move(shell.folder / "runs", moved)
-    assert "up to date" in shell(f"webtraj update --publish save_path={shlex.quote(str(moved))}")
-    said = shell("webtraj update save_path=.", at=moved)
+    said = shell(f"webtraj train update --publish save_path={shlex.quote(str(moved))}")
+    assert "up to date" in said
+    said = shell("webtraj train update save_path=.", at=moved)
     assert "resumes the optimizer" in said
     told = config_of(moved)
     assert told["model_name_or_path"] == str(moved / "model.pt")
@@ -270,30 +271,30 @@ def test_a_run_that_moved_is_published_and_resumed(shell):
 def test_a_refused_update_leaves_everything_as_it_was(shell):
     runs = shell.folder / "runs"
     record(runs, 1)
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     log = runs / "llamafactory_data" / "train.log"
     logged = "llamafactory-cli train train_config.yaml > train.log"
     shell(logged, at=log.parent, WANDB_PROJECT="p")
     files = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    shell("webtraj update save_path=runs algorithm_config.extra={packin: true}", code=2)
+    shell("webtraj train update save_path=runs algorithm_config.extra={packin: true}", code=2)
     left = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert {path: data for path, data in left.items() if "model.pt" not in path.parts} == files
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     assert log.read_bytes() == files[log]
     fresh = shell.folder / "fresh"
     record(fresh, 1)
-    shell("webtraj update save_path=fresh algorithm_config.extra={packin: true}", code=2)
+    shell("webtraj train update save_path=fresh algorithm_config.extra={packin: true}", code=2)
     assert sorted(path.name for path in fresh.iterdir()) == ["train_trajectories"]
 
 
 def test_an_update_whose_optimizer_cannot_be_resumed_says_so(shell):
     runs = shell.folder / "runs"
     record(runs, 1)
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     shell(BY_HAND, at=runs)
     (checkpoint,) = runs.glob("checkpoints/*/checkpoint-4")
     (checkpoint / "optimizer.pt").unlink()
-    assert "with a fresh optimizer" in shell("webtraj update save_path=runs")
+    assert "with a fresh optimizer" in shell("webtraj train update save_path=runs")
     told = config_of(runs)
     assert told["model_name_or_path"] == str(runs / "model.pt")
     assert "resume_from_checkpoint" not in told
@@ -309,7 +310,7 @@ def test_an_update_whose_optimizer_cannot_be_resumed_says_so(shell):
 )
 def test_episodes_that_nobody_judged_are_not_called_failures(shell, outcome, said):
     record(shell.folder / "runs", 1, outcome=outcome)
-    told = shell("webtraj update save_path=runs", code=2)
+    told = shell("webtraj train update save_path=runs", code=2)
     assert f"{said}: 6" in told
     other = {"not judged", "not successful"} - {said}
     assert not any(f"{name}: " in told for name in other)
@@ -318,7 +319,7 @@ def test_episodes_that_nobody_judged_are_not_called_failures(shell, outcome, sai
 
 def test_episodes_of_an_oracle_name_the_option_that_renders_them(shell):
     record(shell.folder / "runs", 1, model="")
-    told = shell("webtraj update save_path=runs", code=2)
+    told = shell("webtraj train update save_path=runs", code=2)
     assert "no model call: 12" in told
     assert "algorithm_config.render_oracles=true (no model call)" in told
 
@@ -326,7 +327,7 @@ def test_episodes_of_an_oracle_name_the_option_that_renders_them(shell):
 @pytest.mark.parametrize("kind", ["lora", "freeze"])
 def test_lora_is_refused_with_what_to_do(shell, kind):
     record(shell.folder / "runs", 1)
-    command = f"webtraj update save_path=runs algorithm_config.finetuning_type={kind}"
+    command = f"webtraj train update save_path=runs algorithm_config.finetuning_type={kind}"
     assert "webtraj train" in shell(command, code=2)
 
 
@@ -334,7 +335,7 @@ def test_serving_publishes_only_what_llamafactory_trained_there(shell):
     """Beside the runs there are other folders of models, which are nobody's to replace."""
     runs = shell.folder / "runs"
     record(runs, 1)
-    shell("webtraj update save_path=runs")
+    shell("webtraj train update save_path=runs")
     shell(BY_HAND, at=runs)
     for name in ("base", "copy.pt"):
         shutil.copytree(next(runs.glob("checkpoints/*/checkpoint-4")), runs / name)
@@ -347,7 +348,7 @@ def test_serving_publishes_only_what_llamafactory_trained_there(shell):
 
 
 def test_a_bucket_keeps_the_recording_and_a_folder_the_rest(shell):
-    said = shell("webtraj update save_path=s3://bucket/runs", code=2)
+    said = shell("webtraj train update save_path=s3://bucket/runs", code=2)
     assert "work_path" in said
 
 
@@ -425,7 +426,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
             shlex.split(f"{sys.executable} -m webtraj {ROLLOUT[8:]} save_path=runs {told}"),
             cwd=shell.folder, check=True,
         )  # fmt: skip
-    assert "starts from Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj update save_path=runs")
+    assert "starts from Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj train update save_path=runs")
     shell(BY_HAND, at=runs)
     serve = [sys.executable, "-m", "webtraj", "serve", "runs/model.pt", "--python", vllm]
     elsewhere = tmp_path / "elsewhere"
@@ -441,7 +442,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
     for iteration in (1, 2, 3):
         played = open_dataset(runs / "train_trajectories" / f"iteration_000{iteration}")
         assert [episode.outcome for episode in played] == [Outcome.SUCCESS] * 2
-    assert "resumes the optimizer" in shell("webtraj update save_path=runs/")
+    assert "resumes the optimizer" in shell("webtraj train update save_path=runs/")
 
 
 def test_scheduler_files_are_read_without_torch(tmp_path):

@@ -470,17 +470,9 @@ def test_what_is_no_dataset_is_told(tmp_path, dataset):
         Viewer([])
 
 
-# The command alone, so that the test knows no other.
-COMMAND = """
-from webtraj.cli import app
-app.COMMANDS = {"ls": ("", "datasets"), "view": ("", "view")}
-app.main()
-"""
-
-
 def webtraj_view(*arguments, **options):
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", COMMAND, "view", *map(str, arguments)],
+        [sys.executable, "-W", "error", "-m", "webtraj", "view", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

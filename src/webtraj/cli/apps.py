@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["check", "group", "install", "list_", "open_", "remove", "tasks"]
+__all__ = ["check", "install", "list_", "open_", "remove", "tasks"]
 
 group = typer.Typer(
     help="Install real web applications, look at them, and check their tasks.",
@@ -20,7 +20,6 @@ group = typer.Typer(
 _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
 
 
-@group.command()
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
@@ -39,7 +38,6 @@ def install(
             app.install(print)
 
 
-@group.command("list")
 def list_() -> None:
     """List the applications, their licences, and whether they are installed."""
     from rich.table import Table
@@ -68,7 +66,6 @@ def list_() -> None:
     terminal.make_console().print(table)
 
 
-@group.command("open")
 def open_(
     name: Annotated[str, typer.Argument(help="The application, or a task of one.")],
     seed: Annotated[int, typer.Option(min=0, help="The seed of the world, or of the task.")] = 0,
@@ -126,7 +123,6 @@ async def _open_task(name: str, seed: int, port: int) -> None:
                 print("The answer is:", ", ".join((answer,) if isinstance(answer, str) else answer))
 
 
-@group.command()
 def check(
     names: Annotated[
         list[str] | None,
@@ -163,7 +159,6 @@ def check(
     sys.exit(1 if failed else 0)
 
 
-@group.command()
 def tasks(
     out: Annotated[Path, typer.Option(help="The file to write, as JSON lines.")],
     names: Annotated[
@@ -199,7 +194,6 @@ def tasks(
     print(f"{len(rows)} tasks in {out}")
 
 
-@group.command()
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
 ) -> None:

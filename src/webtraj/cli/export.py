@@ -6,9 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
-from webtraj.cli.export_training import preview
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
@@ -18,33 +16,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.exporters import ExportReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["DEFAULT", "DefaultGroup", "check", "export", "format_settings", "group"]
-
-# A group with a default command.
-
-DEFAULT = "dataset"
-"""The command that runs if none is named."""
-
-_NO_NAME = ""
-
-
-class DefaultGroup(TyperGroup):
-    """A group that passes its arguments to the default command unless they name another one.
-
-    To pass a folder with the name of a command, give its path: `./check`.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the default command if no command is named."""
-        if not args or args[0] == DEFAULT or args[0] not in self.commands:
-            args = [DEFAULT, *args] if args else [DEFAULT, "--help"]
-        return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Return the command named by the first word; the default command has an empty name."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return _NO_NAME if name == DEFAULT else name, command, rest
-
+__all__ = ["check", "export", "format_settings", "otel"]
 
 # `webtraj export check`: check that LLaMA-Factory accepts an export.
 
@@ -210,9 +182,6 @@ def export(
     """Export a dataset to another tool's format. Exit with 1 if an episode could not be read.
 
     The export is written completely or not at all. It reports what the format cannot hold.
-
-    webtraj export preview PLACE prints samples in readable form; webtraj export check FOLDER checks
-    that LLaMA-Factory accepts an export; webtraj export otel PLACE sends traces.
     """
     from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
@@ -484,14 +453,3 @@ def otel(
     console.print(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}", soft_wrap=True)
     if left_out:
         raise typer.Exit(1)
-
-
-group = typer.Typer(
-    cls=DefaultGroup,
-    help="Export a dataset to another tool's format, or to training samples.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-group.command(DEFAULT, hidden=True)(export)
-group.command()(check)
-group.command()(preview)
-group.command()(otel)

@@ -1,8 +1,8 @@
-"""`webtraj judge`: measure a judge, and check that its verdicts can be reproduced."""
+"""`webtraj judge eval` and `rerun`: measure a judge, or repeat one of its verdicts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,103 +18,88 @@ if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.trajectory import EpisodeTrajectory, Judgement
 
-__all__ = ["judge"]
+__all__ = ["eval_", "rerun"]
 
 
-def judge(
-    action: Annotated[
-        Literal["eval", "rerun"],
-        typer.Argument(
-            help="eval: compare a judge with labels. rerun: repeat an episode's last judgement "
-            "from its record."
-        ),
-    ],
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    episode: Annotated[
-        str, typer.Argument(help="For rerun: an episode's id, the start of one, or a position.")
-    ] = "",
+_Dataset = Annotated[str, typer.Argument(help=PLACE_HELP)]
+_Model = Annotated[str | None, typer.Option(help="The judge's model.")]
+_ModelUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--model-url",
+        "--base-url",
+        help="The model's server, including /v1; default: the vendor's.",
+    ),
+]
+_ModelProvider = Annotated[
+    str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
+]
+_KeyVariable = Annotated[
+    str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
+]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+_Option = Annotated[list[str] | None, typer.Option(help=OPTION_HELP)]
+
+# `webtraj judge eval`: measure a judge.
+
+
+def eval_(
+    dataset: _Dataset,
     judges: Annotated[
         list[str] | None,
         typer.Option(
             "--judge",
             metavar="NAME",
-            help="environment, rules, rules:FILE or model. Repeat it to take the first judge that "
-            "reaches a verdict. For rerun: the judge whose verdict to repeat; default: the last.",
+            help="environment, rules, rules:FILE or model; default: environment. Repeat it to take "
+            "the first judge that reaches a verdict.",
         ),
     ] = None,
     labels: Annotated[
         str | None,
         typer.Option(help="A .jsonl file with one label per line; default: the recorded outcomes."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The judge's model.")] = None,
-    model_url: Annotated[
-        str | None,
-        typer.Option(
-            "--model-url",
-            "--base-url",
-            help="The model's server, including /v1; default: the vendor's.",
-        ),
-    ] = None,
-    model_provider: Annotated[
-        str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
-    ] = None,
-    api_key_variable: Annotated[
-        str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
-    ] = None,
-    replay: Annotated[
-        bool,
-        typer.Option(
-            "--replay",
-            help="For rerun: parse the recorded replies again instead of asking a model.",
-        ),
-    ] = False,
+    model: _Model = None,
+    model_url: _ModelUrl = None,
+    model_provider: _ModelProvider = None,
+    api_key_variable: _KeyVariable = None,
+    settings: _Settings = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     by_task: Annotated[bool, typer.Option("--by-task", help="Show a row per task.")] = False,
     parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    json: _Json = False,
+    option: _Option = None,
 ) -> None:
-    """Measure a judge against labels, or repeat one of its judgements. Writes nothing.
-
-    With rerun, exit with 1 if the verdict differs.
-    """
+    """Measure a judge against labels. Write nothing."""
     import asyncio
 
-    from webtraj import errors
+    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    asyncio.run(
+        _eval(
+            dataset, judges or ["environment"], labels, options, where, parallel, option,
+            by_task=by_task, json=json,
+        )
+    )  # fmt: skip
 
-    options: dict[str, Any] = dict(read_setting("--set", text) for text in settings or ())
+
+def _options(
+    settings: list[str] | None,
+    model: str | None,
+    base_url: str | None,
+    provider: str | None,
+    api_key_variable: str | None,
+) -> dict[str, Any]:
     named = {
-        "model": model, "base_url": model_url, "provider": model_provider,
+        "model": model, "base_url": base_url, "provider": provider,
         "api_key_variable": api_key_variable,
     }  # fmt: skip
-    options |= {key: value for key, value in named.items() if value is not None}
-    if action == "eval":
-        if episode or replay:
-            raise errors.InvalidInputError(
-                "`webtraj judge eval` takes only a dataset; the episode and --replay belong to "
-                "`webtraj judge rerun`. Select episodes with --where."
-            )
-        asyncio.run(
-            _eval(
-                dataset, judges or ["environment"], labels, options, where, parallel, option,
-                by_task=by_task, json=json,
-            )
-        )  # fmt: skip
-        return
-    if not episode or labels or where or by_task or len(judges or ()) > 1:
-        raise errors.InvalidInputError(
-            "`webtraj judge rerun` takes a dataset and an episode, with at most one --judge and "
-            "without --labels, --where or --by-task. For example: webtraj judge rerun DATASET -1."
-        )
-    same = asyncio.run(
-        _rerun(dataset, episode, (judges or [""])[0], options, option, replay=replay, json=json)
-    )
-    if not same:
-        raise typer.Exit(1)
+    return {
+        **dict(read_setting("--set", text) for text in settings or ()),
+        **{key: value for key, value in named.items() if value is not None},
+    }
 
 
 async def _eval(
@@ -158,6 +143,43 @@ async def _eval(
     print_quality(terminal.make_console(), report, by_task=by_task)
 
 
+# `webtraj judge rerun`: repeat a judgement.
+
+
+def rerun(
+    dataset: _Dataset,
+    episode: Annotated[
+        str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The judge whose verdict to repeat; default: the last one's."
+        ),
+    ] = "",
+    model: _Model = None,
+    model_url: _ModelUrl = None,
+    model_provider: _ModelProvider = None,
+    api_key_variable: _KeyVariable = None,
+    settings: _Settings = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay", help="Parse the recorded replies again instead of asking a model."
+        ),
+    ] = False,
+    json: _Json = False,
+    option: _Option = None,
+) -> None:
+    """Repeat a judgement from its record. Write nothing; exit with 1 if the verdict differs."""
+    import asyncio
+
+    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    same = asyncio.run(_rerun(dataset, episode, judge, options, option, replay=replay, json=json))
+    if not same:
+        raise typer.Exit(1)
+
+
 async def _rerun(
     place: str,
     episode: str,
@@ -189,11 +211,11 @@ async def _rerun(
 
         again = replayed(before)
     else:
-        from webtraj.judging.model import rerun
+        from webtraj.judging import model as model_lib
 
         client = _client_of(before, options)
         try:
-            found = await rerun(before, client)
+            found = await model_lib.rerun(before, client)
         finally:
             await _close(client)
         again, differences = found.judgement, found.differences

@@ -12,14 +12,9 @@ from webtraj.cli.options import HOST_HELP, OPTION_HELP, read_setting
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
 
-__all__ = ["group", "manifest", "serve"]
-
-group = typer.Typer(
-    help="Serve tasks to trainers that have an OpenEnv client.", no_args_is_help=True
-)
+__all__ = ["manifest", "serve"]
 
 
-@group.command()
 def serve(
     presets: Annotated[
         list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
@@ -110,7 +105,6 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
         await asyncio.Event().wait()
 
 
-@group.command()
 def manifest(
     presets: Annotated[
         list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")

@@ -1,19 +1,18 @@
-"""`webtraj ray submit`: run a rollout as a job on a Ray cluster."""
+"""`webtraj rollout submit`: run a rollout as a job on a Ray cluster."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from webtraj.cli.options import OPTION_HELP, read_setting
 
-__all__ = ["ray"]
+__all__ = ["submit"]
 
 
-def ray(
-    action: Annotated[Literal["submit"], typer.Argument(help="The action: submit.")],
+def submit(
     source: Annotated[
         str,
         typer.Option(
@@ -105,7 +104,6 @@ def ray(
     from webtraj.rollouts.distributed import job
     from webtraj.rollouts.recording import checked_format
 
-    assert action == "submit"
     given = dict(read_setting("--agent-set", text) for text in agent_options or ())
     given |= {
         name: value

@@ -1,4 +1,4 @@
-"""`webtraj train`: train a model on samples. `webtraj scratch`: make a small model from scratch."""
+"""`webtraj train`: train a model on samples. `webtraj train scratch`: make a small model."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
         print("To resume, run the same command again.", file=sys.stderr)
 
 
-# `webtraj scratch`: a model with random weights that can learn to point.
+# `webtraj train scratch`: a model with random weights that can learn to point.
 
 
 def scratch(

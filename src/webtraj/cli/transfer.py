@@ -1,4 +1,4 @@
-"""`webtraj convert`, `copy`, `merge`, `split`, `push` and `import`: make datasets from others."""
+"""`webtraj copy`, `split`, `push` and `import`: make datasets from others."""
 
 from __future__ import annotations
 
@@ -14,31 +14,50 @@ if TYPE_CHECKING:
 
     from webtraj.datasets.transfer import PushReport, TransferReport
 
-__all__ = ["convert", "copy", "import_", "merge", "print_report", "push", "split"]
+__all__ = ["copy", "import_", "print_report", "push", "split"]
 
-# `webtraj convert`: write a dataset in another format.
+# `webtraj copy`: copy datasets, or some of their episodes, in this or another format.
 
 
-def convert(
-    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to resume.")],
-    to: Annotated[str, typer.Option("--format", help="The format: json, pb or pb.zst.")],
+def copy(
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATASET... TARGET",
+            help="The datasets, folders or URLs, and where to write: new, or a dataset to add to.",
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option("--format", help="The format: json, pb or pb.zst; default: the first's."),
+    ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Convert a dataset to another format without loss. Run it again to resume."""
+    """Copy datasets into one, or convert them, checking every byte. Run it again to resume.
+
+    Exit with 1 if an episode could not be copied: it cannot be read, or the target has another one
+    of the same id.
+    """
+    from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
     from webtraj.datasets.dataset import parse_condition
     from webtraj.store.places import is_url
 
+    if len(places) < 2:
+        raise errors.InvalidInputError(
+            f"Only {places[0]!r:.200} was given; expected one or more datasets, then the target. "
+            "For example: webtraj copy FIRST SECOND TARGET."
+        )
+    *sources, target = places
     options = storage_options(option)
-    report = transfer.convert(
-        source,
+    report = transfer.merge(
+        sources,
         target,
         format=to,
         where=None if where is None else parse_condition(where),
-        source_options=options if is_url(source) else None,
+        source_options=options if any(map(is_url, sources)) else None,
         target_options=options if is_url(target) else None,
     )
     print_report(report, target)
@@ -64,67 +83,6 @@ def print_report(report: TransferReport, target: str) -> None:
     )
     if not report.complete:
         raise typer.Exit(1)
-
-
-# `webtraj copy`: copy a dataset, or some of its episodes.
-
-
-def copy(
-    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to add to.")],
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-) -> None:
-    """Copy a dataset, checking every byte. Run it again to resume."""
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets import transfer
-    from webtraj.datasets.dataset import parse_condition
-    from webtraj.store.places import is_url
-
-    options = storage_options(option)
-    report = transfer.copy(
-        source,
-        target,
-        where=None if where is None else parse_condition(where),
-        source_options=options if is_url(source) else None,
-        target_options=options if is_url(target) else None,
-    )
-    print_report(report, target)
-
-
-# `webtraj merge`: copy several datasets into one.
-
-
-def merge(
-    places: Annotated[
-        list[str], typer.Argument(help="The datasets to merge, then the target dataset.")
-    ],
-    to: Annotated[
-        str | None, typer.Option("--format", help="The format; default: the first dataset's.")
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-) -> None:
-    """Copy several datasets into one. Exit with 1 if different episodes have the same id."""
-    from webtraj import errors
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets import transfer
-    from webtraj.store.places import is_url
-
-    if len(places) < 2:
-        raise errors.InvalidInputError(
-            f"Only {places[0]!r:.200} was given; expected the datasets to merge, then the target. "
-            "For example: webtraj merge FIRST SECOND TARGET."
-        )
-    *sources, target = places
-    options = storage_options(option)
-    report = transfer.merge(
-        sources,
-        target,
-        format=to,
-        source_options=options if any(map(is_url, sources)) else None,
-        target_options=options if is_url(target) else None,
-    )
-    print_report(report, target)
 
 
 # `webtraj split`: copy a dataset into parts.

@@ -1,4 +1,4 @@
-"""`webtraj update`: prepare and run a LLaMA-Factory training on recorded episodes."""
+"""`webtraj train update`: prepare and run a LLaMA-Factory training on recorded episodes."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def push_to_hub(
         if lost and not replace:
             raise errors.InvalidInputError(
                 f"{place.url} holds {len(lost)} episodes that would be removed, such as "
-                f"{lost[0]!r:.150}. Push a dataset that has them too (`webtraj merge`), choose "
+                f"{lost[0]!r:.150}. Push a dataset that has them too (`webtraj copy`), choose "
                 f"another folder of the repository, such as {place.url}/more, or replace them."
             )
         exported = _add_tables(stage, place, table_options) if tables else None

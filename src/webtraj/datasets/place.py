@@ -464,7 +464,7 @@ def create_place(
         raise errors.InvalidInputError(
             f"The dataset {storage.url!r} has the format {found.header.format!r} and cannot "
             f"take episodes of format {header.format!r}. Choose another place, or change the "
-            "format with `webtraj convert`."
+            "format with `webtraj copy`."
         )
     return found
 

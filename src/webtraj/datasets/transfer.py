@@ -135,10 +135,14 @@ def convert(
         InvalidInputError: The target has another format.
         StorageError: One of them could not be read or written; run it again.
     """
-    dataset = open_dataset(source, storage_options=source_options, complete=True)
-    wanted = format or dataset.place.header.format
-    with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
-        return transfer(dataset if where is None else dataset.filter(where), writer)
+    return merge(
+        [source],
+        target,
+        format=format,
+        where=where,
+        source_options=source_options,
+        target_options=target_options,
+    )
 
 
 def merge(
@@ -146,6 +150,7 @@ def merge(
     target: Place,
     *,
     format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
+    where: Condition | None = None,
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -158,6 +163,7 @@ def merge(
         sources: Their folders or URLs, of any formats.
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
+        where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
@@ -174,7 +180,10 @@ def merge(
     ]
     wanted = format or datasets[0].place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
-        reports = [transfer(dataset, writer) for dataset in datasets]
+        reports = [
+            transfer(dataset if where is None else dataset.filter(where), writer)
+            for dataset in datasets
+        ]
     return TransferReport(
         **{
             field.name: tuple(what for report in reports for what in getattr(report, field.name))

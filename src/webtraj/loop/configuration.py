@@ -175,7 +175,7 @@ class ExportConfig(PhaseConfig):
 
 
 class TrainPhaseConfig(PhaseConfig):
-    """The training: `webtraj train`, or `webtraj update --train` with LLaMA-Factory."""
+    """The training: `webtraj train`, or `webtraj train update --train` with LLaMA-Factory."""
 
     engine: Literal["builtin", "llamafactory"] = "builtin"
     """The trainer."""

@@ -77,7 +77,7 @@ def settle_format(
     if own is not None and wanted not in (None, own):
         raise errors.InvalidInputError(
             f"The dataset {os.fspath(out)!r} has format {own!r}, but {wanted!r} was requested. "
-            "Leave out the format or record to another place; `webtraj convert` changes the format "
+            "Leave out the format or record to another place; `webtraj copy` changes the format "
             "of a dataset."
         )
     return checked_format(own or wanted or new) or new

@@ -474,7 +474,7 @@ def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
         return f"`{command}` sends its waiting episodes to {found.destination!r}"
     if wanted.destination:
         return "a spool needs its own folder"
-    return "`webtraj convert` converts between formats"
+    return "`webtraj copy` converts between formats"
 
 
 def _ids_in(folder: Path, suffix: str) -> set[str]:

@@ -7,7 +7,6 @@ import json
 import warnings
 
 import pytest
-import typer
 from export_episodes import picture
 from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, TracesData
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 
 from otlp_receiver import receiving, values
 from webtraj import errors
-from webtraj.cli.export import group
+from webtraj.cli.app import make_app
 from webtraj.datasets.exporters.otel import send_traces
 from webtraj.trajectory import EndReason, EpisodeEnd, ErrorInfo, Judgement, Outcome
 
@@ -224,10 +223,8 @@ def test_the_command_sends_the_same_spans_to_a_receiver(shop, export, monkeypatc
     out, _ = export(shop, "otel")
     written = [span for spans in read(out).values() for span in spans]
     with receiving() as receiver:
-        app = typer.Typer()
-        app.add_typer(group, name="export")
         done = CliRunner().invoke(
-            app, ["export", "otel", str(shop.path), "--endpoint", receiver.endpoint]
+            make_app(), ["export", "otel", str(shop.path), "--endpoint", receiver.endpoint]
         )
         assert (done.exit_code, done.output) == (0, f"2 episodes sent, {len(written)} spans\n")
         assert receiver.spans == written

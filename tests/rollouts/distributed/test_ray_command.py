@@ -1,15 +1,14 @@
-"""`webtraj ray submit`, as far as it needs no cluster."""
+"""`webtraj rollout submit`, as far as it needs no cluster."""
 
 import contextlib
 import json
 import stat
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import errors, registry
-from webtraj.cli.ray import ray
+from webtraj.cli.app import make_app
 from webtraj.rollouts.distributed import collect_on_ray, collecting, job
 from webtraj.rollouts.distributed.job import JobSpec
 
@@ -38,9 +37,7 @@ def submitted(monkeypatch):
 
 
 def run(*arguments, **environment):
-    app = typer.Typer()
-    app.command()(ray)
-    return CliRunner().invoke(app, ["submit", *arguments], env=environment)
+    return CliRunner().invoke(make_app(), ["rollout", "submit", *arguments], env=environment)
 
 
 def test_fields_of_the_source_come_from_the_environment(submitted):
@@ -85,7 +82,7 @@ def test_a_dashboard_that_does_not_answer_is_named():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"address": "ray://10.0.0.1:10001"}, "webtraj ray submit"),
+        ({"address": "ray://10.0.0.1:10001"}, "webtraj rollout submit"),
         ({"lease": 0}, "lease"),
         ({"rows_per_lease": 0}, "rows_per_lease"),
         ({"parallel": 0}, "parallel"),

@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
-from webtraj.cli.export import group
+from webtraj.cli.app import make_app
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.rollouts import collect
 from webtraj.rollouts.plan import plan_episodes
@@ -148,7 +148,7 @@ def test_without_contrast_there_are_no_pairs_and_it_says_why(played, tmp_path):
 
 def test_the_command_exports_splits_and_previews(played, tmp_path):
     def run(*words, code=0):
-        result = CliRunner().invoke(group, [str(word) for word in words])
+        result = CliRunner().invoke(make_app(), ["export", *map(str, words)])
         if isinstance(result.exception, errors.WebtrajError):
             raise result.exception
         assert result.exit_code == code, result.output

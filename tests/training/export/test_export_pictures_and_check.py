@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
-from webtraj.cli.export import group
+from webtraj.cli.app import make_app
 from webtraj.training.export import export_samples, pictures
 from webtraj.training.export.pictures import picture_error
 from webtraj.training.export.running import read_export
@@ -117,11 +117,11 @@ def sample(index, **fields):
 
 def test_check_takes_an_export_as_it_is_and_refuses_a_damaged_one(tmp_path):
     export_samples({"train": [sample(0), sample(1)]}, tmp_path / "x")
-    done = CliRunner().invoke(group, ["check", str(tmp_path / "x")])
+    done = CliRunner().invoke(make_app(), ["export", "check", str(tmp_path / "x")])
     assert done.exit_code == 0, done.output
     (image,) = (tmp_path / "x/images").iterdir()
     image.write_bytes(image.read_bytes()[:100])
-    done = CliRunner().invoke(group, ["check", str(tmp_path / "x")])
+    done = CliRunner().invoke(make_app(), ["export", "check", str(tmp_path / "x")])
     assert done.exit_code == 1
     assert "finetune_train.json" in done.output
 
@@ -196,7 +196,7 @@ def test_a_picture_that_was_changed_is_not_trusted(tmp_path):
 def test_preview_hides_what_a_terminal_would_obey(tmp_path):
     hostile = sample(0, messages=(Message.of("user", "page \x1b[2J"),), completion="a\x07")
     export_samples({"train": [hostile]}, tmp_path / "x")
-    done = CliRunner().invoke(group, ["preview", str(tmp_path / "x")])
+    done = CliRunner().invoke(make_app(), ["export", "preview", str(tmp_path / "x")])
     assert r"page \x1b[2J" in done.output
     assert r"a\x07" in done.output
     assert "\x1b[2J" not in done.output
@@ -233,7 +233,7 @@ def test_the_validation_split_goes_to_a_file_of_its_own(tmp_path):
             writer.add(episode(number))
     words = [str(tmp_path / "d"), "--format", "sharegpt", "--val-split", "0.2", "--seed", "1"]
     for name in ("x", "y"):
-        done = CliRunner().invoke(group, [*words, "--out", str(tmp_path / name)])
+        done = CliRunner().invoke(make_app(), ["export", *words, "--out", str(tmp_path / name)])
         assert done.exit_code == 0, (done.output, done.exception)
     header, episodes = read_manifest(tmp_path / "x")
     parts = [tuple(line["samples"]) for line in episodes]

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj import trajectory as t
-from webtraj.cli.export import group
+from webtraj.cli.app import make_app
 from webtraj.cli.export_training import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
@@ -36,7 +36,7 @@ def export(tmp_path, episodes, *words):
             writer.add(episode(number, **made))
     out = str(tmp_path / "x")
     options = ["--format", "sharegpt", "--out", out, *words]
-    return CliRunner().invoke(group, [str(tmp_path / "d"), *options])
+    return CliRunner().invoke(make_app(), ["export", str(tmp_path / "d"), *options])
 
 
 NOTHING_LEFT = {

@@ -123,7 +123,7 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
         raise errors.InvalidInputError(
             f"Cannot run a rollout through a Ray client connection ({address!r}), since its driver "
             "is part of the cluster. Run it on one of the cluster's machines with the address "
-            "'auto', or submit it with `webtraj ray submit`."
+            "'auto', or submit it with `webtraj rollout submit`."
         )
     if ray.is_initialized():
         yield

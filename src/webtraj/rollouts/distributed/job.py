@@ -1,4 +1,4 @@
-"""The job of `webtraj ray submit`, run as `python -m webtraj.rollouts.distributed.job`."""
+"""The job of `webtraj rollout submit`, run as `python -m webtraj.rollouts.distributed.job`."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def _folder() -> Path:
     if found is None or found.origin is None:
         raise errors.InvalidInputError(
             f"The module {MODULE!r}, which holds the job's settings, is missing. Submit jobs with "
-            "`webtraj ray submit`."
+            "`webtraj rollout submit`."
         )
     return Path(found.origin).parent
 

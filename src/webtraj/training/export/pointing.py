@@ -59,7 +59,7 @@ class PointingFormat:
         if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
             raise errors.InvalidInputError(
                 f"The format 'pointing' needs the model's folder, for its tokenizer.json; got "
-                f"model={self.model!r}. `webtraj scratch DATASET --out FOLDER` makes one."
+                f"model={self.model!r}. `webtraj train scratch DATASET --out FOLDER` makes one."
             )
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
@@ -153,7 +153,7 @@ class PointingFormat:
         if found is None:
             raise errors.InvalidInputError(
                 f"The model {self.model!r} has no token {name!r}. Pointing prompts need a model "
-                "made by `webtraj scratch`."
+                "made by `webtraj train scratch`."
             )
         return int(found)
 
