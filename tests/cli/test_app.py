@@ -1,6 +1,7 @@
 """The commands together, their errors and exit codes."""
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -175,3 +176,9 @@ def test_presets_lists_those_asked_for(call):
     assert "miniwob/click-tab-2-hard" in names
     assert all("click-tab-2" in name for name in names)
     assert out.splitlines()[-1].startswith(f"{len(names)} of ")
+
+
+def test_presets_are_json_for_machines(call):
+    code, out, _ = call("presets", "click-tab-2", "--json")
+    assert code == 0
+    assert {"name", "description", "num_tasks"} <= set(json.loads(out)[0])

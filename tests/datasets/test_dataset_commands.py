@@ -1,5 +1,6 @@
 """The commands that work on datasets, as a person runs them."""
 
+import json
 import secrets
 
 import pytest
@@ -58,6 +59,21 @@ def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
     assert "6 episodes written, 0 already there, 1 conflicting" in output
     with pytest.raises(errors.InvalidInputError, match="one or more datasets, then"):
         run("copy", five)
+
+
+def test_reports_are_json_for_machines(run, five, tmp_path):
+    shown = json.loads(run("show", five, "e3", "--json"))
+    assert shown["info"]["episode_id"] == "e3"
+    assert [step["index"] for step in shown["steps"]] == [0, 1]
+    assert json.loads(run("show", five, "e3", "--step", "0", "--json"))["index"] == 0
+    assert json.loads(run("verify", five, "--json"))["problems"] == []
+    assert json.loads(run("recover", five, "--json")) == {
+        "sealed": [], "indexed": [], "being_written": [], "unreadable": [],
+    }  # fmt: skip
+    copied = json.loads(run("copy", five, tmp_path / "copy", "--json"))
+    assert (copied["target"], len(copied["added"])) == (str(tmp_path / "copy"), 5)
+    with pytest.raises(errors.NotADatasetError):
+        run("verify", tmp_path / "none", "--json")
 
 
 def test_a_dataset_is_split(run, five, tmp_path):

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from webtraj.cli.options import Json
+
 __all__ = ["check", "install", "list_", "open_", "remove", "tasks"]
 
 group = typer.Typer(
@@ -38,7 +40,7 @@ def install(
             app.install(print)
 
 
-def list_() -> None:
+def list_(json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
     from rich.table import Table
 
@@ -57,12 +59,27 @@ def list_() -> None:
         box=None,
         pad_edge=False,
     )
+    rows = []
     for name in APPS:
         app = find_app(name)
         tasks = sum(template.startswith(f"{name}/") for template in TEMPLATES)
         needs = "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt"
         installed = "yes" if app.installed else "no"
         table.add_row(name, app.title, app.package, app.license, str(tasks), needs, installed)
+        rows.append(
+            {
+                "name": name,
+                "title": app.title,
+                "software": app.package,
+                "license": app.license,
+                "tasks": tasks,
+                "needs": needs,
+                "installed": app.installed,
+            }
+        )
+    if json:
+        terminal.print_json(rows)
+        return
     terminal.make_console().print(table)
 
 
@@ -134,11 +151,13 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Check tasks: their oracle succeeds; doing nothing, or something else, fails.
 
     Exits with 1 if any check fails.
     """
+    from webtraj.cli import terminal
     from webtraj.environments.apps import checking
     from webtraj.environments.apps.tasks import find_templates
 
@@ -150,12 +169,16 @@ def check(
             templates, seeds=range(seeds), parallel=parallel, quick=quick
         ):
             failed += bool(found.problems)
+            if json:
+                terminal.print_json(found)
+                continue
             verdict = "; ".join(found.problems) or "ok"
             print(f"{found.template} {found.seed}: {found.steps} actions, {verdict}", flush=True)
         return failed
 
     failed = asyncio.run(run())
-    print(f"{len(templates) * seeds - failed} passed, {failed} failed")
+    if not json:
+        print(f"{len(templates) * seeds - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 

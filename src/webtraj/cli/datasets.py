@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,21 +108,36 @@ def show(
     step: Annotated[
         int | None, typer.Option(help="Show this step's full observation and decision.")
     ] = None,
+    json: Json = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Show one episode's details, steps and end; the latest by default."""
+    import functools
+    import sys
+
     from rich.console import Console
 
+    from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
+    from webtraj.store import encoding, records
 
     opened = open_dataset(dataset, storage_options=storage_options(option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
+    if step is not None and not 0 <= step < len(trajectory.steps):
+        raise errors.InvalidInputError(
+            f"No step {step}: the episode has steps 0 to {len(trajectory.steps) - 1}."
+        )
+    if json:
+        shown = trajectory if step is None else trajectory.steps[step]
+        data, _ = encoding.dumps_by(functools.partial(records.encode_record, shown))
+        sys.stdout.write(data.decode() + "\n")
+        return
     console = Console(markup=False, highlight=False)
     if step is None:
         _print_episode(console, trajectory)
     else:
-        _print_step(console, trajectory, step)
+        _print_step(console, trajectory.steps[step])
 
 
 def find_episode(episode_ids: Any, wanted: str) -> str:
@@ -209,17 +224,11 @@ def _derivation(derivation: trajectory_lib.Derivation) -> str:
     return f"{said}: {changes}"[:500] if changes else said
 
 
-def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, index: int) -> None:
+def _print_step(console: Console, record: trajectory_lib.StepRecord) -> None:
     from collections.abc import Mapping
 
-    from webtraj import errors
     from webtraj.cli import terminal
 
-    if not 0 <= index < len(trajectory.steps):
-        raise errors.InvalidInputError(
-            f"No step {index}: the episode has steps 0 to {len(trajectory.steps) - 1}."
-        )
-    record = trajectory.steps[index]
     console.print(f"{record.step_type.name}, action {terminal.brief(record.action, 500)}")
     observation = record.observation
     channels = observation if isinstance(observation, Mapping) else {"observation": observation}
@@ -245,26 +254,30 @@ def _seconds(record: trajectory_lib.StepRecord) -> str:
 
 def verify(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    json: Json = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Check every byte of a dataset. Exit with 1 if anything is wrong."""
     from rich.console import Console
 
     from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, printable
+    from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import verification
 
     report = verification.verify(dataset, storage_options=storage_options(option))
     console = Console(markup=False, highlight=False)
-    for problem in report.problems:
-        console.print(f"{printable(problem.where)}: {printable(problem.what)}")
-    console.print(
-        f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
-        f"{counted(report.num_blobs, 'blob')}: "
-        + ("no problems" if report.clean else counted(len(report.problems), "problem"))
-    )
-    if report.being_written:
-        console.print(f"{counted(len(report.being_written), 'episode')} still being written")
+    if json:
+        print_json(report)
+    else:
+        for problem in report.problems:
+            console.print(f"{printable(problem.where)}: {printable(problem.what)}")
+        console.print(
+            f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
+            f"{counted(report.num_blobs, 'blob')}: "
+            + ("no problems" if report.clean else counted(len(report.problems), "problem"))
+        )
+        if report.being_written:
+            console.print(f"{counted(len(report.being_written), 'episode')} still being written")
     if not report.clean:
         raise typer.Exit(1)
 
@@ -274,28 +287,39 @@ def verify(
 
 def recover(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    json: Json = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Seal the episodes whose writer died. Exit with 1 if any episode cannot be recovered."""
     from rich.console import Console
 
     from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, printable
+    from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import recovery
 
     report = recovery.recover(dataset, storage_options=storage_options(option))
     console = Console(markup=False, highlight=False)
-    for summary in report.sealed:
-        console.print(
-            f"{summary.episode_id}  {printable(summary.task)}: "
-            f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
+    if json:
+        print_json(
+            {
+                "sealed": [summary.episode_id for summary in report.sealed],
+                "indexed": report.indexed,
+                "being_written": report.being_written,
+                "unreadable": report.unreadable,
+            }
         )
-    for what in report.unreadable:
-        console.print(printable(what))
-    console.print(
-        f"{len(report.sealed)} sealed, {len(report.indexed)} added to the index, "
-        f"{len(report.being_written)} still being written, {len(report.unreadable)} unreadable"
-    )
+    else:
+        for summary in report.sealed:
+            console.print(
+                f"{summary.episode_id}  {printable(summary.task)}: "
+                f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
+            )
+        for what in report.unreadable:
+            console.print(printable(what))
+        console.print(
+            f"{len(report.sealed)} sealed, {len(report.indexed)} added to the index, "
+            f"{len(report.being_written)} still being written, {len(report.unreadable)} unreadable"
+        )
     if report.unreadable:
         raise typer.Exit(1)
 

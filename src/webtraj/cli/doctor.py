@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from webtraj import errors
+from webtraj.cli.options import Json
 
 __all__ = [
     "BrowserFinding",
@@ -203,7 +204,7 @@ _FOR_DEVELOPERS = ("test", "docs", "dev")
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Check the installation: packages, browser, and how to install what is missing.
 
@@ -211,7 +212,7 @@ def doctor(
     not work.
     """
     found = asyncio.run(diagnose())
-    if as_json:
+    if json:
         _print_json(found)
     else:
         _print_report(found)
@@ -222,13 +223,13 @@ def doctor(
 def _print_json(found: Diagnosis) -> None:
     import dataclasses
 
-    import orjson
+    from webtraj.cli import terminal
 
     findings = {"ok": found.ok, **dataclasses.asdict(found)}
     findings["packages"] = [
         {**dataclasses.asdict(package), "ok": package.ok} for package in found.packages
     ]
-    print(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+    terminal.print_json(findings)
 
 
 def _print_report(found: Diagnosis) -> None:
@@ -290,6 +291,7 @@ def presets(
     containing: Annotated[
         str, typer.Argument(help="Show only presets whose name contains this text.")
     ] = "",
+    json: Json = False,
 ) -> None:
     """List the presets for `webtraj rollout` and `webtraj.make`."""
     from rich.table import Table
@@ -299,6 +301,9 @@ def presets(
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
+    if json:
+        terminal.print_json(shown)
+        return
     table = Table("preset", "tasks", "description", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for preset in shown:

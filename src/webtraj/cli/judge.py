@@ -11,6 +11,7 @@ from webtraj.cli.options import (
     OPTION_HELP,
     PLACE_HELP,
     WHERE_HELP,
+    Json,
     read_setting,
 )
 
@@ -41,7 +42,6 @@ _Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Option = Annotated[list[str] | None, typer.Option(help=OPTION_HELP)]
 
 # `webtraj judge eval`: measure a judge.
@@ -70,7 +70,7 @@ def eval_(
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     by_task: Annotated[bool, typer.Option("--by-task", help="Show a row per task.")] = False,
     parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
-    json: _Json = False,
+    json: Json = False,
     option: _Option = None,
 ) -> None:
     """Measure a judge against labels. Write nothing."""
@@ -138,7 +138,7 @@ async def _eval(
     finally:
         await _close(made)
     if json:
-        _print_json(report.to_data())
+        terminal.print_json(report.to_data())
         return
     print_quality(terminal.make_console(), report, by_task=by_task)
 
@@ -168,7 +168,7 @@ def rerun(
             "--replay", help="Parse the recorded replies again instead of asking a model."
         ),
     ] = False,
-    json: _Json = False,
+    json: Json = False,
     option: _Option = None,
 ) -> None:
     """Repeat a judgement from its record. Write nothing; exit with 1 if the verdict differs."""
@@ -221,7 +221,7 @@ async def _rerun(
         again, differences = found.judgement, found.differences
     same = again.outcome is before.outcome
     if json:
-        _print_json(
+        terminal.print_json(
             {
                 "episode_id": trajectory.episode_id,
                 "judge": before.judge,
@@ -328,11 +328,3 @@ async def _close(made: object) -> None:
     aclose = getattr(made, "aclose", None)
     if aclose is not None:
         await aclose()
-
-
-def _print_json(data: Any) -> None:
-    import sys
-
-    import orjson
-
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())

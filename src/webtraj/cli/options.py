@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 __all__ = [
     "HOST_HELP",
     "OPTION_HELP",
     "PLACE_HELP",
     "WHERE_HELP",
+    "Json",
     "read_setting",
     "storage_options",
 ]
@@ -25,6 +28,7 @@ OPTION_HELP = (
     "For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=..., "
     "profile=.... Credentials come from the environment, a profile or the machine."
 )
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
 
 

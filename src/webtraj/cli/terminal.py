@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 from rich.console import Console
 
 from webtraj.store.blobs import LazyBlob
 
-__all__ = ["brief", "clock", "counted", "make_console", "printable"]
+__all__ = ["brief", "clock", "counted", "make_console", "print_json", "printable"]
 
 # The console that commands print to.
 
@@ -25,6 +27,12 @@ def make_console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:  # A file or a pipe has no width to fold lines to.
         console.width = _WIDTH_OF_A_PIPE
     return console
+
+
+def print_json(data: Any) -> None:
+    """Print data, dataclasses too, as one line of JSON."""
+    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())
+    sys.stdout.flush()
 
 
 # Text from pages and models, made safe for a terminal.

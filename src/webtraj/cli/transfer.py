@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,7 @@ def copy(
         typer.Option("--format", help="The format: json, pb or pb.zst; default: the first's."),
     ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    json: Json = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Copy datasets into one, or convert them, checking every byte. Run it again to resume.
@@ -60,10 +62,10 @@ def copy(
         source_options=options if any(map(is_url, sources)) else None,
         target_options=options if is_url(target) else None,
     )
-    print_report(report, target)
+    print_report(report, target, json=json)
 
 
-def print_report(report: TransferReport, target: str) -> None:
+def print_report(report: TransferReport, target: str, *, json: bool = False) -> None:
     """Print a transfer's report.
 
     Raises:
@@ -73,14 +75,17 @@ def print_report(report: TransferReport, target: str) -> None:
     from webtraj.cli.terminal import counted, printable
 
     console = terminal.make_console()
-    for what in (*report.clashes, *report.failed):
-        console.print(printable(what))
-    console.print(
-        f"{target}: {counted(len(report.added), 'episode')} written, "
-        f"{len(report.skipped)} already there"
-        + (f", {len(report.clashes)} conflicting" if report.clashes else "")
-        + (f", {len(report.failed)} unreadable" if report.failed else "")
-    )
+    if json:
+        terminal.print_json({"target": target, **dataclasses.asdict(report)})
+    else:
+        for what in (*report.clashes, *report.failed):
+            console.print(printable(what))
+        console.print(
+            f"{target}: {counted(len(report.added), 'episode')} written, "
+            f"{len(report.skipped)} already there"
+            + (f", {len(report.clashes)} conflicting" if report.clashes else "")
+            + (f", {len(report.failed)} unreadable" if report.failed else "")
+        )
     if not report.complete:
         raise typer.Exit(1)
 
@@ -99,6 +104,7 @@ def split(
         str, typer.Option(help="What to keep together in a part: episode, task, site or group.")
     ] = "episode",
     seed: Annotated[int, typer.Option(help="The seed of a split by shares.")] = 0,
+    json: Json = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Copy a dataset's episodes into parts, such as train and test."""
@@ -129,7 +135,7 @@ def split(
     failed = False
     for name, report in reports.items():
         try:
-            print_report(report, name)
+            print_report(report, name, json=json)
         except typer.Exit:
             failed = True
     if failed:
