@@ -1,8 +1,8 @@
 """Web pages served on this machine, for their user and no one else.
 
-The viewer and the monitor are such pages. They are the applications; this module decides which
-requests reach them (`webtraj.hosts` parses hosts), adds the security headers, and serves them at an
-address of this machine for as long as a context lasts.
+The viewer is such an application; this module decides which requests reach it (`webtraj.hosts`
+parses hosts), adds the security headers, and serves it at an address of this machine for as long as
+a context lasts.
 """
 
 from __future__ import annotations

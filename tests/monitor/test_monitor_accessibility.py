@@ -1,5 +1,6 @@
 """axe finds nothing in the monitor's page, in light and in dark, whatever the run does."""
 
+import functools
 import time
 
 import pytest
@@ -14,7 +15,7 @@ LATER = 1000.0
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing_in_a_run(held_rollout, wait):
+def test_axe_finds_nothing_in_a_run(held_rollout, wait, monkeypatch):
     from playwright.sync_api import expect, sync_playwright
 
     from webtraj.environments.browser.processes import find_browser
@@ -26,28 +27,29 @@ def test_axe_finds_nothing_in_a_run(held_rollout, wait):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser().path)
 
-        def look(state, monitor, writer):
-            with served(monitor, every=0.05) as url:
+        def look(state, writer):
+            with served(rollout.out) as url:
                 for scheme in ("light", "dark"):
                     page = browser.new_page(color_scheme=scheme)
-                    page.goto(str(url))
-                    expect(page.locator("#writer")).to_have_text(writer)
-                    page.locator("#grid").focus()
+                    page.goto(f"{url}#/run")
+                    expect(page.locator(".writer")).to_have_text(writer)
+                    page.locator(".run-grid").focus()
                     page.keyboard.press("ArrowRight")
-                    expect(page.locator("#row")).to_contain_text("row 0: climb")
+                    expect(page.locator(".run-told")).to_contain_text("row 0: climb")
                     found[state, scheme] = violations_now(page)
                     page.close()
 
-        look("playing", monitor, "playing")
+        look("playing", "playing")
         rollout.kill()
-        gone = RunMonitor(rollout.out, clock=lambda: time.time() + LATER)
-        look("gone", gone, "gone")
+        later = functools.partial(RunMonitor, clock=lambda: time.time() + LATER)
+        monkeypatch.setattr("webtraj.viewer.runs.RunMonitor", later)
+        look("gone", "gone")
         assert {place: lines for place, lines in found.items() if lines} == {}
         # axe is awake.
-        with served(gone) as url:
+        with served(rollout.out) as url:
             page = browser.new_page()
-            page.goto(str(url))
-            expect(page.locator("#writer")).to_have_text("gone")
+            page.goto(f"{url}#/run")
+            expect(page.locator(".writer")).to_have_text("gone")
             page.evaluate("document.documentElement.removeAttribute('lang')")
             assert any("html-has-lang" in line for line in violations_now(page))
         browser.close()

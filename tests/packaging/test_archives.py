@@ -94,7 +94,6 @@ def test_no_tests_are_in_them(source, wheel):
         "agents/prompts/v1/plain.txt",
         "environments/browser/page/observe.js",
         "loop/files/two_cores.yaml",
-        "monitor/static/monitor.html",
         "proto/webtraj/v1/trajectory.proto",
         "rollouts/configuration/files/rollout.yaml",
         "viewer/static/style.css",

@@ -84,18 +84,23 @@ def view(
 
 
 async def _serve(
-    viewer: Viewer, host: str, port: int | None, token: str | None, open_browser: bool | None
+    viewer: Viewer,
+    host: str,
+    port: int | None,
+    token: str | None,
+    open_browser: bool | None,
+    shown: str = "",
 ) -> None:
     import asyncio
 
     from webtraj.viewer.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:
-        print(f"Viewer at {url} (Ctrl-C to stop)", flush=True)
+        print(f"Viewer at {url}{shown} (Ctrl-C to stop)", flush=True)
         if _has_desktop() if open_browser is None else open_browser:
             import webbrowser
 
-            await asyncio.to_thread(webbrowser.open, url)
+            await asyncio.to_thread(webbrowser.open, f"{url}{shown}")
         await asyncio.Event().wait()
 
 
@@ -137,7 +142,7 @@ def monitor(
         ),
     ],
     run: Annotated[str | None, typer.Option(help="The run's id; default: the latest.")] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve it as a web page.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Show it in the viewer.")] = False,
     host: Annotated[
         str, typer.Option(help="The page's address; one that others can reach needs a token.")
     ] = "127.0.0.1",
@@ -166,6 +171,7 @@ def monitor(
     its output is not a terminal, it shows the status once.
     """
     from webtraj import errors
+    from webtraj.cli import signals
     from webtraj.cli.options import storage_options
     from webtraj.monitor import RunMonitor
     from webtraj.store.places import is_url
@@ -180,7 +186,14 @@ def monitor(
     seconds = every or (5.0 if is_url(place) and not place.startswith("file:") else 1.0)
     watched = RunMonitor(place, run, storage_options=storage_options(option))
     if web:
-        _monitor_serve(watched, host, port, token, seconds, open_browser=open_browser)
+        from webtraj.viewer.viewer import Viewer
+
+        shown = f"#/run?run={watched.run_id}"
+        with (
+            Viewer([watched.place], storage_options=storage_options(option)) as viewer,
+            contextlib.suppress(signals.SignalReceivedError),  # The usual way to stop.
+        ):
+            signals.run(_serve(viewer, host, port, token, open_browser, shown))
     elif json:
         _print_lines(watched, seconds, once=once)
     else:
@@ -218,30 +231,3 @@ def _print_lines(watched: RunMonitor, every: float, *, once: bool) -> None:
             time.sleep(every)
     except KeyboardInterrupt:
         return
-
-
-def _monitor_serve(
-    watched: RunMonitor,
-    host: str,
-    port: int | None,
-    token: str | None,
-    every: float,
-    *,
-    open_browser: bool,
-) -> None:
-    import asyncio
-
-    from webtraj.cli import signals
-    from webtraj.monitor.page import serving
-
-    async def serve() -> None:
-        async with serving(watched, host=host, port=port, token=token, every=every) as url:
-            print(f"Monitor of {watched.run_id} at {url} (Ctrl-C to stop)", flush=True)
-            if open_browser:
-                import webbrowser
-
-                await asyncio.to_thread(webbrowser.open, url)
-            await asyncio.Event().wait()
-
-    with contextlib.suppress(signals.SignalReceivedError):  # The usual way to stop.
-        signals.run(serve())

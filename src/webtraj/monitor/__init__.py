@@ -1,8 +1,8 @@
-"""Watch rollouts while they run, in the terminal or in a browser.
+"""Watch rollouts while they run.
 
 * `watching`: `RunMonitor`, which reads the files of a run; `status`: its status as data.
 * `tailing`: journals, read as they grow.
-* `screen`: the terminal display; `page`, `static/`: the web page, served by `local_pages`.
+* `screen`: the terminal display. The viewer shows a run too (`webtraj.viewer.runs`).
 """
 
 from webtraj.monitor.status import Cell, RunStatus, Writer

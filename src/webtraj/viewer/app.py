@@ -3,7 +3,7 @@
 ::
 
     GET /api/datasets               {"datasets": [{"name", "place", "episodes", "iteration", "open",
-                                    "writing"}]}
+                                    "writing", "has_run", "problem"}]}
     GET /api/episodes               {"total", "offset", "rows", "facets", "graded": {"success",
                                     "of", "low", "high"}}
     GET /api/episodes/DATASET/ID    what `webtraj.viewer.episode.episode_data` returns, with
@@ -11,6 +11,9 @@
     GET /api/blobs/DATASET/SHA256.EXT    bytes, as an episode's data names them
     GET /api/thumbnails/DATASET/ID  a small WebP image of the episode's last page; 204 without one
     GET /api/iterations             what `webtraj.viewer.iterations.iterations_data` returns
+    GET /api/runs/DATASET?run=ID    the status of a dataset's run, by default the latest: what
+                                    `webtraj.monitor.RunStatus.to_data` returns
+    GET /api/runs/DATASET/rows/7    a row of its plan, with its episodes
     GET /api/changes?since=VERSION  {"version", "changed", "datasets": [{"name", "open",
                                     "writing"}]}
     PUT /api/labels/DATASET/ID      takes {"label", "note"} as application/json, with the header
@@ -91,6 +94,8 @@ def make_app(viewer: Viewer) -> ASGIApp:
         Route("/api/blobs/{dataset}/{name}", _answering(handlers.blob)),
         Route("/api/thumbnails/{dataset}/{id}", handlers.thumbnail),
         Route("/api/iterations", _answering(handlers.iterations)),
+        Route("/api/runs/{dataset}", _answering(handlers.run)),
+        Route("/api/runs/{dataset}/rows/{number:int}", _answering(handlers.run_row)),
         Route("/api/changes", _answering(handlers.changes)),
         Route("/api/labels/{dataset}/{id}", _answering(handlers.label), methods=["PUT"]),
     ]
@@ -141,6 +146,16 @@ class _Handlers:
 
     async def iterations(self, request: Request) -> Response:
         return _json(await _in_thread(self._viewer.iterations))
+
+    async def run(self, request: Request) -> Response:
+        run_id = request.query_params.get("run", "")
+        return _json(await _in_thread(self._viewer.run, request.path_params["dataset"], run_id))
+
+    async def run_row(self, request: Request) -> Response:
+        names, run_id = request.path_params, request.query_params.get("run", "")
+        return _json(
+            await _in_thread(self._viewer.run_row, names["dataset"], names["number"], run_id)
+        )
 
     async def episode(self, request: Request) -> Response:
         names = request.path_params

@@ -22,6 +22,7 @@ from webtraj.datasets.place import Place
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 from webtraj.viewer.gathering import Followed, Gathering
+from webtraj.viewer.runs import Runs
 from webtraj.viewer.source import RUNNING, Changes, Source
 from webtraj.viewer.table import Page, Query, Row, Table
 
@@ -79,6 +80,7 @@ class Viewer(Closing):
         self._gathering = Gathering(
             places, storage_options=storage_options, blob_cache=blob_cache, clock=clock
         )
+        self._runs = Runs(storage_options)
         self._refresh()
         self._table.page(Query())  # Warm the cache for the first request.
         self._begun = True
@@ -100,10 +102,25 @@ class Viewer(Closing):
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
                     "writing": self._is_written(followed),
+                    "has_run": self._runs.has(followed.source.place),
                     "problem": followed.problem,
                 }
                 for name, followed in self._gathering.followed.items()
             ]
+
+    def run(self, dataset: str, run_id: str = "") -> dict[str, Any]:
+        """Return the status of a dataset's run, the latest by default, as JSON data.
+
+        Raises:
+            UnknownEpisodeError: There is no such dataset.
+            InvalidInputError: It has no such run.
+            StorageError: A bucket cannot be read.
+        """
+        return self._runs.status(self._source(dataset).place, run_id)
+
+    def run_row(self, dataset: str, number: int, run_id: str = "") -> dict[str, Any]:
+        """Return a row of a run's plan as JSON data; raise as `run` does."""
+        return self._runs.row(self._source(dataset).place, number, run_id)
 
     def page(self, query: Query) -> Page:
         """Return a page of the episodes of all datasets that match a query."""

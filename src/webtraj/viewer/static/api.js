@@ -56,6 +56,16 @@ export function fetchIterations() {
   return request("api/iterations");
 }
 
+// Returns the status of a dataset's run, the latest without an id.
+export function fetchRun(dataset, run = "") {
+  return request(`api/runs/${encodeURIComponent(dataset)}?run=${encodeURIComponent(run)}`);
+}
+
+// Returns a row of the run's plan, with its episodes.
+export function fetchRunRow(dataset, run, row) {
+  return request(`api/runs/${encodeURIComponent(dataset)}/rows/${row}?run=${encodeURIComponent(run)}`);
+}
+
 // Returns the changes in the datasets since an earlier response.
 export function fetchChanges(since) {
   return request(`api/changes?since=${encodeURIComponent(since)}`);

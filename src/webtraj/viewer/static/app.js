@@ -10,12 +10,13 @@ import { iterationsView } from "./iterations.js";
 import { listView } from "./list.js";
 import { watchChanges } from "./live.js";
 import { failureNotice, notify } from "./notices.js";
+import { runView } from "./run.js";
 import { markPlace, offerPlaces } from "./places.js";
 import { go, watchRoute } from "./router.js";
 import { episodeView } from "./served.js";
 import { nextTheme, restoreTheme } from "./theme.js";
 
-const VIEWS = { list: listView, episode: episodeView, compare: compareView, iterations: iterationsView };
+const VIEWS = { list: listView, episode: episodeView, compare: compareView, iterations: iterationsView, run: runView };
 
 function begin() {
   restoreTheme();

@@ -5,9 +5,9 @@
 // import is on one line and keeps its names, and no two modules share a top-level name.
 
 const TAGS = new Set([
-  "a", "article", "aside", "b", "bdi", "button", "code", "dd", "details", "dialog", "div", "dl",
+  "a", "article", "aside", "b", "bdi", "button", "canvas", "code", "dd", "details", "dialog", "div", "dl",
   "dt", "h1", "h2", "h3", "h4", "header", "i", "img", "input", "kbd",
-  "label", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "small",
+  "label", "li", "main", "nav", "ol", "option", "p", "pre", "progress", "section", "select", "small",
   "span", "strong", "summary", "table", "tbody", "td", "textarea", "th", "thead", "time", "tr", "ul",
 ]);
 

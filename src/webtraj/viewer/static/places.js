@@ -6,18 +6,26 @@ import { onChange } from "./live.js";
 import { listRoute } from "./neighbours.js";
 import { go } from "./router.js";
 
-// Shows the link to the iterations once a dataset has an iteration.
+const OTHER_PLACES = {
+  iterations: { key: "i", does: "Iterations", isThere: ({ iteration }) => iteration !== null },
+  run: { key: "r", does: "Run", isThere: ({ has_run }) => has_run },
+};
+
+// Shows the links to the views that the datasets have something for.
 export function offerPlaces() {
-  const places = document.getElementById("places");
+  const offered = new Set();
   const look = async () => {
     const datasets = await fetchDatasets().catch(() => []); // The view reports the error itself.
-    if (!places.hidden || !datasets.some(({ iteration }) => iteration !== null)) return;
-    places.hidden = false;
-    endLooking();
-    setKeys("places", [
-      { keys: ["i"], shown: "i", does: "Iterations", run: () => go({ view: "iterations", params: {} }) },
-      { keys: ["e"], shown: "e", does: "Episodes", run: () => go(listRoute()) },
-    ]);
+    for (const [view, { isThere }] of Object.entries(OTHER_PLACES)) if (datasets.some(isThere)) offered.add(view);
+    if (offered.size === 0) return;
+    document.getElementById("places").hidden = false;
+    for (const view of offered) document.querySelector(`#places a[href="#/${view}"]`).hidden = false;
+    if (offered.size === Object.keys(OTHER_PLACES).length) endLooking();
+    const keys = [...offered].map((view) => ({
+      keys: [OTHER_PLACES[view].key], shown: OTHER_PLACES[view].key, does: OTHER_PLACES[view].does,
+      run: () => go({ view, params: {} }),
+    }));
+    setKeys("places", [...keys, { keys: ["e"], shown: "e", does: "Episodes", run: () => go(listRoute()) }]);
   };
   const endLooking = onChange(look);
   look();
@@ -25,7 +33,7 @@ export function offerPlaces() {
 
 // Marks the current view.
 export function markPlace(view) {
-  const names = { list: "#/", iterations: "#/iterations" };
+  const names = { list: "#/", iterations: "#/iterations", run: "#/run" };
   for (const link of document.querySelectorAll("#places a")) {
     if (link.getAttribute("href") === names[view]) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

@@ -4,6 +4,7 @@
 //   #/episode/DATASET/ID/step/3?tab=model           an episode
 //   #/compare/DATASET/ID/DATASET/ID/step/3          two episodes
 //   #/iterations?q=..&order=..                      success by iteration
+//   #/run?dataset=..&run=..                         a rollout, while it runs
 //
 // Anything else is the list.
 
@@ -20,7 +21,7 @@ export function parseRoute(hash) {
     const right = { dataset: parts[3], id: parts[4] };
     return { view: "compare", left, right, step: stepOf(parts.slice(5)), params };
   }
-  if (parts[0] === "iterations" && parts.length === 1) return { view: "iterations", params };
+  if (["iterations", "run"].includes(parts[0]) && parts.length === 1) return { view: parts[0], params };
   return { view: "list", params };
 }
 
@@ -31,7 +32,7 @@ export function formatRoute(route) {
   if (route.view === "compare") {
     parts.push("compare", route.left.dataset, route.left.id, route.right.dataset, route.right.id);
   }
-  if (route.view === "iterations") parts.push("iterations");
+  if (["iterations", "run"].includes(route.view)) parts.push(route.view);
   if (Number.isInteger(route.step)) parts.push("step", route.step);
   const given = Object.entries(route.params ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
