@@ -4,17 +4,20 @@ import html.parser
 import json
 import re
 import struct
+import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from webtraj import errors
+from webtraj import errors, open_dataset
 from webtraj.cli.metrics import report as command
-from webtraj.reporting.page import MARK, report_html, write_pictures, write_report
+from webtraj.reporting.page import MARK, VIEWER, report_html, write_pictures, write_report
 from webtraj.reporting.report import make_report
 from webtraj.reporting.sources import subjects_of
+from webtraj.viewer.table import parse_query
+from webtraj.viewer.viewer import Viewer
 
 HOSTILE = (
     "<script>document.title='hit'</script>",
@@ -76,7 +79,7 @@ def test_page_is_whole_names_everything_and_holds_no_script(page):
     assert names.count("style") == 1
     allowed = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "section",
                "div", "table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "img",
-               "strong", "caption"}  # fmt: skip
+               "strong", "caption", "ul", "li", "a"}  # fmt: skip
     assert set(names) <= allowed
     for _, attributes in structure.tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
@@ -124,6 +127,20 @@ def test_numbers_on_the_page_are_the_comparison_s(hostile, page):
     assert f"{100 * low:+.1f} to {100 * high:+.1f}" in page
     assert f"Of {comparison.pairs.number} pairs" in page
     assert f"p = {comparison.pairs.p:.3g}" in page
+
+
+def test_it_begins_with_the_result_and_links_to_the_episodes(play, ends_by, tmp_path):
+    place = play("data", ("one", "two"), ends_by(0.5))
+    page = report_html(make_report(subjects_of(place)))
+    (headline,) = re.findall(r'<section class="headline">(.*?)</section>', page)
+    graded = make_report(subjects_of(place)).points[0][1].report.overall.success_rate
+    assert f"{graded.value:.1%} success, {graded.numerator} of {graded.denominator}" in headline
+    links = [a["href"] for tag, a in Structure(page).tags if tag == "a"]
+    assert all(link.startswith(VIEWER) for link in links)
+    with Viewer([place]) as viewer:
+        for link in links:
+            query = parse_query(urllib.parse.parse_qsl(link.partition("?")[2]))
+            assert 0 < viewer.page(query).total <= len(open_dataset(place))
 
 
 def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(play, ends_by, tmp_path):

@@ -39,11 +39,18 @@ __all__ = [
     "DatasetPlace",
     "FetchedBlobs",
     "Place",
+    "absolute_place",
     "create_place",
     "map_in_order",
     "open_place",
     "read_checked",
 ]
+
+
+def absolute_place(place: str) -> str:
+    """Return a dataset's URL, or its absolute path."""
+    return place if is_url(place) else str(Path(place).resolve())
+
 
 # Run slow calls, such as bucket reads, in parallel and in order.
 

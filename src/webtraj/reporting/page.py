@@ -11,11 +11,13 @@ import dataclasses
 import datetime
 import hashlib
 import html
+import urllib.parse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import webtraj
 from webtraj import errors
+from webtraj.datasets.place import absolute_place
 from webtraj.rates import Rate
 from webtraj.reporting.comparing import Comparison, Difference
 from webtraj.reporting.figures import Picture
@@ -24,7 +26,10 @@ from webtraj.reporting.sources import Point
 from webtraj.rollouts.metrics import presenting
 from webtraj.store import files
 
-__all__ = ["MARK", "report_html", "write_pictures", "write_report"]
+__all__ = ["MARK", "VIEWER", "report_html", "write_pictures", "write_report"]
+
+VIEWER = "http://127.0.0.1:8640/"
+"""Where `webtraj view` serves, unless told otherwise."""
 
 MARK = "<!-- a webtraj report -->"
 """The mark at the start of a report; a file with it may be overwritten."""
@@ -41,7 +46,9 @@ main { max-width: 72rem; margin: 0 auto; padding: 1.2rem; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 0 0 .6rem; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 1rem; margin: 0 0 1rem; }
-p { margin: .4rem 0; } .soft, caption { color: var(--soft); font-size: .85rem; }
+p { margin: .4rem 0; } a { color: inherit; } .headline ul { margin: 0; padding: 0; list-style: none;
+  font-size: 1.1rem; overflow-wrap: anywhere; }
+.soft, caption { color: var(--soft); font-size: .85rem; }
 .scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--soft); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .3rem; }
@@ -123,6 +130,7 @@ def report_html(report: Report) -> str:
     now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"
     title = _escaped(report.title)
     sections = [
+        _headline(report),
         _overview(report),
         *(_comparison(comparison) for comparison in report.comparisons),
         *(_figure(picture) for picture in report.pictures()),
@@ -153,9 +161,48 @@ def report_html(report: Report) -> str:
     )
 
 
+def _headline(report: Report) -> str:
+    """Return the result in a sentence for each dataset, and for each comparison."""
+    told = []
+    for name, point in report.main_points:
+        metrics = point.report.overall
+        rate = metrics.success_rate
+        if rate.value is None:
+            said = "no episode was graded"
+        else:
+            low, high = rate.interval or (0.0, 1.0)
+            said = (
+                f"{rate.value:.1%} success, {rate.numerator} of {rate.denominator} graded episodes "
+                f"(95 %: {low:.1%} to {high:.1%})"
+            )
+        failures = metrics.infrastructure_failures
+        broken = f"; {failures} ended with an infrastructure failure" if failures else ""
+        told.append(f"<li><strong>{_escaped(name or point.place)}</strong>: {said}{broken}.</li>")
+    for comparison in report.comparisons:
+        found = next(iter(comparison.rates))
+        pairs = comparison.pairs
+        value, ends = (pairs.value, pairs.interval) if pairs else (found.value, found.interval)
+        if value is None or ends is None:
+            continue
+        low, high = ends
+        clear = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
+        told.append(
+            f"<li><strong>{_escaped(comparison.second_name)}</strong> against "
+            f"{_escaped(comparison.first_name)}: {_signed(value)} points (95 %: {_signed(low)} to "
+            f"{_signed(high)}), {clear}.</li>"
+        )
+    places = " ".join(dict.fromkeys(point.place for _, point in report.points))
+    links = _soft(f"Links open the episodes in the viewer, once it runs: webtraj view {places}")
+    return f'<section class="headline"><ul>{"".join(told)}</ul>{links}</section>'
+
+
 def _overview(report: Report) -> str:
     rows = [
-        (name, *presenting.group_row(point.report.overall), _note(point))
+        (
+            _listed(name or point.place, point),
+            *presenting.group_row(point.report.overall),
+            _note(point),
+        )
         for name, point in report.points
     ]
     columns = ["", *presenting.GROUP_COLUMNS, ""]
@@ -217,7 +264,14 @@ def _groups(report: Report, by: str) -> str:
     shown = list(names)[:_MOST_GROUPS]
     if len(points) == 1:
         groups = points[0][1].report.by[by]
-        rows = [(name or "-", *presenting.group_row(groups[name])) for name in shown]
+        point = points[0][1]
+        rows = [
+            (
+                _listed(name, point, **{by: name}) if name else "-",
+                *presenting.group_row(groups[name]),
+            )
+            for name in shown
+        ]
         columns = [by, *presenting.GROUP_COLUMNS]
         columns[3] = "of"
         table = _table(columns, rows)
@@ -235,8 +289,25 @@ def _faults(report: Report) -> str:
     kinds = dict.fromkeys(kind for _, point in points for kind in point.faults)
     if not kinds:
         return _section("Errors", _soft("None."))
-    rows = [(kind, *(str(point.faults.get(kind, 0)) for _, point in points)) for kind in kinds]
+    rows = [(kind, *(_fault(kind, point) for _, point in points)) for kind in kinds]
     return _section("Errors", _table(("", *(name for name, _ in points)), rows))
+
+
+def _fault(kind: str, point: Point) -> object:
+    """Return the number of an error, linked to the latest episode that ended with it."""
+    number = str(point.faults.get(kind, 0))
+    example = point.examples.get(kind)
+    return _listed(number, point, q=example) if example else number
+
+
+def _listed(text: str, point: Point, **fields: str) -> object:
+    """Return text that links to the viewer's list of some episodes, if it can tell them apart."""
+    if not fields.keys() <= {"task", "site", "q"}:
+        return text
+    query = urllib.parse.urlencode(
+        {"dataset": absolute_place(point.place), **fields}, errors="replace"
+    )
+    return _Linked(text, f"{VIEWER}#/?{query}")
 
 
 def _details(report: Report) -> str:
@@ -271,6 +342,17 @@ def _figure(picture: Picture) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Linked:
+    """A cell's text, and where it leads."""
+
+    text: str
+    href: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Marked:
     """A cell's text and CSS class."""
 
@@ -283,7 +365,7 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, caption:
     lines = []
     for first, *others in rows:
         cells = "".join(map(_cell, others))
-        lines.append(f'<tr><th scope="row">{_escaped(first)}</th>{cells}</tr>')
+        lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
     named = f"<caption>{_escaped(caption)}</caption>" if caption else ""
     return (
         '<div class="scroll" tabindex="0"><table>'
@@ -294,7 +376,13 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, caption:
 def _cell(value: object) -> str:
     if isinstance(value, _Marked):
         return f'<td class="{value.mark}">{_escaped(value.text)}</td>'
-    return f"<td>{_escaped(value)}</td>"
+    return f"<td>{_text(value)}</td>"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, _Linked):
+        return f'<a href="{_escaped(value.href)}">{_escaped(value.text)}</a>'
+    return _escaped(value)
 
 
 def _section(title: str, *parts: str) -> str:

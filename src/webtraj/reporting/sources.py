@@ -107,6 +107,8 @@ class Point:
     """Whether each graded episode with a seed was a success."""
     faults: Mapping[str, int]
     """Episodes that ended with an error, by kind."""
+    examples: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The latest episode of each kind of error."""
     iteration: int | None = None
     split: str = ""
     """The split of an iteration: `train` or `test`."""
@@ -274,12 +276,14 @@ def _point(
     if report.unreadable:
         left = f"{len(report.unreadable)} episodes unreadable; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
+    faults, examples = _faults(dataset, summaries, steps=reading.steps)
     return Point(
         label="",
         place=place,
         report=report,
         graded=_graded(summaries),
-        faults=_faults(dataset, summaries, steps=reading.steps),
+        faults=faults,
+        examples=examples,
         note=note,
     )
 
@@ -297,10 +301,14 @@ def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
 
 def _faults(
     dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
-) -> dict[str, int]:
-    """Return the number of errors by kind, the most frequent first; by outcome if unread."""
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the number of errors by kind, the most frequent first, and an episode of each.
+
+    The kind is the outcome if the episode is not read.
+    """
     broken = [summary for summary in summaries if is_fault(summary)]
     counts: collections.Counter[str] = collections.Counter()
+    examples: dict[str, str] = {}
     lazy = Dataset(dataset.place, broken, "lazy")
     for number, summary in enumerate(broken):
         kind = ""
@@ -310,8 +318,10 @@ def _faults(
             except errors.DatasetError:
                 kind = ""
         known = summary.outcome is not Outcome.UNKNOWN
-        counts[kind or (summary.outcome if known else summary.end_reason).name.lower()] += 1
-    return dict(counts.most_common())
+        kind = kind or (summary.outcome if known else summary.end_reason).name.lower()
+        counts[kind] += 1
+        examples[kind] = summary.episode_id
+    return dict(counts.most_common()), examples
 
 
 def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:

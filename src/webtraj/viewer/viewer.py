@@ -18,7 +18,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.closing import Closing
-from webtraj.datasets.place import Place
+from webtraj.datasets.place import Place, absolute_place
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 from webtraj.viewer.gathering import Followed, Gathering
@@ -123,10 +123,23 @@ class Viewer(Closing):
         return self._runs.row(self._source(dataset).place, number, run_id)
 
     def page(self, query: Query) -> Page:
-        """Return a page of the episodes of all datasets that match a query."""
+        """Return a page of the episodes of all datasets that match a query.
+
+        A query may name a dataset by its place, as the links of reports do.
+        """
         self._refresh()
+        names = {
+            absolute_place(followed.source.place.url): name
+            for name, followed in self._gathering.followed.items()
+        }
+        chosen = tuple(
+            (field, tuple(names.get(value, value) for value in values))
+            if field == "dataset"
+            else (field, values)
+            for field, values in query.chosen
+        )
         with self._lock:
-            return self._table.page(query)
+            return self._table.page(dataclasses.replace(query, chosen=chosen))
 
     def iterations(self) -> dict[str, Any]:
         """Return success by iteration and task, from `iterations_data`."""
