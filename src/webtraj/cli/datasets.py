@@ -115,9 +115,8 @@ def show(
     import functools
     import sys
 
-    from rich.console import Console
-
     from webtraj import errors
+    from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.store import encoding, records
@@ -133,7 +132,7 @@ def show(
         data, _ = encoding.dumps_by(functools.partial(records.encode_record, shown))
         sys.stdout.write(data.decode() + "\n")
         return
-    console = Console(markup=False, highlight=False)
+    console = terminal.make_console()
     if step is None:
         _print_episode(console, trajectory)
     else:
@@ -258,14 +257,13 @@ def verify(
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Check every byte of a dataset. Exit with 1 if anything is wrong."""
-    from rich.console import Console
-
+    from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import verification
 
     report = verification.verify(dataset, storage_options=storage_options(option))
-    console = Console(markup=False, highlight=False)
+    console = terminal.make_console()
     if json:
         print_json(report)
     else:
@@ -291,14 +289,13 @@ def recover(
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Seal the episodes whose writer died. Exit with 1 if any episode cannot be recovered."""
-    from rich.console import Console
-
+    from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import recovery
 
     report = recovery.recover(dataset, storage_options=storage_options(option))
-    console = Console(markup=False, highlight=False)
+    console = terminal.make_console()
     if json:
         print_json(
             {
