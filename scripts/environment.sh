@@ -132,8 +132,9 @@ make_environment() {
         must_load 'openenv.core.env_server, trl'
         ;;
     verifiers)
-        install "$venv" --requirement "$requirements" || fail "see above."
-        must_load verifiers.v1.tasksets.openenv
+        install "$venv" --requirement "$requirements" --editable '.[web]' || fail "see above."
+        install "$venv" --no-deps --editable examples/verifiers_web || fail "see above."
+        must_load 'verifiers.v1.tasksets.openenv, webtraj_web'
         ;;
     wandb)
         install "$venv" --requirement "$requirements" || fail "see above."

@@ -1,6 +1,8 @@
-"""The OpenEnv server, asked by verifiers with its own version of OpenEnv's client."""
+"""verifiers: by the OpenEnv server, with its own client, and by an environment package."""
 
 import json
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 pytest.importorskip("openenv")
 
 import webtraj
+from processes import browsers
+from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Outcome
 
 PYTHON = Path(__file__).parents[3] / ".venv-verifiers/bin/python"
@@ -25,3 +29,60 @@ def test_verifiers_plays(server, recorded):
     assert json.loads(done.stdout.splitlines()[-1])["rewards"] == [1.0, 1.0, 1.0]
     played = [one for one in webtraj.open_dataset(recorded) if one.info.group_id == "verifiers"]
     assert [one.end.outcome for one in played] == [Outcome.SUCCESS] * 3
+
+
+@pytest.fixture
+def evaluate(tmp_path):
+    """Runs verifiers' own command on the package `examples/verifiers_web`, with a model."""
+
+    def evaluate(rule, *arguments):
+        process = None
+        with FakeModelServer(lambda request: rule(request, process), models=["m"]) as server:
+            command = [PYTHON.with_name("vf-eval"), "webtraj-web", "-m", "m", "--no-push"]
+            process = subprocess.Popen(
+                [*command, "--client.base-url", server.url, "-o", tmp_path / "runs",
+                 "--env.out", tmp_path / "data", *arguments],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
+                env={**os.environ, "OPENAI_API_KEY": "none"},
+            )  # fmt: skip
+            told, _ = process.communicate(timeout=240)
+        assert process.returncode == 0, told
+        (file,) = (tmp_path / "runs").glob("*/traces.jsonl")
+        episodes = [json.loads(line) for line in file.read_text().splitlines()]
+        return episodes, list(webtraj.open_dataset(tmp_path / "data"))
+
+    return evaluate
+
+
+def click_the_button(request, process):
+    ref = re.search(r"\[(\w+)\] button", str(request.messages[-1]))[1]
+    return f"Thought: a button.\nAction: click('{ref}')"
+
+
+def test_its_own_command_plays_the_package(evaluate):
+    episodes, recorded = evaluate(click_the_button, "-r", "2", "--env.taskset.pages", "3")
+    assert [one["traces"][0]["rewards"]["task_reward"]["score"] for one in episodes] == [1.0] * 6
+    assert sorted(one.info.group_id for one in recorded) == [
+        f"click-test#{page}" for page in (0, 0, 1, 1, 2, 2)
+    ]
+    told = {one["traces"][0]["info"]["webtraj_episode"] for one in episodes}
+    assert told == {one.episode_id for one in recorded}
+
+
+def test_an_episode_whose_browser_died_is_an_error_and_no_reward(evaluate):
+    killed = []
+
+    def kill_once(request, process):
+        if not killed:
+            killed.extend(browsers(process.pid))
+            for browser in killed:
+                browser.kill()
+        return click_the_button(request, process)
+
+    episodes, recorded = evaluate(kill_once, "-c", "1", "--env.taskset.pages", "2")
+    assert killed
+    failed, played = sorted(episodes, key=lambda one: one["errors"] == [])
+    assert "EpisodeFailedError" in failed["errors"][0]["message"]
+    assert all(not trace["rewards"] for trace in failed["traces"])
+    assert played["traces"][0]["rewards"]["task_reward"]["score"] == 1.0
+    assert sorted(one.end.outcome.name for one in recorded) == ["ENV_ERROR", "SUCCESS"]
