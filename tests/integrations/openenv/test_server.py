@@ -6,6 +6,7 @@ Runs in an environment of its own: `make test-openenv`.
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -23,6 +24,9 @@ from openenv.core.generic_client import GenericEnvClient
 
 import webtraj
 from webtraj.trajectory import EndReason, Outcome
+
+ROLLOUTS = int(os.environ.get("WEBTRAJ_ROLLOUTS", "200"))
+CLIENTS = int(os.environ.get("WEBTRAJ_CLIENTS", "8"))
 
 
 def button(observation):
@@ -129,8 +133,8 @@ async def test_a_silent_client_gives_its_page_to_another(served, tmp_path):
 
 
 async def test_no_killed_browser_gives_a_reward(served, tmp_path, kill_browsers):
-    """Two hundred rollouts while browsers are killed: whatever failed has no reward."""
-    out, wanted, sessions = tmp_path / "out", 200, 8
+    """Rollouts while browsers are killed: whatever failed has no reward."""
+    out, wanted, sessions = tmp_path / "out", ROLLOUTS, CLIENTS
     scored, failed, lost = [], [], 0
 
     async def play(url):
@@ -164,6 +168,7 @@ async def test_no_killed_browser_gives_a_reward(served, tmp_path, kill_browsers)
         )
     assert len(scored) >= wanted
     assert lost
+    print(f"{len(scored)} rollouts of {sessions} clients, {lost} lost to killed browsers")
     episodes = {one.info.episode_id: one for one in webtraj.open_dataset(out)}
     for one in scored:
         assert episodes[one].end.outcome is Outcome.SUCCESS
