@@ -14,8 +14,6 @@ from typing import Literal
 
 import psutil
 
-from processes import command_of
-
 __all__ = ["Loop", "Target", "adopt_orphans", "left_over"]
 
 Target = Literal["loop", "all", "phase", "server"]
@@ -39,7 +37,7 @@ def left_over(patience: float) -> list[str]:
     deadline = time.monotonic() + patience
     while (found := _alive(psutil.Process())) and time.monotonic() < deadline:
         time.sleep(_POLL * 10)
-    return [f"{process.pid}: {' '.join(command_of(process))[:200]}" for process in found]
+    return [f"{process.pid}: {' '.join(_command(process))[:200]}" for process in found]
 
 
 class Loop:
@@ -126,19 +124,25 @@ class Loop:
         found: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             for guard in psutil.Process(self._process.pid).children():
-                if any(part.endswith("guard.py") for part in command_of(guard)):
+                if any(part.endswith("guard.py") for part in _command(guard)):
                     found += _living(guard.children())
         return found
 
 
 def _is_server(process: psutil.Process) -> bool:
-    return any("vllm.entrypoints" in part for part in command_of(process))
+    return any("vllm.entrypoints" in part for part in _command(process))
 
 
 def _is_phase(process: psutil.Process) -> bool:
     """Whether it is a phase's command, and no orphan of one, which its guard has adopted."""
-    command = command_of(process)
+    command = _command(process)
     return "-m" in command and command[command.index("-m") + 1].partition(".")[0] == "webtraj"
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+        return list(process.cmdline())
+    return []
 
 
 def _alive(me: psutil.Process) -> list[psutil.Process]:
