@@ -37,6 +37,7 @@ _MOVED = {
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",
     "webtraj.datasets.exporters.running": "webtraj.datasets.exporters.base",
+    "webtraj.environments.tracking": "webtraj.environments.collecting",
     "webtraj.environments.fixture_site": "webtraj.testing.site",
     "webtraj.datasets.conditions": "webtraj.datasets.dataset",
     "webtraj.datasets.pushing": "webtraj.datasets.transfer",
