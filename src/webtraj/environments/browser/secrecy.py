@@ -93,12 +93,7 @@ class SecretKeeper:
     @property
     def covers(self) -> bool:
         """Whether there may be something to cover on the screen."""
-        return bool(self.spellings or self.selector or self._redactor.searches)
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        """The texts to search for on the screen; empty if there are none."""
-        return self._redactor.spellings
+        return bool(self._redactor.spellings or self.selector or self._redactor.searches)
 
     def begin_episode(self) -> None:
         """Forget the passwords of the last episode."""
@@ -173,7 +168,7 @@ class SecretKeeper:
                 box
                 for seen in (before, after)
                 for box in redaction_lib.secret_boxes(
-                    seen.shown, self.spellings, find=find, noted=noted
+                    seen.shown, self._redactor.spellings, find=find, noted=noted
                 )
             ]
         except (TimeoutError, OSError) as error:
