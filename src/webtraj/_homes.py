@@ -37,6 +37,8 @@ _MOVED = {
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",
     "webtraj.datasets.exporters.running": "webtraj.datasets.exporters.base",
+    "webtraj.environments.browser.driver": "webtraj.environments.browser.processes",
+    "webtraj.environments.browser.operations": "webtraj.environments.browser.lease",
     "webtraj.environments.tracking": "webtraj.environments.collecting",
     "webtraj.environments.fixture_site": "webtraj.testing.site",
     "webtraj.datasets.conditions": "webtraj.datasets.dataset",

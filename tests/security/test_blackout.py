@@ -9,7 +9,8 @@ import pytest_asyncio
 from PIL import Image, ImageChops
 
 from webtraj.environments.browser import screenshot_redaction as redaction_lib
-from webtraj.environments.browser.pool import BrowserPool, Lease
+from webtraj.environments.browser.lease import Lease
+from webtraj.environments.browser.pool import BrowserPool
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 

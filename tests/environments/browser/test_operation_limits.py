@@ -9,14 +9,9 @@ import pytest
 
 from webtraj import WebTask, errors
 from webtraj.environments import actions as a
+from webtraj.environments.browser.acting import operation_of
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.operations import (
-    Operation,
-    OperationLimits,
-    Operations,
-    Turns,
-    operation_of,
-)
+from webtraj.environments.browser.lease import Operation, OperationLimits, Operations, Turns
 from webtraj.environments.browser.pool import BrowserPool
 
 TIMED = ("axtree", "last_action", "timings")

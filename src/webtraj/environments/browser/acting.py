@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from dm_env import specs
@@ -20,9 +20,10 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import session as session_lib
 
-__all__ = ["ActionExecutor", "ActionRefused", "ActionSpec", "to_action"]
+__all__ = ["ActionExecutor", "ActionRefused", "ActionSpec", "operation_of", "to_action"]
 
 _NO_ACTION = (
     "A browser environment takes an Action, a Decision that holds one, or a string such as "
@@ -570,3 +571,30 @@ async def _nothing(executor: ActionExecutor, action: a.Action) -> None:
 @_performs(a.InvalidAction)
 async def _invalid(executor: ActionExecutor, action: a.InvalidAction) -> None:
     raise ActionRefused(f"invalid_{action.kind}", action.reason or "That was no action.")
+
+
+# The work that actions are, where a pool limits it.
+
+_IN_HISTORY: Final = (a.GoBack, a.GoForward, a.Reload)
+_OPENING: Final = (a.Goto, a.NewTab)
+_IDLE: Final = (
+    a.Answer,
+    a.CursorPosition,
+    a.InvalidAction,
+    a.ReportInfeasible,
+    a.Screenshot,
+    a.SendMessage,
+    a.Wait,
+)
+
+
+def operation_of(action: a.Action) -> lease_lib.Operation | None:
+    """Return the operation of an action; None if it does no work or takes its own turns.
+
+    >>> operation_of(a.Click("12")), operation_of(a.GoBack()), operation_of(a.Wait(1))
+    ('execute', 'navigate', None)
+    """
+    if isinstance(action, _IN_HISTORY):
+        return "navigate"
+    # A session takes its own turn when it opens a URL.
+    return None if isinstance(action, _OPENING + _IDLE) else "execute"

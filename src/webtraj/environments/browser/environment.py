@@ -22,9 +22,9 @@ from webtraj.environments import base as base_lib
 from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
@@ -132,7 +132,7 @@ class BrowserEnvironment(base_lib.Environment):
             keeper=self._keeper,
             context_options=self._context_options,
         )
-        self._home = pool_lib.Home("This environment")
+        self._home = lease_lib.Home("This environment")
         self._active = False
         self._busy = False
         self._closed = False
@@ -515,7 +515,7 @@ class BrowserEnvironment(base_lib.Environment):
         begun = time.perf_counter()
         error = error_kind = ""
         try:
-            async with place.session.lease.turns.at(operations_lib.operation_of(action)):
+            async with place.session.lease.turns.at(acting_lib.operation_of(action)):
                 await place.executor.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
@@ -623,7 +623,7 @@ class BrowserEnvironment(base_lib.Environment):
 
 
 def _give_back(
-    sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
+    sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: lease_lib.Home
 ) -> None:
     """Release the resources of an environment that was garbage-collected without `close`."""
     if sessions.place is None and (share is None or not share.used):

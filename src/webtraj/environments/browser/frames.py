@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import pool as pool_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
@@ -158,7 +158,7 @@ class ForeignFrames:
 
     def __init__(
         self,
-        lease: pool_lib.Lease,
+        lease: lease_lib.Lease,
         top: page_script_lib.World,
         debugger: Debugger,
         *,

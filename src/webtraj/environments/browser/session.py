@@ -21,11 +21,9 @@ from webtraj.environments.browser import (
     acting as acting_lib,
 )
 from webtraj.environments.browser import (
-    driver as driver_lib,
-)
-from webtraj.environments.browser import (
     frames as frames_lib,
 )
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import (
     listening as listening_lib,
 )
@@ -132,7 +130,7 @@ class BrowserSession:
 
     def __init__(
         self,
-        lease: pool_lib.Lease,
+        lease: lease_lib.Lease,
         *,
         script: str,
         isolated: bool,
@@ -386,7 +384,7 @@ class BrowserSession:
                 navigated = True
                 continue
             except errors_lib.BrowserError as error:
-                if not driver_lib.is_navigation_error(error.__cause__):
+                if not lease_lib.is_navigation_error(error.__cause__):
                     raise
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
@@ -484,7 +482,7 @@ class BrowserSession:
                     )
                     break
                 except errors_lib.BrowserError as error:
-                    if not left or not driver_lib.is_navigation_error(error.__cause__):
+                    if not left or not lease_lib.is_navigation_error(error.__cause__):
                         raise
                     await self._wait_for_load("domcontentloaded")  # Between two documents.
         return base64.b64decode(answer["data"])
@@ -806,7 +804,7 @@ class Sessions:
             self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
         )
         lease = await self._lease(task, boundary)
-        self.browser_version = lease.browser_version
+        self.browser_version = lease.browser.version
         listening = ""
         if self.listener is not None:
             options = look_options(
@@ -833,7 +831,7 @@ class Sessions:
 
     async def _lease(
         self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
-    ) -> pool_lib.Lease:
+    ) -> lease_lib.Lease:
         """Return a lease within an open boundary."""
         await boundary.open()
         try:
