@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -19,9 +18,6 @@ from webtraj.environments.browser import (
 )
 from webtraj.environments.browser import (
     acting as acting_lib,
-)
-from webtraj.environments.browser import (
-    frames as frames_lib,
 )
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import (
@@ -149,12 +145,12 @@ class BrowserSession:
         """Console errors since the last `take_events`."""
         self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
         self._world: page_script_lib.World = (
-            page_script_lib.IsolatedWorld(script, self.run, self.debugger)
+            page_script_lib.IsolatedWorld(self, script)
             if isolated
-            else page_script_lib.PageWorld(script, self.run)
+            else page_script_lib.PageWorld(self, script)
         )
-        self.foreign_frames = frames_lib.ForeignFrames(
-            lease, self._world, self.debugger, seconds=settle.cap, listener=listener
+        self.foreign_frames = page_script_lib.ForeignFrames(
+            self, self._world, seconds=settle.cap, listener=listener
         )
         self._listener = listener
         self._script = script
@@ -304,8 +300,7 @@ class BrowserSession:
 
     async def call(self, function: str, argument: Any) -> Any:
         """Call a page script function that returns JSON text; return the parsed value."""
-        given = page_script_lib.to_argument(argument)
-        return json.loads(await self._world.call(self._active, function, given))
+        return await self._world.call(self._active, function, argument)
 
     async def prepare(self, kind: str, ref: str | None, details: Mapping[str, Any]) -> Any:
         """Ask the page script to prepare an element for an action; return its answer."""
