@@ -16,7 +16,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
-from webtraj.environments.browser.screenshot_redaction import NO_PILLOW, Box
+from webtraj.environments.browser.secrecy import NO_PILLOW, Box
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -309,9 +309,9 @@ class Camera:
     ) -> tuple[bytes, list[Box] | None]:
         """Return a screenshot and the boxes of its secrets; None if they are unknown."""
         # The page may move meanwhile, so cover what it showed before and after.
-        before = await session.snapshot(self._keeper.selector)
+        before = await secrecy_lib.take_snapshot(session, self._keeper.selector)
         capture = await session.screenshot()
-        after = await session.snapshot(self._keeper.selector)
+        after = await secrecy_lib.take_snapshot(session, self._keeper.selector)
         return capture, self._keeper.boxes(before, after)
 
     async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:

@@ -33,9 +33,6 @@ from webtraj.environments.browser import (
     pool as pool_lib,
 )
 from webtraj.environments.browser import (
-    screenshot_redaction as redaction_lib,
-)
-from webtraj.environments.browser import (
     secrecy as secrecy_lib,
 )
 from webtraj.environments.browser import (
@@ -481,27 +478,6 @@ class BrowserSession:
                         raise
                     await self._wait_for_load("domcontentloaded")  # Between two documents.
         return base64.b64decode(answer["data"])
-
-    async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:
-        """Return a snapshot of the active tab, for redaction; None if it is unavailable.
-
-        Args:
-            selector: A CSS selector of elements to note; empty for none.
-        """
-        session = await self.debugger(self._active)
-        try:
-            noted = await self.run(
-                redaction_lib.matching_nodes(session.send, selector), what="find private elements"
-            )
-            shown = await self.run(session.send(*redaction_lib.SNAPSHOT), what="tell what it shows")
-            moving = await self.run(
-                redaction_lib.in_view_transition(session.send), what="tell what it shows"
-            )
-        except errors_lib.BrowserCrashedError:
-            raise
-        except (errors_lib.BrowserError, LookupError):
-            return None
-        return redaction_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
         """Return the width and height of the active tab's viewport in CSS pixels."""
