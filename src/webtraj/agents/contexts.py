@@ -285,8 +285,7 @@ class Page:
         """The names of elements: the marks' numbers, or the refs in the text."""
         if self.marks is not None:
             return tuple(str(number) for number in range(1, len(self.marks) + 1))
-        from webtraj.environments.browser.aria import aria_refs_in
-        from webtraj.environments.browser.observation import refs_in
+        from webtraj.environments.browser.observation import aria_refs_in, refs_in
 
         if self.aria:
             return tuple(aria_refs_in(self.text))
