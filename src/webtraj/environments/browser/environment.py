@@ -105,6 +105,12 @@ class BrowserEnvironment(base_lib.Environment):
         several = tuple(tasks) if isinstance(tasks, Sequence) else (tasks,)
         if not several:
             raise errors_lib.InvalidInputError("A browser environment needs at least one task.")
+        for task in several:
+            if not isinstance(task, tasks_lib.BrowserTask):
+                raise errors_lib.InvalidInputError(
+                    f"A browser environment takes tasks, such as a WebTask; got {task!r:.200}. A "
+                    "task of your own inherits from webtraj.environments.browser.tasks.BrowserTask."
+                )
         self._tasks = several
         self._seed = seed
         self._next_seed: int | None = None
@@ -146,7 +152,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
-        self._solution: tasks_lib.Solution | None = None
+        self._solution: tasks_lib.ScriptedSolution | None = None
         self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
 
@@ -326,12 +332,12 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def has_judge(self) -> bool:
         """Whether the task decides about success itself."""
-        return bool(getattr(self.task, "has_judge", True))
+        return self.task.has_judge
 
     @property
     def judges_refusals(self) -> bool:
         """Whether the task decides whether it was right to report that it cannot be done."""
-        return isinstance(self.task, tasks_lib.RefusableTask)
+        return self.task.judges_refusals
 
     def set_seed(self, seed: int) -> None:
         """Set the next episode's seed, overriding `seed + k`."""
@@ -354,7 +360,7 @@ class BrowserEnvironment(base_lib.Environment):
     def max_steps(self) -> int | None:
         """The step limit of the current episode, or of the first one before it begins."""
         if self._max_steps == "task":
-            own: int | None = getattr(self.task, "max_steps", None)
+            own = self.task.max_steps
             return self._default_max_steps if own is None else own
         return self._max_steps
 
@@ -392,7 +398,7 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def has_oracle(self) -> bool:
         """Whether every task has a scripted solution."""
-        return all(_has_solution(task) for task in self._tasks)
+        return all(task.has_solution for task in self._tasks)
 
     async def cheat(self) -> actions_lib.Action | None:
         """Return the scripted solution's next action, to be passed to `step`.
@@ -406,7 +412,7 @@ class BrowserEnvironment(base_lib.Environment):
         session = self.session
         task = self.task
         if self._solution is None:
-            if not (isinstance(task, tasks_lib.SolvableTask) and task.has_solution):
+            if not task.has_solution:
                 return None
             self._solution = task.solve(session, self._goal)
         return await self._solution.next_action()
@@ -549,9 +555,7 @@ class BrowserEnvironment(base_lib.Environment):
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if isinstance(action, actions_lib.Answer):
             answer = action.text
-        if isinstance(task, tasks_lib.RefusableTask) and isinstance(
-            action, actions_lib.ReportInfeasible
-        ):
+        if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
             verdict = await task.validate_refusal(session, action.reason)
         else:
             verdict = await task.validate(session, seen["task"], answer)
@@ -679,8 +683,7 @@ class _Sessions:
             BrowserError: The browser failed.
             EnvironmentMisuseError: The sessions were closed meanwhile.
         """
-        local = getattr(task, "local_sites", {})
-        key = (task.script, dict(task.context_options), dict(local))
+        key = (task.script, dict(task.context_options), dict(task.local_sites))
         if self.last is not None and (
             self._suspect
             or not task.shares_context
@@ -714,9 +717,7 @@ class _Sessions:
             await session.boundary.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
-        boundary = access_lib.Boundary(
-            self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
-        )
+        boundary = access_lib.Boundary(self._policy, task.start_url, task.local_sites)
         lease = await self._lease(task, boundary)
         self.browser_version = lease.browser.version
         session = session_lib.BrowserSession(
@@ -775,15 +776,11 @@ def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.
     rules = redaction_lib.RedactionRules.of(given)
     merged = {id(rules)}
     for task in tasks:
-        own = getattr(task, "redaction", None)
+        own = task.redaction
         if own is not None and id(own) not in merged:
             merged.add(id(own))
             rules = rules.merged(redaction_lib.RedactionRules.of(own))
     return rules
-
-
-def _has_solution(task: tasks_lib.BrowserTask) -> bool:
-    return isinstance(task, tasks_lib.SolvableTask) and task.has_solution
 
 
 # The preset `web`: one task, or several, on any site.
@@ -823,9 +820,8 @@ def make_web_environment(
             f"The preset 'web' does not take {unknown[0]!r:.60}; its options: "
             f"{', '.join(name for name in known if name not in _OWN)}."
         )
-    several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
     return BrowserEnvironment(
-        tuple(task) if several else (task,),  # type: ignore[arg-type]
+        (task,) if isinstance(task, tasks_lib.BrowserTask) else tuple(task),
         pool=pool,
         max_steps=max_steps,
         default_max_steps=_MAX_STEPS,
