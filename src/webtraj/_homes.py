@@ -37,6 +37,8 @@ _MOVED = {
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",
     "webtraj.datasets.exporters.running": "webtraj.datasets.exporters.base",
+    "webtraj.environments.browser.aria": "webtraj.environments.browser.observation",
+    "webtraj.environments.browser.changes": "webtraj.environments.browser.observation",
     "webtraj.environments.browser.driver": "webtraj.environments.browser.processes",
     "webtraj.environments.browser.operations": "webtraj.environments.browser.lease",
     "webtraj.environments.tracking": "webtraj.environments.collecting",

@@ -25,6 +25,7 @@ from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
@@ -148,7 +149,7 @@ class BrowserEnvironment(base_lib.Environment):
         )
         self._abandoned.atexit = False
         self._goal = ""
-        self._observer = observation_lib.Observer(self._observe, self._keeper)
+        self._observer = observer_lib.Observer(self._observe, self._keeper)
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
@@ -274,7 +275,7 @@ class BrowserEnvironment(base_lib.Environment):
                 seen = session.as_looked(seen)
                 self._note_secrets(seen)
             failure = session.take_failure(session.page)
-            last_action = observation_lib.describe_action(
+            last_action = observer_lib.describe_action(
                 touched,
                 error="" if failure is None else str(failure),
                 error_kind="" if failure is None else "navigation_failed",
@@ -474,7 +475,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        return await self._observation(session, seen, observation_lib.no_action(), begun, begun)
+        return await self._observation(session, seen, observer_lib.describe_action(), begun, begun)
 
     async def _observation(
         self,
@@ -533,7 +534,7 @@ class BrowserEnvironment(base_lib.Environment):
             seen = await self._look(session)
         if found and (refused or not error):
             error, error_kind = found, kind
-        last_action = observation_lib.describe_action(
+        last_action = observer_lib.describe_action(
             executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
