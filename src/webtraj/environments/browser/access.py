@@ -162,9 +162,8 @@ class Boundary:
     ) -> None:
         self._network = _with_start(network_of(policy), start_url)
         self._local = local or {}
-        self._gateway = (
-            None if self._network is None else network_lib.Gateway(self._network, local=self._local)
-        )
+        self.gateway = network_lib.Gateway(self._network, local=self._local)
+        """The way to the network, to be opened and closed with the lease."""
         self._home = start_url
         self._blocked: list[str] = []
         self._refuses_downloads = True
@@ -177,22 +176,11 @@ class Boundary:
         """
         options = {"accept_downloads": False, **given}
         self._refuses_downloads = not options["accept_downloads"]
-        if self._gateway is None:
-            return options
-        if given.get("proxy"):
+        routed = self.gateway.context_options
+        if routed and given.get("proxy"):
             server = given["proxy"].get("server", "")
             raise errors.InvalidInputError(_TWO_PROXIES.format(proxy=server))
-        return {**options, **self._gateway.context_options}
-
-    async def open(self) -> None:
-        """Start letting allowed traffic through."""
-        if self._gateway is not None:
-            await self._gateway.open()
-
-    async def close(self) -> None:
-        """Stop letting traffic through. Idempotent."""
-        if self._gateway is not None:
-            await self._gateway.close()
+        return {**options, **routed}
 
     def watch(self, session: session_lib.BrowserSession) -> None:
         """Start recording refused downloads."""
@@ -206,14 +194,10 @@ class Boundary:
 
     def take_blocked(self) -> list[str]:
         """Return what was blocked since the last call, as `url: reason`."""
-        denials = [] if self._gateway is None else self._gateway.take_denials()
+        denials = self.gateway.take_denials()
         blocked = [*self._blocked, *(f"{d.target}: {d.reason}" for d in denials)]
         self._blocked = []
         return blocked[:_MAX_KEPT]
-
-    def why(self, url: str) -> tuple[str, bool]:
-        """Return why the last connection for a URL failed, and whether it was denied."""
-        return ("", False) if self._gateway is None else self._gateway.failure(url)
 
     async def enforce(
         self, session: session_lib.BrowserSession, *, refused: bool = False

@@ -715,7 +715,7 @@ class _Sessions:
             await session.lease.release()
             self._waited += session.lease.turns.take_waited()
         finally:
-            await session.boundary.close()
+            await session.boundary.gateway.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
         boundary = access_lib.Boundary(self._policy, task.start_url, task.local_sites)
@@ -737,7 +737,7 @@ class _Sessions:
         self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
     ) -> lease_lib.Lease:
         """Return a lease within an open boundary."""
-        await boundary.open()
+        await boundary.gateway.open()
         try:
             options = {
                 "accept_downloads": "downloads" in self._observe.channels,
@@ -749,7 +749,7 @@ class _Sessions:
                 await lease.release()
                 raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
         except BaseException:
-            await boundary.close()
+            await boundary.gateway.close()
             raise
         lease.turns.waited += self._waited
         self._waited = 0.0

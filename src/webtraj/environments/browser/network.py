@@ -743,29 +743,32 @@ class Gateway:
     """One browser context's access to the network: a proxy of its own that enforces a policy.
 
     Args:
-        policy: What may be reached. If it denies everything and there is no local site, there is no
-            proxy and there are no denials to report.
+        policy: What may be reached; None for no restriction, and so no proxy. There is none either
+            if it denies everything and there is no local site. Without a proxy there are no denials
+            to report.
         local: Sites served by this process, by host and port; always allowed.
         resolve: Return the addresses of a host; by default the system's resolver.
     """
 
     def __init__(
         self,
-        policy: NetworkPolicy,
+        policy: NetworkPolicy | None,
         *,
         local: LocalSites | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        self.policy = policy
+        self._restricts = policy is not None
         self._proxy = (
             FilteringProxy(policy, local=local, resolve=resolve)
-            if local or not policy.denies_everything
+            if policy is not None and (local or not policy.denies_everything)
             else None
         )
 
     @property
     def context_options(self) -> dict[str, Any]:
         """Options for Playwright's `Browser.new_context` that route through the gateway."""
+        if not self._restricts:
+            return {}
         server = _NOWHERE if self._proxy is None else self._proxy.url
         return {"proxy": {"server": server, "bypass": _EVERYTHING}}
 

@@ -254,7 +254,7 @@ class BrowserSession:
         return self._with_reason(failure)
 
     def _with_reason(self, failure: LoadFailure) -> LoadFailure:
-        reason, denied = self.boundary.why(failure.url)
+        reason, denied = self.boundary.gateway.failure(failure.url)
         return dataclasses.replace(failure, reason=reason, denied=denied)
 
     def _load_error(self, failure: LoadFailure) -> errors.PageLoadError:
