@@ -24,6 +24,7 @@ from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
@@ -718,7 +719,9 @@ class _Sessions:
             await session.boundary.gateway.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
-        boundary = access_lib.Boundary(self._policy, task.start_url, task.local_sites)
+        boundary = network_lib.Boundary(
+            access_lib.network_of(self._policy), task.start_url, task.local_sites
+        )
         lease = await self._lease(task, boundary)
         self.browser_version = lease.browser.version
         session = session_lib.BrowserSession(
@@ -734,7 +737,7 @@ class _Sessions:
         return session
 
     async def _lease(
-        self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
+        self, task: tasks_lib.BrowserTask, boundary: network_lib.Boundary
     ) -> lease_lib.Lease:
         """Return a lease within an open boundary."""
         await boundary.gateway.open()

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
+from webtraj.environments.browser import traffic as traffic_lib
 from webtraj.environments.browser.secrecy import NO_PILLOW, Box
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def describe_action(
     )
 
 
-def _downloads(files: Sequence[access_lib.DownloadedFile]) -> observation_lib.Downloads:
+def _downloads(files: Sequence[traffic_lib.DownloadedFile]) -> observation_lib.Downloads:
     contents = np.empty(len(files), dtype=object)
     contents[:] = [file.content for file in files]
     return observation_lib.Downloads(

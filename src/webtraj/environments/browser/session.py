@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from webtraj import errors
-from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser.network import BLANK
 
 if TYPE_CHECKING:
     from playwright.async_api import (
@@ -45,9 +46,6 @@ _MAX_EVENTS = 100
 _CLOSE_NOTICE = 1.0
 """Seconds within which the browser reports that a tab was closed."""
 
-
-BLANK: Final = "about:blank"
-"""The first page of every tab."""
 
 _ERROR_PAGE: Final = "chrome-error:"
 """The scheme of the browser's error page."""
@@ -100,7 +98,7 @@ class BrowserSession:
     def __init__(
         self,
         lease: lease_lib.Lease,
-        boundary: access_lib.Boundary,
+        boundary: network_lib.Boundary,
         task: tasks_lib.BrowserTask,
         *,
         observe: observation_lib.Observe,
@@ -116,7 +114,7 @@ class BrowserSession:
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
         """Console errors since the last `take_events`."""
-        self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
+        self.downloads = traffic_lib.DownloadShelf(limit=observe.download_limit)
         self._observe = observe
         self._settle = settle
         self._keeper = keeper
