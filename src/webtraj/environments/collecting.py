@@ -131,23 +131,19 @@ class TrajectoryCollectingEnvironment:
         self._env = bridges.as_async(env)
         self._collector = trajectory_collector
         self._passes_decisions = getattr(self._env, "accepts_decisions", False)
-        self._tracker = EpisodeTracker(
+        self.tracker = EpisodeTracker(
             redaction.redacting(trajectory_collector, self._env),
             self._env,
             episode_info,
             on_collector_error=on_collector_error,
         )
+        """The state machine, for recording actions that are not calls of `step`."""
         self._busy = ""
 
     @property
     def trajectory_collector(self) -> TrajectoryCollector:
         """The collector that stores the episodes."""
         return self._collector
-
-    @property
-    def tracker(self) -> EpisodeTracker:
-        """The state machine, for recording actions that are not calls of `step`."""
-        return self._tracker
 
     @property
     def environment_name(self) -> str:
@@ -157,7 +153,7 @@ class TrajectoryCollectingEnvironment:
     @property
     def episode_id(self) -> str | None:
         """The id of the open episode; None if there is none."""
-        return self._tracker.episode_id
+        return self.tracker.episode_id
 
     async def reset(self) -> Any:
         """Reset the environment; an open episode ends as INTERRUPTED.
@@ -169,13 +165,13 @@ class TrajectoryCollectingEnvironment:
         self._enter("reset")
         try:
             await self._drain(Phase.RESET)
-            self._tracker.reset_called()
+            self.tracker.reset_called()
             try:
                 timestep = await self._env.reset()
             except BaseException as error:
-                self._tracker.raised(error, Phase.RESET)
+                self.tracker.raised(error, Phase.RESET)
                 raise
-            self._tracker.returned(timestep, Phase.RESET)
+            self.tracker.returned(timestep, Phase.RESET)
             return timestep
         finally:
             self._busy = ""
@@ -200,13 +196,13 @@ class TrajectoryCollectingEnvironment:
             if issubclass(type(action), trajectory_lib.Decision):
                 decision, action = action, action.action
                 given = decision if self._passes_decisions else action
-            self._tracker.step_called(action, decision)
+            self.tracker.step_called(action, decision)
             try:
                 timestep = await self._env.step(given)
             except BaseException as error:
-                self._tracker.raised(error, Phase.STEP)
+                self.tracker.raised(error, Phase.STEP)
                 raise
-            self._tracker.returned(timestep, Phase.STEP)
+            self.tracker.returned(timestep, Phase.STEP)
             return timestep
         finally:
             self._busy = ""
@@ -214,7 +210,7 @@ class TrajectoryCollectingEnvironment:
     async def close(self) -> None:
         """End an open episode as CLOSED, close the environment, and wait until all is saved."""
         try:
-            self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
+            self.tracker.ended(EndReason.CLOSED, Phase.CLOSE)
         finally:
             await self._close_inner()
         await self._seal()
@@ -232,9 +228,9 @@ class TrajectoryCollectingEnvironment:
     ) -> None:
         try:
             if exc is not None:
-                self._tracker.raised(exc, Phase.EXIT)
+                self.tracker.raised(exc, Phase.EXIT)
             else:
-                self._tracker.ended(EndReason.CLOSED, Phase.EXIT)
+                self.tracker.ended(EndReason.CLOSED, Phase.EXIT)
         finally:
             if hasattr(self._env, "__aexit__"):
                 await self._env.__aexit__(exc_type, exc, traceback)
@@ -254,12 +250,12 @@ class TrajectoryCollectingEnvironment:
         Raises:
             EnvironmentMisuseError: No episode is open.
         """
-        if self._tracker.episode_id is None:
+        if self.tracker.episode_id is None:
             raise errors.EnvironmentMisuseError(
                 f"mark_truncated({reason!r}): no episode is open. Call it after reset and "
                 "before the episode's LAST timestep."
             )
-        self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
+        self.tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
     def observation_spec(self) -> Any:
         """Return the inner environment's."""
@@ -310,9 +306,9 @@ class TrajectoryCollectingEnvironment:
         try:
             await drain()
         except Exception as error:
-            self._tracker.not_recorded([error])
+            self.tracker.not_recorded([error])
         except BaseException as error:  # Cancelled before anything was done.
-            self._tracker.raised(error, phase)
+            self.tracker.raised(error, phase)
             raise
 
     async def _close_inner(self) -> None:
@@ -325,7 +321,7 @@ class TrajectoryCollectingEnvironment:
             await seal(self._collector)
         except Exception as error:
             if during is None:
-                self._tracker.not_recorded([error])
+                self.tracker.not_recorded([error])
             else:  # Do not hide the exception already being raised.
                 during.add_note(f"webtraj: something could not be recorded: {error}")
 

@@ -336,11 +336,6 @@ class BrowserEnvironment(base_lib.Environment):
         """Whether the task decides about success itself."""
         return self.task.has_judge
 
-    @property
-    def judges_refusals(self) -> bool:
-        """Whether the task decides whether it was right to report that it cannot be done."""
-        return self.task.judges_refusals
-
     def set_seed(self, seed: int) -> None:
         """Set the next episode's seed, overriding `seed + k`."""
         self._next_seed = seed
@@ -522,8 +517,7 @@ class BrowserEnvironment(base_lib.Environment):
         begun = time.perf_counter()
         error = error_kind = ""
         try:
-            async with session.lease.turns.at(acting_lib.operation_of(action)):
-                await executor.perform(action)
+            await executor.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()

@@ -336,20 +336,16 @@ class Operations:
         self._clock = clock
         self._sleep = sleep
         self._sites: dict[str, _Site] = {}
-        self._limits = OperationLimits()
+        self.limits = OperationLimits()
+        """The limits for new turns."""
         self._gates: dict[Operation, asyncio.Semaphore] = {}
         self.limit(limits or OperationLimits())
 
-    @property
-    def limits(self) -> OperationLimits:
-        """The limits for new turns."""
-        return self._limits
-
     def limit(self, limits: OperationLimits) -> None:
         """Change the limits for turns requested from now on."""
-        if limits == self._limits:
+        if limits == self.limits:
             return  # Running turns still count.
-        self._limits = limits
+        self.limits = limits
         self._gates = {}
         for operation in get_args(Operation):
             if (limit := limits.of(operation)) is not None:
@@ -361,7 +357,7 @@ class Operations:
 
     async def pace(self, url: str) -> float:
         """Wait until a page of a URL's site may be loaded; return the seconds waited."""
-        rate = self._limits.requests_per_minute
+        rate = self.limits.requests_per_minute
         host = urlsplit(url).hostname if rate and url.startswith(("http:", "https:")) else None
         if not rate or not host:
             return 0.0

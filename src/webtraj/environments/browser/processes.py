@@ -428,7 +428,8 @@ class Driver:
     def __init__(self, folder: RunFolder, playwright: Playwright, pid: int) -> None:
         self.playwright = playwright
         self._folder = folder
-        self._pid = pid
+        self.pid = pid
+        """The driver's process id."""
 
     @classmethod
     async def start(cls, folder: RunFolder, *, seconds: float) -> Driver:
@@ -471,14 +472,9 @@ class Driver:
         return cls(folder, playwright, start.command.pid)
 
     @property
-    def pid(self) -> int:
-        """The driver's process id."""
-        return self._pid
-
-    @property
     def alive(self) -> bool:
         """Whether the driver's process runs."""
-        return process_alive(self._pid)
+        return process_alive(self.pid)
 
     async def answers(self, *, seconds: float) -> bool:
         """Return whether the driver itself answers within `seconds`."""
@@ -546,20 +542,20 @@ class Driver:
         try:
             await Lifeline().run(self.playwright.stop(), what="stop its driver", seconds=patience)
         except errors_lib.BrowserError:
-            await stop_group(self._pid, patience=patience)
+            await stop_group(self.pid, patience=patience)
         except asyncio.CancelledError:
             self.kill()
-            await _reaped(self._pid)
+            await _reaped(self.pid)
             raise
         else:
             # A driver that still runs was never asked to stop: its event loop ended and cancelled
             # the task that talks to it.
             self.kill()
-        await _reaped(self._pid)
+        await _reaped(self.pid)
 
     def kill(self) -> None:
         """Kill the driver at once."""
-        kill_group(self._pid)
+        kill_group(self.pid)
 
 
 class RunningBrowser:
