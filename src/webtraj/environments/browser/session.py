@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
-_T = TypeVar("_T")
-
 _MAX_NAVIGATIONS = 5
 """The most navigations in a row that one look follows: script redirects, login chains."""
 
@@ -45,7 +43,6 @@ _MAX_EVENTS = 100
 
 _CLOSE_NOTICE = 1.0
 """Seconds within which the browser reports that a tab was closed."""
-
 
 _ERROR_PAGE: Final = "chrome-error:"
 """The scheme of the browser's error page."""
