@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import webtraj
+from webtraj.environments.browser.observation import refs_in
 from webtraj.testing.fakes import CatchEnvironment
 
 _ROOT = str(Path(webtraj.__file__).parent)
@@ -73,9 +74,10 @@ async def _recorded_step(folder: Path) -> None:
 
 async def _browser_action() -> None:
     async with webtraj.make("miniwob/click-test") as env:
-        await env.reset()
+        page = (await env.reset()).observation["axtree"]
+        (button,) = (element for element in refs_in(page) if element.role == "button")
         with Rooms() as rooms:
-            await env.step("click(1)")
+            await env.step(f"click('{button.ref}')")
     rooms.report("browser action")
 
 

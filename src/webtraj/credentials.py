@@ -4,7 +4,7 @@ r"""Detection of secrets, for records, logs, errors, command files and sharing.
 * `looks_like_key`: whether a text is a key rather than a word or a dummy such as vLLM's `EMPTY`.
 * `find_secrets`: the places of secrets in a text.
 * `conceal`, `concealed`: text and data without secrets, for errors, logs and command files.
-* `use_key`, `keys_in_use`: the API keys of this process, which no record may hold.
+* `use_key`, `KEYS`: the API keys of this process, which no record may hold.
 
 A name is *telling* if any value of it is a secret (`password`, `accessToken`), and a *hint* if its
 value is a secret only when it looks like a key (`token`, `sig`).
@@ -13,12 +13,12 @@ value is a secret only when it looks like a key (`token`, `sig`).
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 __all__ = [
     "HIDDEN",
+    "KEYS",
     "KEY_NAME",
     "Secrets",
     "conceal",
@@ -28,7 +28,6 @@ __all__ = [
     "find_secrets",
     "is_secret",
     "is_secret_name",
-    "keys_in_use",
     "looks_like_key",
     "use_key",
 ]
@@ -280,21 +279,14 @@ def _holds(field: re.Match[str], name: str, value: str) -> bool:
 
 # The keys in use by this process.
 
-_keys: frozenset[str] = frozenset()
-_lock = threading.Lock()
+KEYS: Final[set[str]] = set()
+"""The API keys that no record of this process may hold; `use_key` adds to them."""
 
 
 def use_key(key: str) -> None:
     """Keep an API key out of everything this process records from now on, unless it is a dummy."""
-    global _keys
     if looks_like_key(key):
-        with _lock:
-            _keys |= {key}
-
-
-def keys_in_use() -> frozenset[str]:
-    """Return the API keys that no record of this process may hold."""
-    return _keys
+        KEYS.add(key)
 
 
 def conceal(text: str) -> str:
@@ -303,7 +295,7 @@ def conceal(text: str) -> str:
     >>> conceal("cannot reach http://host/v1?api-key=S")
     'cannot reach http://host/v1?api-key=<hidden>'
     """
-    for key in keys_in_use():
+    for key in KEYS.copy():  # Another thread may add to them.
         text = text.replace(key, HIDDEN)
     parts, at = [], 0
     for start, end in find_secrets(text):

@@ -16,7 +16,7 @@ from webtraj import (
     StepRecord,
 )
 from webtraj.environments import actions as a
-from webtraj.environments.browser.observation import no_action
+from webtraj.environments.browser.observer import describe_action
 from webtraj.exploring.seen import seen_in
 
 SITE = "http://shop.example"
@@ -54,7 +54,7 @@ def walked(
             "title": title,
             "axtree": axtree,
             "http_status": 404 if title == "Not found" else 200,
-            "last_action": {**no_action(), "role": role, "name": name, "box": np.zeros(4)},
+            "last_action": {**describe_action(), "role": role, "name": name, "box": np.zeros(4)},
         }
         steps.append(
             StepRecord(

@@ -8,7 +8,7 @@ from webtraj import errors
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.environments import actions as a
-from webtraj.environments.browser.observation import no_action
+from webtraj.environments.browser.observer import describe_action
 from webtraj.exploring.command import make_explorer, make_proposer
 from webtraj.exploring.explorer import ExplorerAgent
 from webtraj.testing.model_server import FakeModelServer
@@ -21,7 +21,7 @@ def observation(path, title, axtree):
         "title": title,
         "axtree": axtree,
         "scroll": {},
-        "last_action": no_action(),
+        "last_action": describe_action(),
     }
 
 

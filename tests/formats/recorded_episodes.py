@@ -7,7 +7,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.environments.actions import Click, Fill
-from webtraj.store import records
+from webtraj.store import encoding
 from webtraj.store.blobs import Blob
 from webtraj.trajectory import (
     Decision,
@@ -47,7 +47,7 @@ class Blobs:
 def data_of(trajectory):
     """Returns an episode's data as a journal gives it, and its blobs."""
     blobs = Blobs()
-    line, unwritable = records.dumps_fields({"episode": trajectory}, blobs)
+    line, unwritable = encoding.dumps_fields({"episode": trajectory}, blobs)
     assert unwritable == []
     return {"schema_version": 1, "steps": [], **orjson.loads(line)["episode"]}, blobs
 

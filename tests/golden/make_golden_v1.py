@@ -177,7 +177,7 @@ def main():
 
 
 def _make_open(folder):
-    from webtraj.store import records
+    from webtraj.store import encoding
     from webtraj.store.blobs import BlobStore
     from webtraj.store.layout import DatasetLayout
 
@@ -193,7 +193,7 @@ def _make_open(folder):
         {"kind": "intent", "time": 1795000301.5, "action": "click('12')"},
     )  # fmt: skip
     store = BlobStore(layout.blobs)
-    lines = [records.dumps_fields(event, store)[0] for event in events]
+    lines = [encoding.dumps_fields(event, store)[0] for event in events]
     torn = b'{"kind":"step","time":17950'
     layout.journal("golden-open").write_bytes(b"\n".join(lines) + b"\n" + torn)
     _tidy(folder)

@@ -284,9 +284,9 @@ def _idle_step(before: StepRecord, action: actions.Action) -> StepRecord:
     """Returns a last step whose action changed nothing."""
     observation = before.observation
     if isinstance(observation, Mapping) and isinstance(observation.get("last_action"), Mapping):
-        from webtraj.environments.browser.observation import no_action
+        from webtraj.environments.browser.observer import describe_action
 
-        observation = {**observation, "last_action": dict(no_action())}
+        observation = {**observation, "last_action": dict(describe_action())}
     return StepRecord(
         before.index + 1,
         StepType.LAST,

@@ -17,7 +17,7 @@ import pytest
 import webtraj
 from processes import descendants
 from webtraj import errors
-from webtraj.environments.browser import driver
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
 pytestmark = [pytest.mark.browser]
@@ -94,8 +94,8 @@ def test_interrupted_twice(moment):
 
 async def test_a_process_that_stood_still_does_not_blame_the_browser(monkeypatch):
     """The answer came while nobody could read it: a debugger, Ctrl-Z, a busy loop."""
-    monkeypatch.setattr(driver, "_STOOD_STILL", 0.1)
-    lifeline = driver.Lifeline()
+    monkeypatch.setattr(lease_lib, "_STOOD_STILL", 0.1)
+    lifeline = lease_lib.Lifeline()
     answer = asyncio.get_running_loop().create_future()
 
     async def stand_still():

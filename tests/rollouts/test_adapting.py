@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import Outcome, errors, registry
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import RolloutSettings, collect
 from webtraj.rollouts.adapting import (
     Adaptive,

@@ -4,7 +4,7 @@ import pytest
 
 from webtraj import Decision, EndReason, MemoryTrajectoryCollector, Outcome, registry
 from webtraj.environments.actions import Wait
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.rollouts import RolloutSettings, TaskSpec, collect, plan_tasks
 

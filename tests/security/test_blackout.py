@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageChops
 
-from webtraj.environments.browser import screenshot_redaction as redaction_lib
-from webtraj.environments.browser.pool import BrowserPool, Lease
+from webtraj.environments.browser import secrecy
+from webtraj.environments.browser.lease import Lease
+from webtraj.environments.browser.pool import BrowserPool
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
@@ -42,8 +43,8 @@ async def photograph(lease: Lease, html: str) -> tuple[bytes, bytes]:
         "new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r))))"
     )
     image = await lease.page.screenshot()
-    boxes = redaction_lib.secret_boxes(await session.send(*redaction_lib.SNAPSHOT), [WORD])
-    return image, redaction_lib.paint_over(image, boxes, viewport=VIEWPORT)
+    boxes = secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
+    return image, secrecy.paint_over(image, boxes, viewport=VIEWPORT)
 
 
 def same(one: bytes, other: bytes) -> bool:
@@ -126,9 +127,9 @@ async def test_no_pixel_tells_a_secret(lease: Lease, way: str) -> None:
     # Painted where the secret stood, a page that showed something else there looks the same.
     await photograph(lease, html.format(WORD, WORD))
     session = await lease.context.new_cdp_session(lease.page)
-    boxes = redaction_lib.secret_boxes(await session.send(*redaction_lib.SNAPSHOT), [WORD])
+    boxes = secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
     assert boxes
-    assert same(painted, redaction_lib.paint_over(shown, boxes, viewport=VIEWPORT))
+    assert same(painted, secrecy.paint_over(shown, boxes, viewport=VIEWPORT))
 
 
 @pytest.mark.smoke
@@ -141,10 +142,10 @@ async def test_pictures_of_what_was_shown_before_are_told(lease: Lease) -> None:
     session = await lease.context.new_cdp_session(lease.page)
     style = "<style>::view-transition-group(*) { animation-duration: 1000s }</style>"
     await lease.page.set_content(style + f"<p id=p>{WORD}</p>", wait_until="load")
-    assert not await redaction_lib.in_view_transition(session.send)
+    assert not await secrecy.in_view_transition(session.send)
     await lease.page.evaluate("document.startViewTransition(() => p.textContent = 'x').ready")
-    assert await redaction_lib.in_view_transition(session.send)
-    assert not redaction_lib.secret_boxes(await session.send(*redaction_lib.SNAPSHOT), [WORD])
+    assert await secrecy.in_view_transition(session.send)
+    assert not secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
 
 
 async def test_most_of_the_page_stays(lease: Lease) -> None:
@@ -159,7 +160,7 @@ async def test_most_of_the_page_stays(lease: Lease) -> None:
 async def test_the_image_keeps_its_format_and_size(image_format: str) -> None:
     data = io.BytesIO()
     Image.new("RGB", (101, 57), "white").save(data, format=image_format)
-    painted = redaction_lib.paint_over(data.getvalue(), [(5, 5, 10, 10)], viewport=(101, 57))
+    painted = secrecy.paint_over(data.getvalue(), [(5, 5, 10, 10)], viewport=(101, 57))
     with Image.open(io.BytesIO(painted)) as image:
         assert (image.format, image.size) == (image_format, (101, 57))
         assert image.convert("RGB").getpixel((8, 8)) == (0, 0, 0)
@@ -169,7 +170,7 @@ async def test_boxes_outside_of_the_image_do_no_harm() -> None:
     data = io.BytesIO()
     Image.new("RGB", (100, 100), "white").save(data, format="PNG")
     boxes = [(-500.0, -500.0, 10.0, 10.0), (900.0, 5.0, 5.0, 5.0), (-50.0, 40.0, 55.0, 5.0)]
-    painted = redaction_lib.paint_over(data.getvalue(), boxes, viewport=(100, 100))
+    painted = secrecy.paint_over(data.getvalue(), boxes, viewport=(100, 100))
     with Image.open(io.BytesIO(painted)) as image:
         assert image.convert("RGB").getpixel((50, 50)) == (255, 255, 255)
         assert image.convert("RGB").getpixel((2, 42)) == (0, 0, 0)

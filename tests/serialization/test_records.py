@@ -8,14 +8,13 @@ from hypothesis import given, settings
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import records
+from webtraj.store import encoding, records
 from webtraj.store.blobs import blobs_in, blobs_of
-from webtraj.store.encoding import Encoder
 from webtraj.testing.strategies import decisions, same, trajectories
 
 
 def round_trip(record):
-    line, unwritable = records.dumps_fields({"record": record})
+    line, unwritable = encoding.dumps_fields({"record": record})
     assert unwritable == []
     return records.decode_record(type(record), orjson.loads(line)["record"])
 
@@ -34,7 +33,7 @@ def test_reading_a_decision_gives_what_was_written(decision):
 
 def test_defaults_are_left_out():
     step = trajectory_lib.StepRecord(0, trajectory_lib.StepType.FIRST, "seen")
-    assert records.encode_record(step, Encoder()) == {
+    assert encoding.encode_record(step, encoding.Encoder()) == {
         "index": 0,
         "step_type": "first",
         "observation": "seen",

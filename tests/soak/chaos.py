@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 
 from webtraj import errors
-from webtraj.environments.browser.pool import BrowserPool, Lease
+from webtraj.environments.browser.lease import Lease
+from webtraj.environments.browser.pool import BrowserPool
 
 _BUSY = "() => { for (;;); }"
 _FLOOD = "() => { const all = []; for (;;) all.push(new Array(1 << 16).fill(all.length)); }"

@@ -285,8 +285,7 @@ class Page:
         """The names of elements: the marks' numbers, or the refs in the text."""
         if self.marks is not None:
             return tuple(str(number) for number in range(1, len(self.marks) + 1))
-        from webtraj.environments.browser.aria import aria_refs_in
-        from webtraj.environments.browser.observation import refs_in
+        from webtraj.environments.browser.observation import aria_refs_in, refs_in
 
         if self.aria:
             return tuple(aria_refs_in(self.text))
@@ -546,7 +545,7 @@ _UNCHANGED = "The page is the same as above."
 
 def _by_changes(before: Page, after: Page) -> Page:
     """Return a page with its changes as text, or as it is if that is shorter or it is another."""
-    from webtraj.environments.browser.changes import page_changes
+    from webtraj.environments.browser.observation import page_changes
 
     if not before.text or not after.text or before.heading != after.heading:
         return after

@@ -23,7 +23,7 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, map_in_order, open_place
-from webtraj.store import records
+from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
@@ -197,7 +197,7 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
         )
 
     def data_of(name: str, value: Any) -> Any:
-        content, _ = records.dumps_fields({name: value}, blobs)
+        content, _ = encoding.dumps_fields({name: value}, blobs)
         return orjson.loads(content)[name]
 
     return {

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webtraj import errors
 from webtraj.demonstrating.recorder import Progress, Recorder
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.trajectory import Outcome
 
@@ -69,7 +70,7 @@ class Bar:
     def __init__(self, pool: pool_lib.BrowserPool, controls: Callable[[], Recorder]) -> None:
         self._pool = pool
         self._controls = controls
-        self._lease: pool_lib.Lease | None = None
+        self._lease: lease_lib.Lease | None = None
         self._paused = False
         self._shown: asyncio.Task[None] | None = None
         self._next: Progress | None = None

@@ -619,7 +619,7 @@ class Recorder:
         if answer is not None or told:
             if self._held is not None and self._held.result is not None:
                 await self._commit()
-            refuses = outcome is Outcome.FAILURE and self._environment.judges_refusals
+            refuses = outcome is Outcome.FAILURE and self._environment.task.judges_refusals
             await self._say(a.ReportInfeasible(answer or "") if refuses else a.Answer(answer or ""))
         held, self._held = self._held, None
         if held is not None and held.result is not None:

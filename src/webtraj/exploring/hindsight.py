@@ -19,8 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from webtraj.environments.browser.changes import changes_between
-from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.environments.browser.observation import Ref, changes_between, refs_in
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
 from webtraj.exploring.seen import Seen, Sight, page_key
 

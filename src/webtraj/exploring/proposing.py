@@ -118,7 +118,7 @@ class Proposals:
         Raises:
             StorageError: It cannot be written.
         """
-        data, _ = records.dumps_fields(
+        data, _ = encoding.dumps_fields(
             {
                 "kind": "proposals",
                 "version": _VERSION,

@@ -34,9 +34,8 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings, cut_lines, estimate_tokens
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.changes import page_changes, subtree_of
 from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy, origin_of
-from webtraj.environments.browser.observation import Observe
+from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
 from webtraj.environments.browser.page_script import LIVE_SITE
 from webtraj.hosts import is_loopback, netloc
 from webtraj.integrations.mcp_tools import ACTING, MANAGING, SESSION, Tool

@@ -29,8 +29,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.parsing import parse_reply
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.environments.collecting import TrajectoryCollectingEnvironment
-from webtraj.environments.tracking import outcome_of_error
+from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL

@@ -32,7 +32,7 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.bridges import WorkerThread
-from webtraj.environments.tracking import outcome_of_error
+from webtraj.environments.collecting import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from webtraj import errors
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.scheduling import Order, Politeness, RetryPolicy

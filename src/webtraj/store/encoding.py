@@ -1,28 +1,33 @@
-"""Encoding of values as JSON data. `webtraj.store.values` describes the format."""
+"""Encoding of values and records as JSON data. `webtraj.store.values` describes the values."""
 
 from __future__ import annotations
 
 import base64
+import collections.abc
 import dataclasses
 import datetime
 import decimal
 import enum
 import functools
 import math
+import operator
+import types
+import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
 
+from webtraj import trajectory as trajectory_lib
 from webtraj.store import foreign, values
 from webtraj.store.blobs import BlobSink
 from webtraj.store.foreign import ReprOnly, bounded_repr
 from webtraj.store.values import TAG
 
-__all__ = ["MAX_DEPTH", "Encoder", "dumps", "dumps_by"]
+__all__ = ["MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record"]
 
 BYTES_INLINE = 1024
 """Longer bytes go to the blob sink, if there is one."""
@@ -83,7 +88,7 @@ class Encoder:
             blobs: Takes long bytes and text; without it everything stays in the record.
             careful: Whether to look for text that is not valid UTF-8, and to blame the value if the
                 stack gets too deep. Slow, and needed only after a first attempt failed; see
-                `dumps_by`.
+                `_dumps`.
         """
         self._blobs = blobs
         self._careful = careful
@@ -388,10 +393,10 @@ _NESTING = {
 
 def dumps(value: Any, blobs: BlobSink | None = None) -> tuple[bytes, list[str]]:
     """Return `value` as JSON bytes, and the values kept as their repr (see `Encoder`)."""
-    return dumps_by(lambda encoder: encoder.encode(value), blobs)
+    return _dumps(lambda encoder: encoder.encode(value), blobs)
 
 
-def dumps_by(
+def _dumps(
     encode: Callable[[Encoder], Any], blobs: BlobSink | None = None
 ) -> tuple[bytes, list[str]]:
     """Return the result of `encode` as JSON bytes, and the values kept as their repr.
@@ -435,3 +440,266 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# The records of `webtraj.trajectory`: objects of their fields by name.
+#
+# Fields with their default value are omitted, so fields that an older writer did not know get their
+# defaults. Enums are written by name, in lower case.
+#
+# Fields are written as their declared type, since programs fill them with what they have: a numpy
+# integer as a seed, a `Path` as a task, a pydantic model as metadata. A value that a field cannot
+# hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the value
+# itself under `MISFITS`.
+
+MISFITS: Final = "misfits"
+"""The metadata key for values that the record's fields, or the records in it, cannot hold: by
+field, `seed` or `model_calls[0].latency`."""
+
+_ToJson = Callable[[Encoder, Any, str], Any]
+_EMPTY = (str, tuple, dict, int, bool)
+
+
+def encode_record(record: Any, encoder: Encoder, path: str = "") -> dict[str, Any]:
+    """Encode one of the records of `webtraj.trajectory` as JSON data."""
+    data: dict[str, Any] = {}
+    for name, default, to_json in _writers_of(type(record)):
+        value = getattr(record, name)
+        if value is default or (type(value) in _EMPTY and value == default):
+            continue
+        data[name] = to_json(encoder, value, f"{path}.{name}" if path else name)
+    if encoder.misfits and hasattr(record, "metadata"):
+        misfits, encoder.misfits = encoder.misfits, {}
+        start = len(path) + 1 if path else 0
+        given = {field[start:]: value for field, value in misfits.items()}
+        metadata = {} if record.metadata is None else foreign.to_plain(record.metadata)
+        known = metadata if type(metadata) is dict else {"value": metadata}
+        data["metadata"] = encoder.encode(
+            {**known, MISFITS: given}, f"{path}.metadata" if path else "metadata"
+        )
+    return data
+
+
+def dumps_fields(
+    fields: Mapping[str, Any], blobs: BlobSink | None = None
+) -> tuple[bytes, list[str]]:
+    """Return an object of records and values as JSON bytes, and the values kept as their repr.
+
+    Args:
+        fields: Records of `webtraj.trajectory` become objects of their fields; other values follow
+            `webtraj.store.values`.
+        blobs: Takes long bytes and text; without it everything stays in the result.
+    """
+    return _dumps(functools.partial(_encode_fields, fields), blobs)
+
+
+def _encode_fields(fields: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
+    return {
+        name: encode_record(value, encoder, name)
+        if issubclass(type(value), _RECORDS)
+        else encoder.encode(value, name)
+        for name, value in fields.items()
+    }
+
+
+def _write_record(encoder: Encoder, value: Any, path: str) -> Any:
+    return None if value is None else encode_record(value, encoder, path)
+
+
+def _write_records(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
+    return [
+        encode_record(_as_record(item, cls), encoder, f"{path}[{i}]")
+        for i, item in enumerate(_as_list(value))
+    ]
+
+
+def _write_text(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(value if type(value) is str else _as_text(value), path)
+
+
+def _write_mapping(encoder: Encoder, value: Any, path: str) -> Any:
+    if value is None:
+        return {}
+    data = encoder.encode(value, path)
+    is_mapping = type(data) is dict and data.get(values.TAG, "dict") == "dict"
+    return data if is_mapping else {"value": data}
+
+
+def _write_mapping_of(
+    convert: Callable[[Any], Any], encoder: Encoder, value: Any, path: str
+) -> Any:
+    plain = value if type(value) is dict else foreign.to_plain(value)
+    items = {}
+    if type(plain) is not dict and value is not None:
+        encoder.note(foreign.repr_only(value, "not a mapping"), path)
+        encoder.misfits[path] = value
+    elif value is not None:
+        for key, item in plain.items():
+            try:
+                items[_as_text(key)] = convert(item)
+            except Exception:  # Keep the others.
+                encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
+                encoder.misfits[f"{path}.{_as_text(key)}"] = item
+    return encoder.encode(items, path)
+
+
+def _write_list(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(_as_list(value), path)
+
+
+def _write_number(
+    field: dataclasses.Field[Any],
+    cls: type,
+    bounds: trajectory_lib.Within | None,
+    is_row: bool,
+    encoder: Encoder,
+    value: Any,
+    path: str,
+) -> Any:
+    convert = _CONVERTERS[cls]
+    try:
+        if is_row:
+            numbers = _as_list(value)
+            if not {*map(type, numbers)} <= {int, float}:
+                numbers = list(map(convert, numbers))
+            return encoder.encode(numbers, path)
+        number = None if value is None else convert(value)
+        if bounds and number is not None and not bounds.least <= number < bounds.below:
+            raise ValueError(number)
+        return encoder.encode(number, path)
+    except OSError:
+        raise  # The blob sink's.
+    except Exception:  # Keep the rest of the record, whatever this value is.
+        kept = foreign.repr_only(value)
+        expected = str(field.type).partition(" |")[0]
+        encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
+        encoder.misfits[path] = value
+        return [] if is_row else field.default
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, (bytes, bytearray)):
+            return value.decode("utf-8", "replace")
+        text = str(value)
+        return text if type(text) is str else str.__str__(text)
+    except Exception:  # Converting a foreign object to text may run any code.
+        return foreign.bounded_repr(value)
+
+
+def _as_whole(value: Any) -> int:
+    if type(value) is int:
+        return value
+    number = float(value)
+    if isinstance(value, str) or not number.is_integer():
+        raise ValueError(value)
+    try:
+        return operator.index(value)
+    except TypeError:  # A float, or numpy's True.
+        return int(number)
+
+
+def _as_number(value: Any) -> float:
+    if type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, str):
+        raise TypeError(value)
+    return float(value)
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return the items of a value for a tuple; an iterator is one item, and is not consumed."""
+    if type(value) in (list, tuple):
+        return list(value)
+    if value is None:
+        return []
+    plain = foreign.to_plain(value)
+    if isinstance(plain, np.ndarray):
+        plain = plain.tolist()
+    return list(plain) if type(plain) in (list, tuple) else [value]
+
+
+def _as_record(item: Any, cls: type) -> Any:
+    """Convert an item to a record if possible: a reply to its call, for example."""
+    if issubclass(type(item), cls):
+        return item
+    return cls(**{_HOLDS_ANYTHING[cls]: item})
+
+
+_CONVERTERS: dict[Any, Callable[[Any], Any]] = {
+    str: lambda value: value if type(value) is str else _as_text(value),
+    int: _as_whole,
+    float: _as_number,
+    bool: bool,
+}
+
+_HOLDS_ANYTHING = {
+    trajectory_lib.ModelCall: "response",
+    trajectory_lib.Judgement: "reason",
+    trajectory_lib.Derivation: "step",
+    trajectory_lib.StepRecord: "observation",
+}
+
+_RECORDS: tuple[type, ...] = (
+    trajectory_lib.Decision,
+    trajectory_lib.Derivation,
+    trajectory_lib.EpisodeEnd,
+    trajectory_lib.EpisodeInfo,
+    trajectory_lib.EpisodeTrajectory,
+    trajectory_lib.ErrorInfo,
+    trajectory_lib.Judgement,
+    trajectory_lib.ModelCall,
+    trajectory_lib.StepRecord,
+)
+
+
+def bare(hint: Any) -> Any:
+    """Return an annotation without its bounds."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is dict:
+        return {}
+    return field.default  # MISSING, unequal to any value, if there is none.
+
+
+def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
+    """Return the writer of a field with an annotation."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is collections.abc.Mapping:
+        convert = _CONVERTERS.get(arguments[1])
+        return functools.partial(_write_mapping_of, convert) if convert else _write_mapping
+    if hint is str:
+        return _write_text
+    is_row = origin is tuple
+    item = arguments[0] if is_row else hint
+    if item in _RECORDS:
+        return functools.partial(_write_records, item) if is_row else _write_record
+    if isinstance(item, type) and issubclass(item, enum.Enum):
+        return lambda encoder, value, path: value.name.lower()
+    bounds = typing.get_args(item)[1] if typing.get_origin(item) is typing.Annotated else None
+    if bare(item) in (int, float, bool):
+        return functools.partial(_write_number, field, bare(item), bounds, is_row)
+    return _write_list if is_row else Encoder.encode
+
+
+_WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
+    cls: tuple(
+        (field.name, _default(field), _writer(field, hints[field.name]))
+        for field in dataclasses.fields(cls)
+    )
+    for cls in _RECORDS
+    for hints in [typing.get_type_hints(cls, include_extras=True)]
+}
+
+
+def _writers_of(cls: type) -> tuple[tuple[str, Any, _ToJson], ...]:
+    """Return the writers of a record's class, or of the class that it is derived from."""
+    return _WRITERS.get(cls) or next(_WRITERS[base] for base in cls.__mro__ if base in _WRITERS)

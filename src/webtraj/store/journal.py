@@ -32,7 +32,7 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import files, records
+from webtraj.store import encoding, files
 from webtraj.store.blobs import Blob, BlobStore, RecordingSink
 from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
 
@@ -80,7 +80,7 @@ class JournalRecorder:
         self._torn = False
         begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": trajectory_lib.now()}
         try:
-            line, kept_as_repr = records.dumps_fields({**begin, "info": info}, self._sink)
+            line, kept_as_repr = encoding.dumps_fields({**begin, "info": info}, self._sink)
             self._create(layout.journal(info.episode_id), line)
         except OSError as error:
             raise self._failed("begun", error) from error
@@ -140,7 +140,7 @@ class JournalRecorder:
     def _write(self, fields: Mapping[str, Any]) -> None:
         self._check_open()
         try:
-            line, kept_as_repr = records.dumps_fields(fields, self._sink)
+            line, kept_as_repr = encoding.dumps_fields(fields, self._sink)
             if self._sync:
                 self._sync_blobs()
             self._append(line, sync=self._sync)

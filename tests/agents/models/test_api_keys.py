@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import endpoint
 from webtraj.environments.redaction import without_keys
-from webtraj.store import records
+from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 KEY = "sk-very-secret-0123456789"
@@ -60,7 +60,7 @@ async def test_it_is_in_no_repr_record_log_or_error(connect, ask, client_class, 
     for caught in (refused, failed, garbled, away):
         shown.append(_all_of(caught.value))
         fields = {"call": caught.value.call}
-        shown.append(records.dumps_fields(fields)[0].decode())
+        shown.append(encoding.dumps_fields(fields)[0].decode())
     assert KEY not in "\n".join(shown)
     assert "<secret:api-key>" in refused.value.call.error
     assert len(caplog.records) > 0
@@ -72,7 +72,7 @@ async def test_a_reply_that_quotes_it_is_recorded_without(model_server, connect,
     assert call.text == f"My key is {KEY}."  # An agent acts on it.
     recorded = without_keys(call)
     assert recorded.text == "My key is <secret:api-key>."
-    assert KEY not in records.dumps_fields({"call": recorded})[0].decode()
+    assert KEY not in encoding.dumps_fields({"call": recorded})[0].decode()
 
 
 DUMMIES = ["click", "x", "test", "none", "EMPTY", "token-abc123", "sk-no-key-required", "dummy-key"]

@@ -10,7 +10,7 @@ import pytest_asyncio
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.session import BrowserSession
-from webtraj.environments.browser.tasks import Verdict
+from webtraj.environments.browser.tasks import BrowserTask, Verdict
 
 # The page says when it is done by `window.finish(reward)`.
 _TASK_SCRIPT = """
@@ -22,7 +22,7 @@ page.task = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HtmlTask:
+class HtmlTask(BrowserTask):
     """A page of its own HTML; `window.finished = reward` ends its episode."""
 
     url: str
@@ -31,7 +31,6 @@ class HtmlTask:
     script: str = _TASK_SCRIPT
     hidden: str = ".hidden-from-tree"
     shares_context: bool = True
-    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     async def setup(self, session: BrowserSession, seed: int) -> Mapping[str, Any]:
         await session.open(self.url)
@@ -44,9 +43,6 @@ class HtmlTask:
         done = state is not None
         reward = float(state or 0)
         return Verdict(done=done, reward=reward, success=reward == 1, raw_reward=reward)
-
-    async def teardown(self, session: BrowserSession) -> None:
-        pass
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

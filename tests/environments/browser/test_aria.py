@@ -5,8 +5,7 @@ import pytest
 import webtraj
 from webtraj.agents.contexts import ContextSettings, page_of
 from webtraj.environments import actions as a
-from webtraj.environments.browser.aria import aria_refs_in
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.observation import aria_refs_in, refs_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.environments.browser.changes import page_changes, subtree_of
+from webtraj.environments.browser.observation import page_changes, subtree_of
 
 NOT_SHOWN = re.compile(r"\.\.\. (\d+) (unchanged|more removed) lines?")
 

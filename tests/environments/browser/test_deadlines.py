@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from webtraj import errors
-from webtraj.environments.browser.driver import Lifeline
+from webtraj.environments.browser.lease import Lifeline
 
 
 async def forever():

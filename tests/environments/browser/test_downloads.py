@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj.environments import actions as a
-from webtraj.environments.browser.access import safe_name
 from webtraj.environments.browser.observation import Observe, refs_in
+from webtraj.environments.browser.traffic import safe_name
 
 CHANNELS = ("axtree", "downloads", "blocked", "last_action")
 BYTES = bytes(range(256)) * 4

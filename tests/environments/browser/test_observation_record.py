@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.environments.browser.changes import changes_between
 from webtraj.environments.browser.observation import (
     CHANNELS,
     DEFAULT_CHANNELS,
@@ -22,10 +21,11 @@ from webtraj.environments.browser.observation import (
     Ref,
     Rows,
     Strings,
-    no_action,
+    changes_between,
     observation_spec,
     refs_in,
 )
+from webtraj.environments.browser.observer import describe_action
 
 _STATES = st.one_of(
     st.sampled_from(["checked", "focused", "expanded=true", "level=2"]),
@@ -65,7 +65,7 @@ def test_every_channel_has_a_spec(channel):
 
 def test_the_empty_last_action_follows_its_spec():
     spec = observation_spec(Observe(("last_action",)))["last_action"]
-    for key, value in no_action().items():
+    for key, value in describe_action().items():
         spec[key].validate(value)
 
 

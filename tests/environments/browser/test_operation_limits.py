@@ -9,14 +9,9 @@ import pytest
 
 from webtraj import WebTask, errors
 from webtraj.environments import actions as a
+from webtraj.environments.browser.acting import PERFORMERS
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.operations import (
-    Operation,
-    OperationLimits,
-    Operations,
-    Turns,
-    operation_of,
-)
+from webtraj.environments.browser.lease import Operation, OperationLimits, Operations, Turns
 from webtraj.environments.browser.pool import BrowserPool
 
 TIMED = ("axtree", "last_action", "timings")
@@ -77,7 +72,7 @@ def test_limits_that_are_none_are_refused(value):
     ids=lambda value: type(value).__name__ if isinstance(value, a.Action) else str(value),
 )
 def test_what_an_action_counts_as(action, operation):
-    assert operation_of(action) == operation
+    assert PERFORMERS[type(action)][1] == operation
 
 
 # Turns.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from webtraj.environments.browser.screenshot import (
+from webtraj.environments.browser.observer import (
     color_of,
     draw_marks,
     ink_on,

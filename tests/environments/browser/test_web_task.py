@@ -14,7 +14,7 @@ from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.browser.tasks import Verdict, WebTask
+from webtraj.environments.browser.tasks import BrowserTask, Verdict, WebTask
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -251,3 +251,28 @@ async def test_a_page_that_dies_while_it_loads_is_a_crash():
                 renderer.kill()
         with pytest.raises(errors.BrowserCrashedError):
             await loading
+
+
+async def test_what_is_no_task_is_refused_with_the_class_to_inherit_from():
+    class Alike:
+        name, start_url = "alike", "http://localhost/"
+
+    with pytest.raises(errors.InvalidInputError, match=r"inherits from .*BrowserTask"):
+        BrowserEnvironment(Alike())
+
+
+async def test_a_task_of_one_s_own_says_only_how_it_starts_and_what_its_goal_is(pool):
+    class Blank(BrowserTask):
+        name = "blank"
+
+        async def setup(self, session, seed):
+            await session.open("about:blank")
+
+        def goal_of(self, begun):
+            return "Look"
+
+    async with BrowserEnvironment(Blank(), pool=pool, observe=["goal"]) as environment:
+        first = await environment.reset()
+        assert first.observation["goal"] == "Look"
+        assert not environment.has_oracle
+        assert (await environment.step(a.Wait(0))).reward == 0.0

@@ -1,4 +1,4 @@
-"""Every cell of the state table of `webtraj.environments.tracking`."""
+"""Every cell of the state table of `EpisodeTracker`."""
 
 import asyncio
 

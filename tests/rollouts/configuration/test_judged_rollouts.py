@@ -415,9 +415,13 @@ class _Site(Shop):
         return actions.Click("1")
 
     def _page(self, number):
-        from webtraj.environments.browser.observation import no_action
+        from webtraj.environments.browser.observer import describe_action
 
-        done = {**no_action(), "role": "link", "name": "Products"} if number else no_action()
+        done = (
+            {**describe_action(), "role": "link", "name": "Products"}
+            if number
+            else describe_action()
+        )
         return {
             "url": "http://shop.example/" + ("products" if number else ""),
             "title": "Products" if number else "Welcome",

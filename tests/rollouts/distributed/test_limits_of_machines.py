@@ -10,7 +10,7 @@ from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import Message, OpenAICompatibleClient
 from webtraj.agents.models.limits import Limits
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import Adaptive, RolloutSettings
 from webtraj.rollouts.distributed.ledger import Shares
 from webtraj.rollouts.distributed.messages import Work

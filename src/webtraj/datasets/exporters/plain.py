@@ -22,7 +22,7 @@ import orjson
 from webtraj import errors
 from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.environments.actions.dialects.replies import read_calls
+from webtraj.environments.actions.dialects.browsergym import read_calls
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
 from webtraj.store.values import TAG

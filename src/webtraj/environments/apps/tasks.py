@@ -29,6 +29,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from webtraj import errors
@@ -278,7 +279,7 @@ def _normal(text: str) -> str:
 # Episodes.
 
 
-class AppTask:
+class AppTask(browser_tasks_lib.BrowserTask):
     """A template as a `BrowserTask`: one pair of worlds after another.
 
     Args:
@@ -286,14 +287,12 @@ class AppTask:
         fault: What goes wrong while an agent acts; for tests of agents.
     """
 
-    script = ""
-    hidden = ""
-    shares_context = False
     has_solution = True
+    judges_refusals = True
+    context_options = MappingProxyType({"locale": "en-GB", "timezone_id": "UTC"})
 
     def __init__(self, template: Template, fault: Fault | None = None) -> None:
         self.template = template
-        self.context_options: Mapping[str, Any] = {"locale": "en-GB", "timezone_id": "UTC"}
         self.worlds: dict[str, app_lib.World] = {}
         """The worlds of the episode, by application."""
         self._apps = [app_lib.find_app(name) for name in template.apps]
@@ -404,7 +403,7 @@ class AppTask:
     async def validate_refusal(
         self, session: session_lib.BrowserSession, reason: str
     ) -> browser_tasks_lib.Verdict:
-        """See `RefusableTask.validate_refusal`."""
+        """See `BrowserTask.validate_refusal`."""
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
         return self._verdict(await self.wrong_state())
@@ -416,7 +415,7 @@ class AppTask:
     def solve(
         self, session: session_lib.BrowserSession, goal: str
     ) -> browser_tasks_lib.ScriptedSolution:
-        """See `SolvableTask.solve`."""
+        """See `BrowserTask.solve`."""
         return browser_tasks_lib.ScriptedSolution(solution(self.assignment, session))
 
     async def wrong_with(self, answer: str) -> str:

@@ -20,9 +20,10 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import session as session_lib
 
-__all__ = ["ActionExecutor", "ActionRefused", "ActionSpec", "to_action"]
+__all__ = ["PERFORMERS", "ActionExecutor", "ActionRefused", "ActionSpec", "to_action"]
 
 _NO_ACTION = (
     "A browser environment takes an Action, a Decision that holds one, or a string such as "
@@ -72,7 +73,8 @@ def to_action(value: Any) -> a.Action:
 _A = TypeVar("_A", bound=a.Action)
 _Performer = Callable[["ActionExecutor", Any], Awaitable[None]]
 
-_PERFORMERS: dict[type[a.Action], _Performer] = {}
+PERFORMERS: dict[type[a.Action], tuple[_Performer, lease_lib.Operation | None]] = {}
+"""What performs each verb, and what work that is."""
 
 _TRIES = 11
 _PAUSE = 0.05
@@ -119,11 +121,12 @@ class ActionExecutor:
             BrowserError: The browser failed.
         """
         self.touched = None
-        performer = _PERFORMERS.get(type(action))
-        if performer is None:
+        if type(action) not in PERFORMERS:
             raise ActionRefused("unsupported", f"This environment does not do {action!r}.")
+        performer, work = PERFORMERS[type(action)]
         try:
-            await performer(self, action)
+            async with self.session.lease.turns.at(work):
+                await performer(self, action)
         except errors_lib.BrowserCrashedError:
             if not await self.session.tab_was_closed():
                 raise
@@ -280,16 +283,22 @@ class ActionExecutor:
 
 
 def _performs(
-    *verbs: type[_A],
+    *verbs: type[_A], work: lease_lib.Operation | None = "execute"
 ) -> Callable[
     [Callable[[ActionExecutor, _A], Awaitable[None]]],
     Callable[[ActionExecutor, _A], Awaitable[None]],
 ]:
-    """Register the coroutine function that performs these verbs."""
+    """Register the coroutine function that performs these verbs.
+
+    Args:
+        verbs: The verbs.
+        work: What it counts as where a pool limits its operations; None if it does no work or takes
+            its own turns, as a session does when it opens a URL.
+    """
 
     def register(function: Callable[[ActionExecutor, _A], Awaitable[None]]) -> Any:
         for verb in verbs:
-            _PERFORMERS[verb] = function
+            PERFORMERS[verb] = function, work
         return function
 
     return register
@@ -489,13 +498,13 @@ async def _hold_key(executor: ActionExecutor, action: a.HoldKey) -> None:
 # Pages, history and tabs.
 
 
-@_performs(a.Goto)
+@_performs(a.Goto, work=None)
 async def _goto(executor: ActionExecutor, action: a.Goto) -> None:
     executor.check_url(action.url)
     await executor.navigate(executor.session.open(action.url))
 
 
-@_performs(a.GoBack)
+@_performs(a.GoBack, work="navigate")
 async def _go_back(executor: ActionExecutor, action: a.GoBack) -> None:
     executor.check_travel()
     await _check_history(executor, -1)
@@ -503,7 +512,7 @@ async def _go_back(executor: ActionExecutor, action: a.GoBack) -> None:
     await executor.navigate(executor.run(going, "go back"))
 
 
-@_performs(a.GoForward)
+@_performs(a.GoForward, work="navigate")
 async def _go_forward(executor: ActionExecutor, action: a.GoForward) -> None:
     executor.check_travel()
     await _check_history(executor, +1)
@@ -518,14 +527,14 @@ async def _check_history(executor: ActionExecutor, steps: int) -> None:
         raise ActionRefused("no_history", f"There is no page to go {direction} to.")
 
 
-@_performs(a.Reload)
+@_performs(a.Reload, work="navigate")
 async def _reload(executor: ActionExecutor, action: a.Reload) -> None:
     executor.check_travel()
     loading = executor.session.page.reload(wait_until="commit")
     await executor.navigate(executor.run(loading, "load the page again"))
 
 
-@_performs(a.NewTab)
+@_performs(a.NewTab, work=None)
 async def _new_tab(executor: ActionExecutor, action: a.NewTab) -> None:
     executor.check_travel()
     if action.url:
@@ -557,16 +566,16 @@ async def _focus_tab(executor: ActionExecutor, action: a.FocusTab) -> None:
 # Verbs that leave the page unchanged.
 
 
-@_performs(a.Wait)
+@_performs(a.Wait, work=None)
 async def _wait(executor: ActionExecutor, action: a.Wait) -> None:
     await asyncio.sleep(action.seconds)
 
 
-@_performs(a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible)
+@_performs(a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible, work=None)
 async def _nothing(executor: ActionExecutor, action: a.Action) -> None:
     pass
 
 
-@_performs(a.InvalidAction)
+@_performs(a.InvalidAction, work=None)
 async def _invalid(executor: ActionExecutor, action: a.InvalidAction) -> None:
     raise ActionRefused(f"invalid_{action.kind}", action.reason or "That was no action.")

@@ -22,9 +22,11 @@ from webtraj.environments import base as base_lib
 from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import operations as operations_lib
+from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
@@ -105,6 +107,12 @@ class BrowserEnvironment(base_lib.Environment):
         several = tuple(tasks) if isinstance(tasks, Sequence) else (tasks,)
         if not several:
             raise errors_lib.InvalidInputError("A browser environment needs at least one task.")
+        for task in several:
+            if not isinstance(task, tasks_lib.BrowserTask):
+                raise errors_lib.InvalidInputError(
+                    f"A browser environment takes tasks, such as a WebTask; got {task!r:.200}. A "
+                    "task of your own inherits from webtraj.environments.browser.tasks.BrowserTask."
+                )
         self._tasks = several
         self._seed = seed
         self._next_seed: int | None = None
@@ -124,7 +132,7 @@ class BrowserEnvironment(base_lib.Environment):
             "viewport": {"width": viewport[0], "height": viewport[1]},
             **(context_options or {}),
         }
-        self._sessions = session_lib.Sessions(
+        self._sessions = _Sessions(
             pages,
             policy=self._policy,
             observe=self._observe,
@@ -132,7 +140,7 @@ class BrowserEnvironment(base_lib.Environment):
             keeper=self._keeper,
             context_options=self._context_options,
         )
-        self._home = pool_lib.Home("This environment")
+        self._home = lease_lib.Home("This environment")
         self._active = False
         self._busy = False
         self._closed = False
@@ -142,11 +150,12 @@ class BrowserEnvironment(base_lib.Environment):
         )
         self._abandoned.atexit = False
         self._goal = ""
-        self._observer = observation_lib.Observer(self._observe, self._keeper)
+        self._observer = observer_lib.Observer(self._observe, self._keeper)
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
-        self._solution: tasks_lib.Solution | None = None
+        self._solution: tasks_lib.ScriptedSolution | None = None
+        self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
 
     @property
@@ -259,29 +268,26 @@ class BrowserEnvironment(base_lib.Environment):
         with self._one_at_a_time():
             self._active |= again  # Even if the last result was the episode's end.
             session, begun = self.session, time.perf_counter()
-            place = self._sessions.place
-            assert place is not None
             if not again:
                 self._steps += 1
             if seen is None:
-                seen = await self._look(place)
+                seen = await self._look(session)
             else:
                 seen = session.as_looked(seen)
                 self._note_secrets(seen)
             failure = session.take_failure(session.page)
-            last_action = observation_lib.describe_action(
+            last_action = observer_lib.describe_action(
                 touched,
                 error="" if failure is None else str(failure),
                 error_kind="" if failure is None else "navigation_failed",
             )
             return await self._result(
-                place, action, seen, last_action, begun=begun, acted=begun, again=again
+                session, action, seen, last_action, begun=begun, acted=begun, again=again
             )
 
     def hide_element(self, selector: str) -> None:
         """Redact an element's content in all observations and actions from now on."""
         self._keeper.hide(_HIDDEN_BY_HAND, selector)
-        self.session.hide(_HIDDEN_BY_HAND, self._keeper.selectors[_HIDDEN_BY_HAND])
 
     def note_secret_field(self, ref: str) -> None:
         """Redact what is typed into a password field that was in no observation yet."""
@@ -328,12 +334,7 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def has_judge(self) -> bool:
         """Whether the task decides about success itself."""
-        return bool(getattr(self.task, "has_judge", True))
-
-    @property
-    def judges_refusals(self) -> bool:
-        """Whether the task decides whether it was right to report that it cannot be done."""
-        return isinstance(self.task, tasks_lib.RefusableTask)
+        return self.task.has_judge
 
     def set_seed(self, seed: int) -> None:
         """Set the next episode's seed, overriding `seed + k`."""
@@ -356,7 +357,7 @@ class BrowserEnvironment(base_lib.Environment):
     def max_steps(self) -> int | None:
         """The step limit of the current episode, or of the first one before it begins."""
         if self._max_steps == "task":
-            own: int | None = getattr(self.task, "max_steps", None)
+            own = self.task.max_steps
             return self._default_max_steps if own is None else own
         return self._max_steps
 
@@ -394,7 +395,7 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def has_oracle(self) -> bool:
         """Whether every task has a scripted solution."""
-        return all(_has_solution(task) for task in self._tasks)
+        return all(task.has_solution for task in self._tasks)
 
     async def cheat(self) -> actions_lib.Action | None:
         """Return the scripted solution's next action, to be passed to `step`.
@@ -408,7 +409,7 @@ class BrowserEnvironment(base_lib.Environment):
         session = self.session
         task = self.task
         if self._solution is None:
-            if not (isinstance(task, tasks_lib.SolvableTask) and task.has_solution):
+            if not task.has_solution:
                 return None
             self._solution = task.solve(session, self._goal)
         return await self._solution.next_action()
@@ -420,9 +421,9 @@ class BrowserEnvironment(base_lib.Environment):
         Raises:
             EnvironmentMisuseError: No episode is running.
         """
-        if not self._active or self._sessions.place is None:
+        if not self._active or self._sessions.last is None:
             raise errors_lib.EnvironmentMisuseError("No episode is running; call reset() first.")
-        return self._sessions.place.session
+        return self._sessions.last
 
     async def _begin_episode(self) -> dm_env.TimeStep:
         self._active = False
@@ -431,11 +432,11 @@ class BrowserEnvironment(base_lib.Environment):
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
-        reused = self._sessions.place
+        reused = self._sessions.last
         try:
             observation = await self._set_up(self.task)
         except errors_lib.BrowserError:
-            if self._sessions.place is not reused:
+            if self._sessions.last is not reused:
                 raise
             # Retry on a fresh page, which the last episode cannot have broken.
             await self._sessions.drop()
@@ -447,16 +448,17 @@ class BrowserEnvironment(base_lib.Environment):
         """Set up a session for the episode; return the first observation."""
         begun = time.perf_counter()
         self._observer.camera.asked = False
-        place = await self._sessions.place_for(task)
-        session = place.session
-        if len(session.tabs) > 1 and not place.session.lease.borrowed:
+        session = await self._sessions.session_for(task)
+        if len(session.tabs) > 1 and not session.lease.borrowed:
             await session.keep_one_tab()
-        await place.executor.rest()
+        if self._executor is None or self._executor.session is not session:
+            self._executor = acting_lib.ActionExecutor(session, self._policy)
+        await self._executor.rest()
         self._task_to_tear_down = task
-        place.boundary.take_blocked()
+        session.boundary.take_blocked()
         session.forget_traffic()
         begin = await task.setup(session, self._episode_seed)
-        seen = await self._look(place, begin=begin)
+        seen = await self._look(session, begin=begin)
         failure = session.take_failure(session.page)
         if failure is not None:
             raise errors_lib.PageLoadError(str(failure))
@@ -464,16 +466,16 @@ class BrowserEnvironment(base_lib.Environment):
             raise errors_lib.PageLoadError(
                 f"{session.page.url:.1000} answered with status {session.http_status}."
             )
-        place.boundary.begin_episode(session)
+        session.boundary.begin_episode(session)
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        return await self._observation(place, seen, observation_lib.no_action(), begun, begun)
+        return await self._observation(session, seen, observer_lib.describe_action(), begun, begun)
 
     async def _observation(
         self,
-        place: session_lib.Place,
+        session: session_lib.BrowserSession,
         seen: Mapping[str, Any],
         last_action: observation_lib.LastAction,
         begun: float,
@@ -482,9 +484,9 @@ class BrowserEnvironment(base_lib.Environment):
         again: bool = False,
     ) -> dict[str, Any]:
         return await self._observer.observation(
-            place.session,
+            session,
             seen,
-            blocked=place.boundary.take_blocked(),
+            blocked=session.boundary.take_blocked(),
             step=self._steps,
             goal=self._goal,
             hidden=self.task.hidden,
@@ -496,10 +498,10 @@ class BrowserEnvironment(base_lib.Environment):
         )
 
     async def _look(
-        self, place: session_lib.Place, *, begin: Mapping[str, Any] | None = None
+        self, session: session_lib.BrowserSession, *, begin: Mapping[str, Any] | None = None
     ) -> Any:
         capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
-        seen = await place.session.look(hidden=self.task.hidden, begin=begin, capture=capture)
+        seen = await session.look(hidden=self.task.hidden, begin=begin, capture=capture)
         self._note_secrets(seen)
         return seen
 
@@ -510,33 +512,32 @@ class BrowserEnvironment(base_lib.Environment):
             self._keeper.saw_private(seen["private"])
 
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
-        place = self._sessions.place
-        assert place is not None
+        session, executor = self.session, self._executor
+        assert executor is not None
         begun = time.perf_counter()
         error = error_kind = ""
         try:
-            async with place.session.lease.turns.at(operations_lib.operation_of(action)):
-                await place.executor.perform(action)
+            await executor.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
         self._observer.camera.asked = isinstance(action, actions_lib.Screenshot)
-        seen = await self._look(place)
+        seen = await self._look(session)
         refused = error_kind == "navigation_failed"
-        found, kind = await place.boundary.enforce(place.session, refused=refused)
+        found, kind = await session.boundary.enforce(session, refused=refused)
         if kind == "blocked":
-            seen = await self._look(place)
+            seen = await self._look(session)
         if found and (refused or not error):
             error, error_kind = found, kind
-        last_action = observation_lib.describe_action(
-            place.executor.touched, error=error, error_kind=error_kind
+        last_action = observer_lib.describe_action(
+            executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
-        return await self._result(place, action, seen, last_action, begun=begun, acted=acted)
+        return await self._result(session, action, seen, last_action, begun=begun, acted=acted)
 
     async def _result(
         self,
-        place: session_lib.Place,
+        session: session_lib.BrowserSession,
         action: actions_lib.Action,
         seen: Mapping[str, Any],
         last_action: observation_lib.LastAction,
@@ -550,14 +551,12 @@ class BrowserEnvironment(base_lib.Environment):
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if isinstance(action, actions_lib.Answer):
             answer = action.text
-        if isinstance(task, tasks_lib.RefusableTask) and isinstance(
-            action, actions_lib.ReportInfeasible
-        ):
-            verdict = await task.validate_refusal(place.session, action.reason)
+        if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
+            verdict = await task.validate_refusal(session, action.reason)
         else:
-            verdict = await task.validate(place.session, seen["task"], answer)
+            verdict = await task.validate(session, seen["task"], answer)
         self._verdict = verdict
-        observation = await self._observation(place, seen, last_action, begun, acted, again=again)
+        observation = await self._observation(session, seen, last_action, begun, acted, again=again)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
         if self.truncates:
@@ -584,10 +583,10 @@ class BrowserEnvironment(base_lib.Environment):
         if solution is not None:
             await solution.close()
         task, self._task_to_tear_down = self._task_to_tear_down, None
-        place = self._sessions.place
-        if task is not None and place is not None:
+        session = self._sessions.last
+        if task is not None and session is not None:
             with contextlib.suppress(errors_lib.BrowserError):  # A dead page has nothing to undo.
-                await task.teardown(place.session)
+                await task.teardown(session)
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
@@ -622,11 +621,143 @@ class BrowserEnvironment(base_lib.Environment):
         return versions
 
 
+# The session of an environment's episodes, reused from one to the next.
+
+_CLOSED_MEANWHILE = "The environment was closed while an episode began."
+
+
+class _Sessions:
+    """A factory of episode sessions that reuses the last one if possible.
+
+    It is possible if the task shares its context, has the same script and options, and the session
+    has not been marked as suspect.
+
+    Args:
+        pool: The browser pool.
+        policy: What the agent may reach beyond the page.
+        observe: What is to be observed.
+        settle: When a page counts as settled.
+        keeper: The environment's secrets.
+        context_options: For each context; a task's own come on top.
+    """
+
+    def __init__(
+        self,
+        pool: pool_lib.BrowserPool | pool_lib.SharedPool,
+        *,
+        policy: access_lib.AccessPolicy,
+        observe: observation_lib.Observe,
+        settle: page_script_lib.SettlePolicy,
+        keeper: secrecy_lib.SecretKeeper,
+        context_options: Mapping[str, Any],
+    ) -> None:
+        self._pool = pool
+        self._policy = policy
+        self._observe = observe
+        self._settle = settle
+        self._keeper = keeper
+        self._context_options = context_options
+        self._key: Any = None
+        self._suspect = False
+        self._waited = 0.0
+        self._closed = False
+        self.listener: listening_lib.Listener | None = None
+        """What listens to new sessions, if somebody else acts in them."""
+        self.last: session_lib.BrowserSession | None = None
+        """The last session; None if there was none or it was dropped."""
+        self.browser_version = ""
+        """The browser version of the last session; empty before the first."""
+
+    def suspect(self) -> None:
+        """Do not reuse the session, because its page's state is unknown."""
+        self._suspect = True
+
+    async def session_for(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
+        """Return a session for an episode of the task.
+
+        Raises:
+            BrowserError: The browser failed.
+            EnvironmentMisuseError: The sessions were closed meanwhile.
+        """
+        key = (task.script, dict(task.context_options), dict(task.local_sites))
+        if self.last is not None and (
+            self._suspect
+            or not task.shares_context
+            or key != self._key
+            or not self.last.lease.healthy
+        ):
+            await self.drop()
+        if self.last is None:
+            self.last = await self._make(task)
+            self._key = key
+            self._suspect = False
+            await self.last.start()
+        if self.last is None:
+            raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
+        return self.last
+
+    async def close(self) -> None:
+        """Release the page, including one that is being opened. Idempotent."""
+        self._closed = True
+        await self.drop()
+
+    async def drop(self) -> None:
+        """Release the page, if there is one."""
+        session, self.last = self.last, None
+        if session is None:
+            return
+        try:
+            await session.lease.release()
+            self._waited += session.lease.turns.take_waited()
+        finally:
+            await session.boundary.gateway.close()
+
+    async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
+        boundary = network_lib.Boundary(
+            access_lib.network_of(self._policy), task.start_url, task.local_sites
+        )
+        lease = await self._lease(task, boundary)
+        self.browser_version = lease.browser.version
+        session = session_lib.BrowserSession(
+            lease,
+            boundary,
+            task,
+            observe=self._observe,
+            settle=self._settle,
+            keeper=self._keeper,
+            listener=self.listener,
+        )
+        boundary.watch(session)
+        return session
+
+    async def _lease(
+        self, task: tasks_lib.BrowserTask, boundary: network_lib.Boundary
+    ) -> lease_lib.Lease:
+        """Return a lease within an open boundary."""
+        await boundary.gateway.open()
+        try:
+            options = {
+                "accept_downloads": "downloads" in self._observe.channels,
+                **self._context_options,
+                **task.context_options,
+            }
+            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
+            if self._closed:
+                await lease.release()
+                raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
+        except BaseException:
+            await boundary.gateway.close()
+            raise
+        lease.turns.waited += self._waited
+        self._waited = 0.0
+        return lease
+
+
 def _give_back(
-    sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
+    sessions: _Sessions, share: pool_lib.SharedPool | None, home: lease_lib.Home
 ) -> None:
     """Release the resources of an environment that was garbage-collected without `close`."""
-    if sessions.place is None and (share is None or not share.used):
+    if sessions.last is None and (share is None or not share.used):
         return
 
     async def close() -> None:
@@ -643,15 +774,11 @@ def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.
     rules = redaction_lib.RedactionRules.of(given)
     merged = {id(rules)}
     for task in tasks:
-        own = getattr(task, "redaction", None)
+        own = task.redaction
         if own is not None and id(own) not in merged:
             merged.add(id(own))
             rules = rules.merged(redaction_lib.RedactionRules.of(own))
     return rules
-
-
-def _has_solution(task: tasks_lib.BrowserTask) -> bool:
-    return isinstance(task, tasks_lib.SolvableTask) and task.has_solution
 
 
 # The preset `web`: one task, or several, on any site.
@@ -691,9 +818,8 @@ def make_web_environment(
             f"The preset 'web' does not take {unknown[0]!r:.60}; its options: "
             f"{', '.join(name for name in known if name not in _OWN)}."
         )
-    several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
     return BrowserEnvironment(
-        tuple(task) if several else (task,),  # type: ignore[arg-type]
+        (task,) if isinstance(task, tasks_lib.BrowserTask) else tuple(task),
         pool=pool,
         max_steps=max_steps,
         default_max_steps=_MAX_STEPS,

@@ -166,10 +166,6 @@ class Listener:
             return Travel("reload", url)
         return Travel("goto" if how in _TYPED else "page", entry["url"])
 
-    def hear_frame(self, page: Page, session: CDPSession) -> Any:
-        """Return an awaitable that prepares the debugging session of a frame of another process."""
-        return self._bind(page, session)
-
     def _on_page(self, page: Page) -> None:
         page.on("close", self._on_close)
         self._put(page, "opened", {"by_page": self._own(self._has_opener(page))})
@@ -197,7 +193,7 @@ class Listener:
         debugger.on(
             "Page.frameRequestedNavigation", lambda told: self._asked.add(str(told["frameId"]))
         )
-        await self._bind(page, debugger)
+        await self.hear_frame(page, debugger)
         await self._send(page, "Page.enable", {})
         if self._isolated:
             await self._send(
@@ -210,7 +206,8 @@ class Listener:
                 },
             )
 
-    async def _bind(self, page: Page, debugger: CDPSession) -> None:
+    async def hear_frame(self, page: Page, debugger: CDPSession) -> None:
+        """Prepare the debugging session of a tab, or of a frame of another process in it."""
         if debugger in self._known_frames:
             return
         self._known_frames.add(debugger)

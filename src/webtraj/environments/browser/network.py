@@ -2,7 +2,8 @@
 
 The rules are enforced outside the browser, by a proxy for all of its traffic: pages, frames, popups
 and workers, every hop of a redirect, WebSockets. Request interception inside the browser misses
-some of these; a page cannot bypass a proxy.
+some of these; a page cannot bypass a proxy. A `Boundary` sends back tabs that show a forbidden page
+nevertheless.
 """
 
 from __future__ import annotations
@@ -19,14 +20,22 @@ import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
 
+if TYPE_CHECKING:
+    from playwright.async_api import Download, Page
+
+    from webtraj.environments.browser.session import BrowserSession
+
 __all__ = [
+    "BLANK",
+    "Boundary",
     "Denial",
     "FilteringProxy",
     "Gateway",
@@ -48,6 +57,9 @@ __all__ = [
     "origin_of",
     "pipe_both",
 ]
+
+BLANK: Final = "about:blank"
+"""The first page of every tab."""
 
 # Which destinations a page may reach.
 #
@@ -743,29 +755,32 @@ class Gateway:
     """One browser context's access to the network: a proxy of its own that enforces a policy.
 
     Args:
-        policy: What may be reached. If it denies everything and there is no local site, there is no
-            proxy and there are no denials to report.
+        policy: What may be reached; None for no restriction, and so no proxy. There is none either
+            if it denies everything and there is no local site. Without a proxy there are no denials
+            to report.
         local: Sites served by this process, by host and port; always allowed.
         resolve: Return the addresses of a host; by default the system's resolver.
     """
 
     def __init__(
         self,
-        policy: NetworkPolicy,
+        policy: NetworkPolicy | None,
         *,
         local: LocalSites | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        self.policy = policy
+        self._restricts = policy is not None
         self._proxy = (
             FilteringProxy(policy, local=local, resolve=resolve)
-            if local or not policy.denies_everything
+            if policy is not None and (local or not policy.denies_everything)
             else None
         )
 
     @property
     def context_options(self) -> dict[str, Any]:
         """Options for Playwright's `Browser.new_context` that route through the gateway."""
+        if not self._restricts:
+            return {}
         server = _NOWHERE if self._proxy is None else self._proxy.url
         return {"proxy": {"server": server, "bypass": _EVERYTHING}}
 
@@ -804,3 +819,152 @@ class Gateway:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+# Keeping a session within its policy.
+#
+# The browser's requests are filtered by the proxy. What a tab shows is checked here,
+# after each action: if a link, a redirect or a popup led to a page that may not be opened, the tab
+# is closed or sent back; if it led to a page that did not load, the tab stays. Both are reported to
+# the agent.
+
+_TWO_PROXIES = (
+    "context_options sets a proxy of its own, {proxy!r}, which would bypass the network policy. "
+    "Remove it, or use a policy whose `network` is None and filter in that proxy."
+)
+_MAX_KEPT = 100
+
+
+class Boundary:
+    """The boundary of one lease.
+
+    Args:
+        network: What pages may reach; None for no restriction.
+        start_url: The task's first URL. Its origin is allowed unless the policy denies it.
+        local: Sites of the task served by this process; always allowed.
+    """
+
+    def __init__(
+        self,
+        network: NetworkPolicy | None,
+        start_url: str = "",
+        local: LocalSites | None = None,
+    ) -> None:
+        self._network = _with_start(network, start_url)
+        self._local = local or {}
+        self.gateway = Gateway(self._network, local=self._local)
+        """The way to the network, to be opened and closed with the lease."""
+        self._home = start_url
+        self._blocked: list[str] = []
+        self._refuses_downloads = True
+
+    def context_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return options for Playwright's `Browser.new_context`, made safe.
+
+        Raises:
+            InvalidInputError: They set a proxy, which conflicts with the policy's.
+        """
+        options = {"accept_downloads": False, **given}
+        self._refuses_downloads = not options["accept_downloads"]
+        routed = self.gateway.context_options
+        if routed and given.get("proxy"):
+            server = given["proxy"].get("server", "")
+            raise errors.InvalidInputError(_TWO_PROXIES.format(proxy=server))
+        return {**options, **routed}
+
+    def watch(self, session: BrowserSession) -> None:
+        """Start recording refused downloads."""
+        session.lease.context.on("page", self._watch_page)
+        for page in session.tabs:
+            self._watch_page(page)
+
+    def begin_episode(self, session: BrowserSession) -> None:
+        """Remember the task's first page as the place to return to."""
+        self._home = session.page.url
+
+    def take_blocked(self) -> list[str]:
+        """Return what was blocked since the last call, as `url: reason`."""
+        denials = self.gateway.take_denials()
+        blocked = [*self._blocked, *(f"{d.target}: {d.reason}" for d in denials)]
+        self._blocked = []
+        return blocked[:_MAX_KEPT]
+
+    async def enforce(self, session: BrowserSession, *, refused: bool = False) -> tuple[str, str]:
+        """Close tabs that show a forbidden page; send the last tab back instead.
+
+        Args:
+            session: The session.
+            refused: Whether a navigation of the active tab has just failed.
+
+        Returns:
+            A sentence for the agent and its kind: `blocked`, or `navigation_failed` for a page that
+            did not load. Both are empty if nothing is wrong.
+        """
+        told = kind = ""
+        for page in session.tabs:
+            if page.is_closed():
+                continue
+            failure = session.take_failure(page, refused=refused and page is session.page)
+            url = page.url if failure is None else failure.url
+            verdict = self._judge(url)
+            if failure is not None and failure.denied:
+                verdict = Verdict(False, failure.reason)
+            if not verdict.allowed:
+                self._blocked.append(f"{url}: {verdict.reason}")
+                told, kind = f"{url} may not be opened: {verdict.reason}.", "blocked"
+                if len(session.tabs) > 1:
+                    await session.run(page.close(), what="close a tab")
+                else:
+                    await self._send_back(session, page)
+            elif failure is not None and not told:
+                told, kind = str(failure), "navigation_failed"
+        return told, kind
+
+    async def _send_back(self, session: BrowserSession, page: Page) -> None:
+        """Send a tab to the previous page, then the first page, then a blank one."""
+        with contextlib.suppress(errors.BrowserError):
+            await session.run(page.go_back(wait_until="commit"), what="go back")
+        for url in (self._home, BLANK):
+            if page.url != BLANK and self._judge(page.url).allowed:
+                return
+            with contextlib.suppress(errors.BrowserError):
+                await session.run(page.goto(url, wait_until="commit"), what="go back")
+
+    def _judge(self, url: str) -> Verdict:
+        """Judge the URL of a page that a tab shows."""
+        scheme, _, rest = url.partition(":")
+        if scheme in ("about", "chrome-error", ""):
+            return Verdict(True, "a page of the browser itself")
+        if destination_of(url) in self._local:
+            return Verdict(True, "a site of the task's own")
+        if scheme in ("http", "https"):
+            if self._network is None:
+                return Verdict(True, "the network is not restricted")
+            return self._network.judge_url(url)
+        if scheme == "blob":
+            return self._judge(rest)
+        if scheme == "file":
+            return self._judge_file(url)
+        return Verdict(False, f"the scheme {scheme!r} is not allowed")
+
+    def _judge_file(self, url: str) -> Verdict:
+        """Judge a file URL: files in the folder of the episode's first page are allowed."""
+        if self._home.startswith("file:"):
+            folder = Path(unquote(urlsplit(self._home).path)).parent
+            if Path(unquote(urlsplit(url).path)).resolve().is_relative_to(folder.resolve()):
+                return Verdict(True, "in the folder of the first page")
+        return Verdict(False, "files are not allowed")
+
+    def _watch_page(self, page: Page) -> None:
+        page.on("download", self._on_download)
+
+    def _on_download(self, download: Download) -> None:
+        if self._refuses_downloads and len(self._blocked) < _MAX_KEPT:
+            self._blocked.append(f"{download.url}: downloads are not allowed")
+
+
+def _with_start(network: NetworkPolicy | None, start_url: str) -> NetworkPolicy | None:
+    if not isinstance(network, OriginPolicy):
+        return network
+    origin = origin_of(start_url)
+    return dataclasses.replace(network, allow=(*network.allow, origin)) if origin else network

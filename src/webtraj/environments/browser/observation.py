@@ -23,11 +23,12 @@ the rest.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import json
 import re
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, TypedDict, cast
 
 import numpy as np
@@ -35,27 +36,6 @@ from dm_env import specs
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import (
-    access as access_lib,
-)
-from webtraj.environments.browser import (
-    aria as aria_lib,
-)
-from webtraj.environments.browser import (
-    changes as changes_lib,
-)
-from webtraj.environments.browser import (
-    screenshot as screenshot_lib,
-)
-from webtraj.environments.browser import (
-    secrecy as secrecy_lib,
-)
-from webtraj.environments.browser import (
-    session as session_lib,
-)
-from webtraj.environments.browser import (
-    tasks as tasks_lib,
-)
 
 __all__ = [
     "Boxes",
@@ -67,7 +47,6 @@ __all__ = [
     "FIELDS",
     "LastAction",
     "Observe",
-    "Observer",
     "Ref",
     "Rows",
     "ScrollExtents",
@@ -75,10 +54,13 @@ __all__ = [
     "Strings",
     "TaskInfo",
     "Timings",
+    "aria_refs_in",
     "captions_in",
-    "describe_action",
+    "changes_between",
     "observation_spec",
+    "page_changes",
     "refs_in",
+    "subtree_of",
     "text_in",
 ]
 
@@ -208,8 +190,8 @@ class BrowserObservation(TypedDict, total=False):
     on the first step."""
     boxes: Boxes
     aria: str
-    """Playwright's ARIA snapshot of the page, with the refs of the axtree; see
-    `webtraj.environments.browser.aria`. Empty if the page navigated meanwhile."""
+    """Playwright's ARIA snapshot of the page, with the refs of the axtree. Empty if the page
+    navigated meanwhile."""
     text: str
     """The page's visible text."""
     screenshot: bytes
@@ -342,28 +324,6 @@ class Observe:
         if isinstance(value, str):
             return cls((value,))
         return cls(tuple(cast("Iterable[str]", value)))
-
-
-def strings(values: Iterable[str]) -> NDArray[np.str_]:
-    """Return strings as an array of the `Strings` spec."""
-    return np.array(list(values), dtype=np.str_)
-
-
-def no_action() -> LastAction:
-    """Return the value of `last_action` before any action."""
-    return LastAction(
-        error="",
-        error_kind="",
-        ref="",
-        role="",
-        name="",
-        test_id="",
-        named_by="",
-        selector="",
-        frame="",
-        box=np.zeros(4),
-        settled="",
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -532,7 +492,7 @@ def observation_spec(observe: Observe) -> dict[str, Any]:
 
 
 def _last_action_spec() -> dict[str, Any]:
-    spec = {key: _string(key) for key in no_action()}
+    spec = {key: _string(key) for key in LastAction.__annotations__}
     spec["box"] = specs.Array(shape=(4,), dtype=np.float64, name="box")
     return spec
 
@@ -543,177 +503,6 @@ def _string(name: str) -> specs.StringArray:
 
 def _number(name: str) -> specs.Array:
     return specs.Array(shape=(), dtype=float, name=name)
-
-
-# Building an observation from what a session saw.
-
-
-class Observer:
-    """A builder of one environment's observations.
-
-    Args:
-        observe: What to observe.
-        keeper: Is told where screenshots show secrets.
-    """
-
-    def __init__(self, observe: Observe, keeper: secrecy_lib.SecretKeeper) -> None:
-        self._observe = observe
-        self.camera = screenshot_lib.Camera(observe, keeper)
-        self._last_axtree = self._axtree_before = ""
-        self._events: dict[str, list[Any]] = {}
-
-    async def observation(
-        self,
-        session: session_lib.BrowserSession,
-        seen: Mapping[str, Any],
-        *,
-        blocked: Sequence[str],
-        step: int,
-        goal: str,
-        hidden: str,
-        verdict: tasks_lib.Verdict,
-        last_action: LastAction,
-        begun: float,
-        acted: float,
-        again: bool = False,
-    ) -> dict[str, Any]:
-        """Build an observation, with pictures if they are due.
-
-        Args:
-            session: Where it was seen.
-            seen: What `BrowserSession.look` gave.
-            blocked: What was blocked since the last observation.
-            step: The step's number in its episode, from 0.
-            goal: The episode's goal.
-            hidden: A CSS selector of elements left out of the ARIA snapshot.
-            verdict: The task's verdict on the step.
-            last_action: The action's result; the settling result is filled in.
-            begun: When the step began, by `time.perf_counter`.
-            acted: When the action was done.
-            again: Whether it takes the place of the last one, with what happened since then.
-        """
-        looked = time.perf_counter()
-        pictures = await self.camera.pictures(session, seen, step=step)
-        if not again:
-            self._axtree_before, self._events = self._last_axtree, {}
-        dialogs, console = map(self._since, ("dialogs", "console"), session.take_events())
-        blocked = self._since("blocked", blocked)
-        last_action["settled"] = seen["settle"]["ended"]
-        observation: dict[str, Any] = {}
-        for channel in self._observe.channels:
-            match channel:
-                case "goal":
-                    observation["goal"] = goal
-                case "screenshot" | "set_of_marks":
-                    observation[channel] = pictures[channel]
-                case "scroll":
-                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
-                case "changes":
-                    observation["changes"] = self._changes(seen["axtree"], first=step == 0)
-                case "aria":
-                    observation["aria"] = await aria_lib.aria_snapshot(
-                        session, hidden=hidden, limit=self._observe.axtree_limit
-                    )
-                case "boxes":
-                    observation["boxes"] = _boxes(seen["boxes"])
-                case "tabs":
-                    observation["tabs"] = strings(seen["tabs"])
-                    observation["active_tab"] = seen["active_tab"]
-                case "dialogs":
-                    observation["dialogs"] = strings(dialogs)
-                case "blocked":
-                    observation["blocked"] = strings(blocked)
-                case "downloads":
-                    files = self._since("downloads", session.downloads.take())
-                    observation["downloads"] = _downloads(files)
-                case "console":
-                    observation["console"] = strings(console)
-                case "http_status":
-                    observation["http_status"] = session.http_status
-                case "network":
-                    observation["network"] = await session.take_traffic()
-                case "last_action":
-                    observation["last_action"] = last_action
-                case "timings":
-                    now = time.perf_counter()
-                    observation["timings"] = Timings(
-                        act=acted - begun,
-                        settle=seen["settle"]["ms"] / 1e3,
-                        observe=seen["ms"] / 1e3,
-                        pictures=seen.get("capture_seconds", 0.0) + now - looked,
-                        total=now - begun,
-                        waiting=session.lease.turns.take_waited(),
-                    )
-                case "info":
-                    observation["info"] = _task_info(verdict)
-                case _:
-                    observation[channel] = seen[channel]
-        self._last_axtree = seen.get("axtree", "")
-        return observation
-
-    def _since(self, channel: str, events: Iterable[Any]) -> list[Any]:
-        """Return a channel's events since the last observation that was kept."""
-        found = self._events.setdefault(channel, [])
-        found += events
-        return found
-
-    def _changes(self, axtree: str, *, first: bool) -> Any:
-        before = axtree if first else self._axtree_before
-        return strings(changes_lib.changes_between(before, axtree))
-
-
-def describe_action(
-    touched: Mapping[str, Any] | None, *, error: str, error_kind: str
-) -> LastAction:
-    """Return an action's result, without settling and timings.
-
-    Args:
-        touched: The page script's description of the action's element, if any.
-        error: Why it failed; empty if it succeeded.
-        error_kind: The same in one word.
-    """
-    last_action = no_action()
-    last_action["error"] = error
-    last_action["error_kind"] = error_kind
-    if touched:
-        last_action["ref"] = touched["ref"]
-        last_action["role"] = touched["role"]
-        last_action["name"] = touched["name"]
-        last_action["test_id"] = touched["test_id"]
-        last_action["named_by"] = touched["named_by"]
-        last_action["selector"] = touched["selector"]
-        last_action["frame"] = touched["frame"]
-        last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
-    return last_action
-
-
-def _downloads(files: Sequence[access_lib.DownloadedFile]) -> Downloads:
-    contents = np.empty(len(files), dtype=object)
-    contents[:] = [file.content for file in files]
-    return Downloads(
-        names=strings(file.name for file in files),
-        urls=strings(file.url for file in files),
-        mime_types=strings(file.mime_type for file in files),
-        sizes=np.array([file.size for file in files], dtype=np.int64),
-        contents=contents,
-        errors=strings(file.error for file in files),
-    )
-
-
-def _boxes(seen: Mapping[str, Any]) -> Boxes:
-    return Boxes(
-        refs=strings(seen["refs"]),
-        boxes=np.array(seen["boxes"], dtype=np.float64).reshape(-1, 4),
-    )
-
-
-def _task_info(verdict: tasks_lib.Verdict) -> TaskInfo:
-    return TaskInfo(
-        raw_reward=float(verdict.raw_reward),
-        scaled_reward=float(verdict.scaled_reward),
-        success=verdict.success,
-        reason=verdict.reason,
-    )
 
 
 # Captions: names for fields without one, from the text right before them on the page.
@@ -772,3 +561,214 @@ def _caption_of(text: str) -> str:
     if len(text) > _LONGEST or text.endswith(_SENTENCE):
         return ""
     return text.rstrip(_MARKS)
+
+
+_OUR_REF = re.compile(r"\[ref=([A-Za-z0-9]+)\]")
+
+
+def aria_refs_in(snapshot: str) -> list[str]:
+    r"""Return the refs in a snapshot, in order.
+
+    >>> aria_refs_in('- main [ref=1]:\n  - button "Go" [ref=2]')
+    ['1', '2']
+    """
+    return _OUR_REF.findall(snapshot)
+
+
+# Two texts of a page compared: what changed, so that unchanged parts need not be sent again.
+#
+# A comparison is a list of lines, in the new page's order; the first two characters say what each
+# is::
+#
+#     "  " line                      an unchanged line: the parent of lines that are new
+#     "+ " line                      a new line
+#     "~ " line                      an element with the same ref, and its new line
+#     "- " line                      a removed line
+#     "... " n " unchanged lines"    not shown
+#     "... " n " more removed lines" not shown: they followed the removed line above
+#
+# Lines keep their indents. Nothing else is left out: the old page and the changes give the new
+# page.
+
+_SAME, _NEW, _CHANGED, _GONE = "  ", "+ ", "~ ", "- "
+_REF = re.compile(r" *\[([^\]]+)\]")
+
+
+def page_changes(before: str, after: str) -> str:
+    r"""Return the changes from one axtree to the next. See the module for the form.
+
+    Lines that are equal from the start or to the end are the same; so are, in between, elements
+    with the same ref, and equal texts, if they have the same parent.
+
+    >>> old = '[1] main\n  [2] textbox "Name"\n  [3] list\n    [4] listitem "Eggs"\n[5] button "Go"'
+    >>> new = '[1] main\n  [2] textbox "Name" value="A"\n  [3] list\n    [6] listitem "Milk"\n'
+    >>> print(page_changes(old, new + '[5] button "Go"'))
+      [1] main
+    ~   [2] textbox "Name" value="A"
+        [3] list
+    -     [4] listitem "Eggs"
+    +     [6] listitem "Milk"
+      [5] button "Go"
+    """
+    old, new = before.split("\n"), after.split("\n")
+    start, end = _equal_ends(old, new)
+    parents = _parents(new[: len(new) - end])
+    pairs = [
+        *((place, place) for place in range(start)),
+        *_pairs(old, new, start, end),
+        *((len(old) - place, len(new) - place) for place in range(end, 0, -1)),
+    ]
+    kept = {place for _, place in pairs}
+    shown = {parents[place] for place in range(start, len(new) - end) if place not in kept}
+    lines: list[str] = []
+    quiet: list[str] = []
+    last_old = last_new = -1
+    for from_, to in [*pairs, (len(old), len(new))]:
+        gone, come = old[last_old + 1 : from_], new[last_new + 1 : to]
+        same = to < len(new) and old[from_] == new[to]
+        if gone or come or not same or to in shown:
+            lines += _short(quiet, "unchanged")
+            quiet = []
+        if gone:
+            lines += [_GONE + gone[0], *_short(gone[1:], "more removed", _GONE)]
+        lines += [_NEW + line for line in come]
+        if to == len(new):
+            break
+        if same and to not in shown:
+            quiet.append(new[to])
+        else:
+            lines.append((_SAME if same else _CHANGED) + new[to])
+        last_old, last_new = from_, to
+    return "\n".join(lines)
+
+
+def subtree_of(axtree: str, ref: str) -> str | None:
+    r"""Return the lines of an element and of all inside it; None if it is not in the page.
+
+    >>> subtree_of('[1] main\n  [2] list\n    text "Hi"\n  [3] button', "2")
+    '  [2] list\n    text "Hi"'
+    """
+    lines = axtree.split("\n")
+    for first, line in enumerate(lines):
+        found = _REF.match(line)
+        if found is not None and found[1] == ref:
+            depth = _indent(line)
+            end = first + 1
+            while end < len(lines) and _indent(lines[end]) > depth:
+                end += 1
+            return "\n".join(lines[first:end])
+    return None
+
+
+def changes_between(before: str, after: str) -> list[str]:
+    """Return the lines by which two axtrees differ, wherever they are: removed, then added ones.
+
+    >>> changes_between('[1] button "Go"', '[1] button "Stop"')
+    ['- [1] button "Go"', '+ [1] button "Stop"']
+    """
+    old, new = ([line.strip() for line in tree.splitlines()] for tree in (before, after))
+    gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    return [*_marked(_GONE, old, gone), *_marked(_NEW, new, come)]
+
+
+def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]:
+    for line in lines:
+        if counted[line]:
+            counted[line] -= 1
+            yield f"{mark}{line}"
+
+
+def _short(lines: Sequence[str], what: str, mark: str = _SAME) -> list[str]:
+    """Return lines that need not be shown: counted, or as they are if that is as short."""
+    counted = f"... {len(lines)} {what} line{'s' * (len(lines) != 1)}"
+    if sum(len(line) + len(mark) + 1 for line in lines) <= len(counted) + 1:
+        return [mark + line for line in lines]
+    return [counted]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _parents(lines: Sequence[str]) -> list[int]:
+    """Return the place of each line's parent, -1 at the top."""
+    parents = []
+    around: list[tuple[int, int]] = [(-1, -1)]
+    for place, line in enumerate(lines):
+        indent = _indent(line)
+        while around[-1][0] >= indent:
+            around.pop()
+        parents.append(around[-1][1])
+        around.append((indent, place))
+    return parents
+
+
+def _equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are equal from the start, and of the others to the end."""
+    most = min(len(old), len(new))
+    start = next((n for n in range(most) if old[n] != new[n]), most)
+    most -= start
+    end = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+    return start, end
+
+
+def _pairs(old: Sequence[str], new: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the places of lines that are in both pages, in ascending order.
+
+    Args:
+        old: The lines of one page.
+        new: Those of the other.
+        start: How many lines are equal from the start; they have the same places.
+        end: How many lines to leave out at the end.
+    """
+    old_children = _children(old[: len(old) - end], start)
+    new_children = _children(new[: len(new) - end], start)
+    pairs = []
+    todo = deque((place, place) for place in new_children if place < start)
+    while todo:
+        from_, to = todo.popleft()
+        were = old_children.get(from_, {})
+        both = [(were[key], at) for key, at in new_children.get(to, {}).items() if key in were]
+        for pair in _ascending(both):
+            pairs.append(pair)
+            if pair[1] in new_children:
+                todo.append(pair)
+    return sorted(pairs)
+
+
+def _children(lines: Sequence[str], start: int) -> dict[int, dict[tuple[str, int], int]]:
+    """Return the places of each line's children from a place on, by ref or text.
+
+    The n-th of equals has n.
+    """
+    children: dict[int, dict[tuple[str, int], int]] = {}
+    seen: Counter[tuple[int, str]] = Counter()
+    parents = _parents(lines)
+    for place in range(start, len(lines)):
+        line, parent = lines[place], parents[place]
+        found = _REF.match(line)
+        key = found[0] if found is not None else line
+        children.setdefault(parent, {})[key, seen[parent, key]] = place
+        seen[parent, key] += 1
+    return children
+
+
+def _ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the most pairs whose first places ascend; their second ones do already."""
+    ends: list[int] = []
+    at: list[int] = []
+    before: list[int] = []
+    for number, (first, _) in enumerate(pairs):
+        length = bisect.bisect_left(ends, first)
+        if length == len(ends):
+            ends.append(first)
+            at.append(number)
+        else:
+            ends[length], at[length] = first, number
+        before.append(at[length - 1] if length else -1)
+    chain = []
+    number = at[-1] if at else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]

@@ -1,4 +1,7 @@
-"""The script that observes pages and prepares actions; and when a page counts as settled."""
+"""The script that observes pages and prepares actions: its source, its worlds, its frames.
+
+And when a page counts as settled.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import contextlib
 import dataclasses
 import functools
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,7 +20,11 @@ from webtraj import errors as errors_lib
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request
 
+    from webtraj.environments.browser.listening import Listener
+    from webtraj.environments.browser.session import BrowserSession
+
 __all__ = [
+    "ForeignFrames",
     "IsolatedWorld",
     "LIVE_SITE",
     "LOCAL_PAGE",
@@ -27,11 +35,9 @@ __all__ = [
     "SettlePolicy",
     "WORLD_NAME",
     "World",
-    "call",
-    "call_in_world",
-    "enter_world",
-    "is_no_world",
+    "merge_frame",
     "page_script",
+    "to_argument",
 ]
 
 # When a page counts as settled.
@@ -185,7 +191,7 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
     return _WRAPPER.format(property=SCRIPT_PROPERTY, body=body, options=listening or "null")
 
 
-def call(function: str) -> str:
+def _call_of(function: str) -> str:
     """Return the JavaScript that calls one of the script's functions with one argument.
 
     In a page older than the script it gives null.
@@ -210,11 +216,18 @@ WORLD_NAME = "webtraj"
 
 _NO_CONTEXT = "Cannot find context with specified id"
 
-Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
+_Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """A function that sends a debugging-protocol command with options and returns the answer."""
 
-Run = Callable[[Awaitable[Any], str], Awaitable[Any]]
-"""A function that awaits a browser call; the second argument describes it in messages."""
+
+def _sender(
+    session: BrowserSession, debugger: CDPSession, *, seconds: float | None = None
+) -> _Send:
+    async def send(method: str, options: dict[str, Any]) -> Any:
+        call = debugger.send(method, options)
+        return await session.run(call, what="answer the page script", seconds=seconds)
+
+    return send
 
 
 class World(Protocol):
@@ -223,8 +236,8 @@ class World(Protocol):
     async def start(self, context: BrowserContext) -> None:
         """Prepare a context before it opens any page."""
 
-    async def call(self, page: Page, function: str, argument: str) -> str:
-        """Call a page script function with a text; return its result, also a text."""
+    async def call(self, page: Page, function: str, argument: Any) -> Any:
+        """Call a page script function with a value as JSON; return its result, parsed."""
 
     def context_of(self, page: Page) -> int | None:
         """Return the id of the last execution context; None for the page's own."""
@@ -237,27 +250,27 @@ class PageWorld:
     """The page's own world.
 
     Args:
+        session: The session of the pages.
         script: The page script.
-        run: Awaits calls into the browser.
     """
 
-    def __init__(self, script: str, run: Run) -> None:
+    def __init__(self, session: BrowserSession, script: str) -> None:
         self._script = script
-        self._run = run
+        self._run = session.run
 
     async def start(self, context: BrowserContext) -> None:
         """See `World.start`."""
         await self._run(context.add_init_script(self._script), "take the page script")
 
-    async def call(self, page: Page, function: str, argument: str) -> str:
+    async def call(self, page: Page, function: str, argument: Any) -> Any:
         """See `World.call`."""
-        javascript = call(function)
-        text = await self._run(page.evaluate(javascript, argument), "answer the page script")
+        javascript, given = _call_of(function), to_argument(argument)
+        text = await self._run(page.evaluate(javascript, given), "answer the page script")
         if text is None:
             # The document predates the script: the blank page of a new tab.
             await self._run(page.evaluate(self._script), "take the page script")
-            text = await self._run(page.evaluate(javascript, argument), "answer the page script")
-        return str(text)
+            text = await self._run(page.evaluate(javascript, given), "answer the page script")
+        return json.loads(text)
 
     def context_of(self, page: Page) -> int | None:
         """See `World.context_of`."""
@@ -271,35 +284,33 @@ class IsolatedWorld:
     """An isolated world in each document, created when it is first used.
 
     Args:
+        session: The session of the pages.
         script: The page script.
-        run: Awaits calls into the browser.
-        debugger: Returns the debugging session of a page.
     """
 
-    def __init__(
-        self, script: str, run: Run, debugger: Callable[[Page], Awaitable[CDPSession]]
-    ) -> None:
+    def __init__(self, session: BrowserSession, script: str) -> None:
+        self._session = session
         self._script = script
-        self._run = run
-        self._debugger = debugger
         self._worlds: dict[Page, int] = {}
 
     async def start(self, context: BrowserContext) -> None:
         """See `World.start`."""
 
-    async def call(self, page: Page, function: str, argument: str) -> str:
+    async def call(self, page: Page, function: str, argument: Any) -> Any:
         """See `World.call`."""
-        session = await self._debugger(page)
+        send = _sender(self._session, await self._session.debugger(page))
         world = self._worlds.get(page)
         if world is not None:
             try:
-                return await self._call(session, world, function, argument)
+                return await _call_in_world(send, world, function, argument)
             except errors_lib.BrowserError as error:
                 # The page has navigated since the last call. Nothing was called.
-                if not is_no_world(error):
+                if not _is_no_world(error):
                     raise
-        world = self._worlds[page] = await self._enter(session)
-        return await self._call(session, world, function, argument)
+        tree = await send("Page.getFrameTree", {})
+        frame = tree["frameTree"]["frame"]["id"]
+        world = self._worlds[page] = await _enter_world(send, self._script, frame)
+        return await _call_in_world(send, world, function, argument)
 
     def context_of(self, page: Page) -> int | None:
         """See `World.context_of`."""
@@ -309,21 +320,8 @@ class IsolatedWorld:
         """See `World.forget`."""
         self._worlds.pop(page, None)
 
-    async def _enter(self, session: CDPSession) -> int:
-        """Return the isolated world of the current top document, with the page script."""
-        tree = await self._send(session, "Page.getFrameTree", {})
-        frame = tree["frameTree"]["frame"]["id"]
-        return await enter_world(functools.partial(self._send, session), self._script, frame)
 
-    async def _call(self, session: CDPSession, world: int, function: str, argument: str) -> str:
-        send = functools.partial(self._send, session)
-        return await call_in_world(send, world, function, argument)
-
-    async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
-        return await self._run(session.send(method, options), "answer the page script")
-
-
-async def enter_world(send: Send, script: str, frame_id: str) -> int:
+async def _enter_world(send: _Send, script: str, frame_id: str) -> int:
     """Create an isolated world in a frame's current document, with a script."""
     made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD_NAME})
     world = int(made["executionContextId"])
@@ -331,22 +329,22 @@ async def enter_world(send: Send, script: str, frame_id: str) -> int:
     return world
 
 
-async def call_in_world(send: Send, world: int, function: str, argument: str) -> str:
-    """Call a page script function in a world with a text; return its result, also a text."""
+async def _call_in_world(send: _Send, world: int, function: str, argument: Any) -> Any:
+    """Call a page script function in a world. See `World.call`."""
     answer = await send(
         "Runtime.callFunctionOn",
         {
-            "functionDeclaration": call(function),
+            "functionDeclaration": _call_of(function),
             "executionContextId": world,
-            "arguments": [{"value": argument}],
+            "arguments": [{"value": to_argument(argument)}],
             "awaitPromise": True,
             "returnByValue": True,
         },
     )
-    return str(_value_of(answer))
+    return json.loads(_value_of(answer))
 
 
-def is_no_world(error: errors_lib.BrowserError) -> bool:
+def _is_no_world(error: errors_lib.BrowserError) -> bool:
     """Return whether a call failed because its world's document was replaced."""
     return _NO_CONTEXT in str(error)
 
@@ -357,3 +355,381 @@ def _value_of(answer: Mapping[str, Any]) -> Any:
         told = details.get("exception", {}).get("description") or details.get("text", "")
         raise errors_lib.BrowserError(f"The page script failed: {told:.2000}")
     return answer["result"].get("value")
+
+
+# Frames of another origin: their lines in the observation, and acting on their elements.
+#
+# The page script of a document cannot look into such a frame. So it also runs in each frame, in an
+# isolated world, and its result is merged in at the frame's place. Refs of a frame's document begin
+# with a prefix (`f2e`) that leads an action back to it. A frame that hangs, disappears or crashes
+# shows nothing inside and affects nothing else.
+
+_NO_ANSWER: Final = "... no answer"
+
+
+def _no_answer() -> dict[str, Any]:
+    """Return the content shown for a frame that does not answer."""
+    return {"axtree": _NO_ANSWER}
+
+
+def _shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
+    """Convert a box from a frame's window to the surrounding window.
+
+    >>> _shift([1, 2, 30, 40], [100, 200])
+    [101, 202, 30, 40]
+    """
+    return [box[0] + origin[0], box[1] + origin[1], box[2], box[3]]
+
+
+def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
+    """Merge a frame's content into that of the document around it.
+
+    Args:
+        seen: What the page script's `observe` gave for the document around. It is changed.
+        place: Where the frame is: its `ref`, its `line` in the axtree from 0, that line's `depth`,
+            and the `origin` of its window in the window around.
+        inside: What `observe` gave in the frame.
+    """
+    _merge_axtree(seen, place, inside["axtree"])
+    if "boxes" in inside:
+        _merge_boxes(seen["boxes"], place, inside["boxes"])
+    if "marks" in inside:
+        for column in ("refs", "roles", "names"):
+            seen["marks"][column] += inside["marks"][column]
+        seen["marks"]["boxes"] += [_shift(box, place["origin"]) for box in inside["marks"]["boxes"]]
+    if seen.get("focused") == place["ref"] and inside.get("focused"):
+        seen["focused"] = inside["focused"]
+    if inside.get("text"):
+        seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
+    if "passwords" in inside:
+        _merge_passwords(seen["passwords"], place, inside["passwords"])
+    if "private" in inside:
+        _merge_private(seen["private"], place, inside["private"])
+
+
+def _merge_axtree(seen: dict[str, Any], place: Mapping[str, Any], axtree: str) -> None:
+    if not axtree:
+        return
+    lines = seen["axtree"].split("\n")
+    indent = "  " * (place["depth"] + 1)
+    at = place["line"] + 1
+    lines[at:at] = [indent + line for line in axtree.split("\n")]
+    seen["axtree"] = "\n".join(lines)
+
+
+def _merge_boxes(
+    boxes: dict[str, list[Any]], place: Mapping[str, Any], inside: Mapping[str, list[Any]]
+) -> None:
+    if place["ref"] not in boxes["refs"]:
+        return  # The frame is outside the viewport, and so is all in it.
+    at = boxes["refs"].index(place["ref"]) + 1
+    boxes["refs"][at:at] = inside["refs"]
+    boxes["boxes"][at:at] = [_shift(box, place["origin"]) for box in inside["boxes"]]
+
+
+def _merge_passwords(
+    passwords: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
+) -> None:
+    passwords["refs"] += inside["refs"]
+    passwords["values"] += inside["values"]
+    passwords["boxes"] += [_shift(box, place["origin"]) for box in inside["boxes"]]
+    passwords["focused"] = passwords["focused"] or inside["focused"]
+
+
+def _merge_private(
+    private: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
+) -> None:
+    private["lines"] += inside["lines"]
+    private["pieces"] += inside["pieces"]
+    private["fields"] += [
+        [name, ref, _shift(box, place["origin"])] for name, ref, box in inside["fields"]
+    ]
+    private["focused"] = private["focused"] or inside["focused"]
+    private["overflow"] = private["overflow"] or inside["overflow"]
+
+
+_MAX_FRAMES: Final = 10
+"""The most frames read at once, over all depths; pages with advertisements have dozens."""
+
+_MAX_DEPTH: Final = 3
+
+_FIRST_CALL: Final = 2.0
+"""Seconds that a frame gets to answer, beyond settling time."""
+
+_AFTER_SILENCE: Final = 0.1
+"""Seconds for a frame that did not answer last time."""
+
+_REF = re.compile(r"(f\d+)e\d+")
+_GONE: Final = "Element [{ref}] is no longer in the page."
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Frame:
+    """One document in a frame of another origin."""
+
+    page: Page
+    parent: _Frame | None
+    """The frame around it, if that is of another origin too; else the page's top document."""
+    ref: str
+    """The frame element's ref in the parent's document."""
+    frame_id: str
+    session: CDPSession
+    world: int
+    prefix: str
+    url: str = ""
+    silent: bool = False
+    """Whether it did not answer last time."""
+
+
+class ForeignFrames:
+    """The frames of another origin in the pages of one lease.
+
+    Args:
+        session: The session of the pages.
+        top: The world of the page script in top documents.
+        seconds: How long settling may take.
+        listener: Listens to what is done in the frames.
+    """
+
+    def __init__(
+        self,
+        session: BrowserSession,
+        top: World,
+        *,
+        seconds: float,
+        listener: Listener | None = None,
+    ) -> None:
+        self._session = session
+        self._top = top
+        self._seconds = seconds + _FIRST_CALL
+        self._script = page_script(listening="null" if listener else "")
+        self._listener = listener
+        self._frames: dict[tuple[Page, str], _Frame] = {}
+        self._by_prefix: dict[str, _Frame] = {}
+        self._made = 0
+
+    def owns(self, ref: str) -> bool:
+        """Return whether a ref belongs to a frame of another origin."""
+        return _REF.fullmatch(ref) is not None
+
+    def forget(self, page: Page) -> None:
+        """Forget a closed page."""
+        for key in [key for key in self._frames if key[0] is page]:
+            self._drop(self._frames[key])
+
+    async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
+        """Add the content of a page's frames to what the page script saw.
+
+        Args:
+            page: The page.
+            seen: The result of `observe` for its top document. Modified in place.
+            options: The options of that call.
+
+        Raises:
+            BrowserCrashedError: The page died.
+        """
+        budget = [_MAX_FRAMES]
+        await self._look_into(page, None, seen, options, depth=1, budget=budget)
+
+    async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
+        """Call the page script's `prepare` in the frame of a ref.
+
+        Returns:
+            Its answer, with points and boxes in the top window.
+
+        Raises:
+            BrowserError: The browser failed.
+        """
+        ref = options["ref"]
+        match = _REF.fullmatch(ref)
+        frame = self._by_prefix.get(match[1]) if match else None
+        if frame is None or frame.page is not page:
+            return {"refused": "gone", "message": _GONE.format(ref=ref), "element": None}
+        try:
+            answer = await self._call(frame, "prepare", options)
+            if answer.get("element"):
+                answer["element"]["frame"] = answer["element"]["frame"] or frame.url
+            return await self._in_top_window(frame, answer)
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            gone = _is_no_world(error)
+            kind = "gone" if gone else "no_answer"
+            message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
+            return {"refused": kind, "message": message, "element": None}
+
+    async def _look_into(
+        self,
+        page: Page,
+        parent: _Frame | None,
+        seen: dict[str, Any],
+        options: Mapping[str, Any],
+        *,
+        depth: int,
+        budget: list[int],
+    ) -> None:
+        found = seen.pop("foreign", [])
+        if depth > _MAX_DEPTH:
+            return
+        chosen = found[: budget[0]]
+        budget[0] -= len(chosen)
+        told = await asyncio.gather(
+            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
+        )
+        # From last to first, because each insertion moves the lines after it.
+        for place, inside in reversed(list(zip(chosen, told, strict=True))):
+            merge_frame(seen, place, inside)
+
+    async def _look_at(
+        self,
+        page: Page,
+        parent: _Frame | None,
+        place: Mapping[str, Any],
+        options: Mapping[str, Any],
+        depth: int,
+        budget: list[int],
+    ) -> dict[str, Any]:
+        """Return one frame's content, in the coordinates of its own window."""
+        known = self._frames.get((page, place["ref"]))
+        try:
+            async with asyncio.timeout(
+                _AFTER_SILENCE if known is not None and known.silent else self._seconds
+            ):
+                if "private" in place:
+                    options = {**options, "all_private": place["private"]}
+                frame, inside = await self._observe(page, parent, place["ref"], options)
+        except TimeoutError:
+            if known := self._frames.get((page, place["ref"])):
+                known.silent = True
+            return _no_answer()
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            if known := self._frames.get((page, place["ref"])):
+                self._drop(known)
+            return _no_answer()
+        frame.silent, frame.url = False, inside["url"]
+        await self._look_into(page, frame, inside, options, depth=depth + 1, budget=budget)
+        if inside.get("marks", {}).get("refs"):
+            await self._keep_marks_in_sight(page, frame, inside["marks"])
+        return inside
+
+    async def _observe(
+        self, page: Page, parent: _Frame | None, ref: str, options: Mapping[str, Any]
+    ) -> tuple[_Frame, dict[str, Any]]:
+        """Return a frame and the page script's view of it."""
+        for last_try in (False, False, True):
+            frame = self._frames.get((page, ref))
+            if frame is None:
+                frame = await self._enter(page, parent, ref)
+            inner = {k: v for k, v in options.items() if k not in ("begin", "first_ref")}
+            inner["ref_prefix"] = f"{frame.prefix}e"
+            try:
+                return frame, await self._call(frame, "observe", inner)
+            except errors_lib.BrowserError:
+                # It navigated meanwhile, possibly to another process.
+                self._drop(frame)
+                if last_try:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _enter(self, page: Page, parent: _Frame | None, ref: str) -> _Frame:
+        """Inject the page script into a frame's current document."""
+        outer, world = await self._context_of(page, parent)
+        frame_id = await self._frame_id(outer, world, ref)
+        script = self._script
+        try:
+            session = outer
+            entered = await _enter_world(self._sender(session), script, frame_id)
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            # A frame of another process has a debugging session of its own.
+            session = await self._session_of(page, frame_id)
+            if self._listener is not None:
+                await self._listener.hear_frame(page, session)
+            entered = await _enter_world(self._sender(session), script, frame_id)
+        self._made += 1
+        frame = _Frame(page, parent, ref, frame_id, session, entered, f"f{self._made}")
+        self._frames[page, ref] = frame
+        self._by_prefix[frame.prefix] = frame
+        return frame
+
+    async def _context_of(self, page: Page, frame: _Frame | None) -> tuple[CDPSession, int | None]:
+        if frame is not None:
+            return frame.session, frame.world
+        return await self._session.debugger(page), self._top.context_of(page)
+
+    async def _frame_id(self, session: CDPSession, world: int | None, ref: str) -> str:
+        """Return the browser's id of the frame that a frame element shows."""
+        send = self._sender(session)
+        expression = f"{SCRIPT_PROPERTY}.elementOf({json.dumps(ref)})"
+        options: dict[str, Any] = {"expression": expression, "objectGroup": "webtraj"}
+        if world is not None:
+            options["contextId"] = world
+        try:
+            answer = await send("Runtime.evaluate", options)
+            object_id = answer["result"].get("objectId", "")
+            told = await send("DOM.describeNode", {"objectId": object_id})
+            return str(told["node"].get("frameId", ""))
+        finally:
+            await send("Runtime.releaseObjectGroup", {"objectGroup": "webtraj"})
+
+    async def _session_of(self, page: Page, frame_id: str) -> CDPSession:
+        """Return the debugging session of a frame that has a process of its own."""
+        for frame in page.frames[1:]:
+            try:
+                session = await self._session.run(
+                    page.context.new_cdp_session(frame), what="open a debugging session"
+                )
+            except errors_lib.BrowserError as error:
+                self._raise_if_lost(error)
+                continue  # In its parent's process, or gone.
+            tree = await self._sender(session)("Page.getFrameTree", {})
+            if tree["frameTree"]["frame"]["id"] == frame_id:
+                return session
+            await self._session.run(session.detach(), what="close a debugging session")
+        raise errors_lib.BrowserError(f"The page at {page.url} has no frame {frame_id!r} now.")
+
+    def _sender(self, debugger: CDPSession) -> _Send:
+        return _sender(self._session, debugger, seconds=self._seconds)
+
+    async def _call(self, frame: _Frame, function: str, argument: Any) -> Any:
+        return await _call_in_world(self._sender(frame.session), frame.world, function, argument)
+
+    async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
+        """Call the page script of the document around a frame."""
+        if frame.parent is not None:
+            return await self._call(frame.parent, function, argument)
+        return await self._top.call(frame.page, function, argument)
+
+    async def _in_top_window(self, frame: _Frame, answer: dict[str, Any]) -> Any:
+        """Convert an answer's point and box to the top window, if the point is not covered."""
+        inner: _Frame | None = frame
+        while inner is not None:
+            asked = {"ref": inner.ref, "point": answer.get("point")}
+            outside = await self._call_around(inner, "throughFrame", asked)
+            if "refused" in outside:
+                return {**outside, "element": answer.get("element")}
+            if "point" in answer:
+                answer["point"] = outside["point"]
+            if answer.get("element"):
+                answer["element"]["box"] = _shift(answer["element"]["box"], outside["origin"])
+            inner = inner.parent
+        return answer
+
+    async def _keep_marks_in_sight(
+        self, page: Page, frame: _Frame, marks: dict[str, list[Any]]
+    ) -> None:
+        """Drop marks whose middle is covered or outside in the surrounding document."""
+        points = [(x + width / 2, y + height / 2) for x, y, width, height in marks["boxes"]]
+        asked = {"ref": frame.ref, "points": points}
+        in_sight = await self._call_around(frame, "seenThroughFrame", asked)
+        for column, values in marks.items():
+            marks[column] = [v for v, keep in zip(values, in_sight, strict=True) if keep]
+
+    def _drop(self, frame: _Frame) -> None:
+        self._frames.pop((frame.page, frame.ref), None)
+        self._by_prefix.pop(frame.prefix, None)
+
+    def _raise_if_lost(self, error: errors_lib.BrowserError) -> None:
+        """Raise an error that affects more than a frame."""
+        if isinstance(error, errors_lib.BrowserCrashedError) and not self._session.lease.healthy:
+            raise error

@@ -13,28 +13,22 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import (
-    driver as driver_lib,
-)
-from webtraj.environments.browser import (
-    network as network_lib,
-)
-from webtraj.environments.browser import (
-    operations as operations_lib,
-)
-from webtraj.environments.browser import (
-    processes as processes_lib,
-)
+from webtraj.environments.browser import lease as lease_lib
+from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import processes as processes_lib
+from webtraj.environments.browser.lease import Home, Lease
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
-__all__ = ["BrowserPool", "Home", "Lease", "PoolLimits", "PoolStats", "SharedPool"]
+__all__ = ["BrowserPool", "PoolLimits", "PoolStats", "SharedPool"]
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,123 +68,9 @@ class PoolStats:
     """Browsers replaced because of age, memory or failures."""
 
 
-# A lease: one page out of a pool, with a deadline and a typed error for each call into it.
-
-_T = TypeVar("_T")
-
-
-class Lease:
-    """A page in a context of its own, held until `release`.
-
-    Calls into the page go through `run`, which gives each a deadline and a typed error.
-
-    Args:
-        owner: Who holds it, for messages.
-        browser: The browser of the page.
-        lifeline: Cut when the browser dies.
-        context: Playwright's context.
-        page: Its first page.
-        turns: Its turns at the pool's operations.
-        seconds: The deadline of calls that give none.
-        give_back: Called and awaited once with the lease, to close its context.
-        borrowed: Whether the context is the browser's own, with tabs that others use.
-    """
-
-    def __init__(
-        self,
-        owner: str,
-        browser: driver_lib.RunningBrowser,
-        lifeline: driver_lib.Lifeline,
-        context: BrowserContext,
-        page: Page,
-        turns: operations_lib.Turns,
-        *,
-        seconds: float,
-        give_back: Callable[[Lease], asyncio.Future[None]],
-        borrowed: bool = False,
-    ) -> None:
-        self.owner = owner
-        """Who holds it, for messages."""
-        self.context = context
-        """Playwright's context. Nothing is shared with other leases."""
-        self.page = page
-        """The context's first page."""
-        self.turns = turns
-        """Its turns at the pool's operations, taken for work on the page."""
-        self.browser = browser
-        """The browser of the page, for the pool."""
-        self.lifeline = lifeline
-        """Cut when the browser dies, for the pool."""
-        self.borrowed = borrowed
-        """Whether the context is the browser's own, with tabs that others use."""
-        self.timed_out = False
-        """Whether a call exceeded the pool's deadline."""
-        self._seconds = seconds
-        self._give_back = give_back
-        self._released = False
-        page.on("crash", lambda _: lifeline.cut("The page crashed"))
-
-    @property
-    def healthy(self) -> bool:
-        """Whether the lease is held and its page is not known to be dead."""
-        return not self._released and not self.lifeline.cut_reason
-
-    @property
-    def browser_version(self) -> str:
-        """The version that the browser reports."""
-        return self.browser.version
-
-    @property
-    def browser_pid(self) -> int | None:
-        """The browser's process id; None if webtraj did not start it."""
-        return self.browser.pid
-
-    async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
-        """Await a call into the page, for `seconds` or else the pool's limit.
-
-        `what` describes the call in messages, starting with a verb: `open the page`.
-
-        Raises:
-            BrowserCrashedError: The page or its browser died.
-            BrowserTimeoutError: No answer came before the deadline.
-            BrowserError: The browser refused the call.
-        """
-        if seconds is not None:
-            return await self.lifeline.run(call, what=what, seconds=seconds)
-        try:
-            return await self.lifeline.run(call, what=what, seconds=self._seconds)
-        except errors_lib.BrowserTimeoutError:
-            self.timed_out = True
-            raise
-
-    async def release(self) -> None:
-        """Close the context and free its place. Idempotent; never raises.
-
-        If cancelled, it continues in the background.
-        """
-        if not self._released:
-            self._released = True
-            await asyncio.shield(self._give_back(self))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.release()
-
-
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
 _CLOSED = "The browser pool is closed; make a new one."
-_OTHER_PROCESS = (
-    "{what} belongs to process {owner} and cannot be used in its fork, process {here}. Create "
-    "one in each process."
-)
-_OTHER_LOOP = (
-    "{what} belongs to the event loop that first used it and cannot be used in another. Make it in "
-    "the loop (the `asyncio.run`, the thread) that uses it, or use `webtraj.as_sync`, whose "
-    "environments any thread may call."
-)
 _STUCK = (
     "An earlier start of a browser did not finish within {seconds:g} s, perhaps because Ctrl-C hit "
     "an event loop that does not handle it. The pool has abandoned that start; try again."
@@ -199,56 +79,6 @@ _FULL = (
     "No page became free within {seconds:g} s: all {capacity} are leased, to {owners}. "
     "Release leases, or give the pool more browsers or contexts."
 )
-
-
-_unattended: set[asyncio.Task[None]] = set()
-
-
-class Home:
-    """The process and event loop to which an object belongs from its first use.
-
-    Args:
-        what: The object, for messages: `The browser pool`.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._pid = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def gone(self) -> bool:
-        """Whether the loop has ended or this is a fork, so nothing can be awaited there."""
-        return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
-
-    def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a call on the loop without waiting for it. Any thread may do so."""
-        loop = self._loop
-        if loop is None or self.gone:
-            return
-
-        def begin() -> None:
-            task = loop.create_task(call())
-            _unattended.add(task)
-            task.add_done_callback(_unattended.discard)
-
-        with contextlib.suppress(RuntimeError):  # The loop was closed a moment ago.
-            loop.call_soon_threadsafe(begin)
-
-    def enter(self) -> None:
-        """Make the running loop the home if there is none yet.
-
-        Raises:
-            EnvironmentMisuseError: Another loop, or another process, is the home.
-        """
-        loop, pid = asyncio.get_running_loop(), os.getpid()
-        if self._loop is None:
-            self._loop, self._pid = loop, pid
-        elif self._pid != pid:
-            message = _OTHER_PROCESS.format(what=self._what, owner=self._pid, here=pid)
-            raise errors_lib.EnvironmentMisuseError(message)
-        elif self._loop is not loop:
-            raise errors_lib.EnvironmentMisuseError(_OTHER_LOOP.format(what=self._what))
 
 
 class BrowserPool:
@@ -286,7 +116,7 @@ class BrowserPool:
         confined: bool = True,
         arguments: tuple[str, ...] = (),
         limits: PoolLimits | None = None,
-        operations: operations_lib.OperationLimits | None = None,
+        operations: lease_lib.OperationLimits | None = None,
     ) -> None:
         if (browsers is not None and browsers < 1) or contexts_per_browser < 1:
             raise errors_lib.InvalidInputError(
@@ -294,7 +124,7 @@ class BrowserPool:
                 f"got {browsers} and {contexts_per_browser}."
             )
         self.limits = limits or PoolLimits()
-        self.operations = operations_lib.Operations(operations)
+        self.operations = lease_lib.Operations(operations)
         """The operation limits of all leases."""
         self._grows = browsers is None
         self._capacity = sys.maxsize if browsers is None else browsers * contexts_per_browser
@@ -308,9 +138,9 @@ class BrowserPool:
         self._lock = asyncio.Lock()
         self._start_began = 0.0
         self._folder: processes_lib.RunFolder | None = None
-        self._driver: driver_lib.Driver | None = None
-        self._slots: list[driver_lib.RunningBrowser | None] = [None] * (browsers or 1)
-        self._retired: set[driver_lib.RunningBrowser] = set()
+        self._driver: processes_lib.Driver | None = None
+        self._slots: list[processes_lib.RunningBrowser | None] = [None] * (browsers or 1)
+        self._retired: set[processes_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
         self._openings: dict[asyncio.Task[Lease], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -445,7 +275,7 @@ class BrowserPool:
 
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
         """Open a lease, retrying once if its browser died; on failure free its place."""
-        turns = operations_lib.Turns(self.operations)
+        turns = lease_lib.Turns(self.operations)
         try:
             async with turns.at("allocate"):
                 for last_try in (False, True):
@@ -465,12 +295,12 @@ class BrowserPool:
 
     async def _open_in(
         self,
-        browser: driver_lib.RunningBrowser,
+        browser: processes_lib.RunningBrowser,
         owner: str,
         options: Mapping[str, Any],
-        turns: operations_lib.Turns,
+        turns: lease_lib.Turns,
     ) -> Lease:
-        lifeline = driver_lib.Lifeline()
+        lifeline = lease_lib.Lifeline()
         try:
             if self._borrow:
                 context = browser.borrow_context(lifeline)
@@ -504,7 +334,7 @@ class BrowserPool:
             borrowed=self._borrow,
         )
 
-    async def _browser(self) -> driver_lib.RunningBrowser:
+    async def _browser(self) -> processes_lib.RunningBrowser:
         """Return the least used browser, started or restarted if needed."""
         asked = asyncio.get_running_loop().time()
         async with self._starting():
@@ -563,7 +393,7 @@ class BrowserPool:
         self._retired.clear()
         self._driver = None
 
-    async def _least_used(self) -> driver_lib.RunningBrowser:
+    async def _least_used(self) -> processes_lib.RunningBrowser:
         await self._bury_the_dead()
         slot = min(range(len(self._slots)), key=lambda i: _leases(self._slots[i]))
         if self._grows and _leases(self._slots[slot]) >= self._contexts_per_browser:
@@ -587,7 +417,7 @@ class BrowserPool:
                 self._crashed += 1
                 await browser.close(patience=self.limits.close)
 
-    async def _driver_works(self, driver: driver_lib.Driver) -> bool:
+    async def _driver_works(self, driver: processes_lib.Driver) -> bool:
         if not driver.alive:
             return False
         if all(browser is not None and browser.usable for browser in self._slots):
@@ -595,11 +425,13 @@ class BrowserPool:
         # The driver itself may have caused a browser's death, and the next start needs it.
         return await driver.answers(seconds=self.limits.close)
 
-    async def _launch(self) -> driver_lib.RunningBrowser:
+    async def _launch(self) -> processes_lib.RunningBrowser:
         if self._folder is None:
             self._folder = processes_lib.RunFolder()
         if self._driver is None:
-            self._driver = await driver_lib.Driver.start(self._folder, seconds=self.limits.launch)
+            self._driver = await processes_lib.Driver.start(
+                self._folder, seconds=self.limits.launch
+            )
         if self._endpoint:
             self._launched += 1
             return await self._driver.connect(
@@ -635,13 +467,13 @@ class BrowserPool:
         await self._retire_if_due(browser)
 
     async def _close_context(
-        self, browser: driver_lib.RunningBrowser, context: BrowserContext
+        self, browser: processes_lib.RunningBrowser, context: BrowserContext
     ) -> None:
         if self._closed or self._borrow or not browser.usable:
             return
         try:
             # On a new lifeline: a dead page still has a context to close.
-            await driver_lib.Lifeline().run(
+            await lease_lib.Lifeline().run(
                 context.close(), what="close a context", seconds=self.limits.close
             )
         except errors_lib.BrowserCrashedError:
@@ -649,7 +481,7 @@ class BrowserPool:
         except errors_lib.BrowserError:
             browser.kill()
 
-    async def _retire_if_due(self, browser: driver_lib.RunningBrowser) -> None:
+    async def _retire_if_due(self, browser: processes_lib.RunningBrowser) -> None:
         """Replace a browser that is old, failing or too large, once it is unused."""
         if self._closed:
             return
@@ -662,7 +494,7 @@ class BrowserPool:
             with contextlib.suppress(errors_lib.BrowserError):
                 await browser.close(patience=self.limits.close)
 
-    def _is_due(self, browser: driver_lib.RunningBrowser) -> bool:
+    def _is_due(self, browser: processes_lib.RunningBrowser) -> bool:
         if browser.contexts_made >= self.limits.contexts_per_life:
             return True
         if browser.failures_in_a_row >= self.limits.failures_in_a_row:
@@ -676,7 +508,7 @@ async def _first_page(context: BrowserContext) -> Page:
     return context.pages[0] if context.pages else await context.wait_for_event("page")
 
 
-def _leases(browser: driver_lib.RunningBrowser | None) -> int:
+def _leases(browser: processes_lib.RunningBrowser | None) -> int:
     return 0 if browser is None else browser.leases
 
 
@@ -684,7 +516,7 @@ def _leases(browser: driver_lib.RunningBrowser | None) -> int:
 
 _SHARE_CLOSED = "This environment is closed; make a new one."
 
-_AT_ONCE = operations_lib.OperationLimits(allocate=8, navigate=16)
+_AT_ONCE = lease_lib.OperationLimits(allocate=8, navigate=16)
 """Limits of a shared pool. Without them, 64 environments that start at once on two cores would
 exceed the deadlines of their first calls."""
 

@@ -6,50 +6,21 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
-import json
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
-from webtraj import errors as errors_lib
-from webtraj.environments.browser import (
-    access as access_lib,
-)
-from webtraj.environments.browser import (
-    acting as acting_lib,
-)
-from webtraj.environments.browser import (
-    driver as driver_lib,
-)
-from webtraj.environments.browser import (
-    frames as frames_lib,
-)
-from webtraj.environments.browser import (
-    listening as listening_lib,
-)
-from webtraj.environments.browser import (
-    observation as observation_lib,
-)
-from webtraj.environments.browser import (
-    page_script as page_script_lib,
-)
-from webtraj.environments.browser import (
-    pool as pool_lib,
-)
-from webtraj.environments.browser import (
-    screenshot_redaction as redaction_lib,
-)
-from webtraj.environments.browser import (
-    secrecy as secrecy_lib,
-)
-from webtraj.environments.browser import (
-    tasks as tasks_lib,
-)
-from webtraj.environments.browser import (
-    traffic as traffic_lib,
-)
+from webtraj.environments.browser import lease as lease_lib
+from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import secrecy as secrecy_lib
+from webtraj.environments.browser import tasks as tasks_lib
+from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser.network import BLANK
 
 if TYPE_CHECKING:
     from playwright.async_api import (
@@ -62,9 +33,7 @@ if TYPE_CHECKING:
         Response,
     )
 
-__all__ = ["BLANK", "BrowserSession", "LoadFailure", "Place", "Sessions"]
-
-_T = TypeVar("_T")
+__all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
 _MAX_NAVIGATIONS = 5
 """The most navigations in a row that one look follows: script redirects, login chains."""
@@ -74,10 +43,6 @@ _MAX_EVENTS = 100
 
 _CLOSE_NOTICE = 1.0
 """Seconds within which the browser reports that a tab was closed."""
-
-
-BLANK: Final = "about:blank"
-"""The first page of every tab."""
 
 _ERROR_PAGE: Final = "chrome-error:"
 """The scheme of the browser's error page."""
@@ -118,56 +83,55 @@ class BrowserSession:
 
     Args:
         lease: The session's lease, which the session does not release.
-        script: The page script.
-        isolated: Whether the page script runs in an isolated world.
+        boundary: The lease's boundary.
+        task: The task whose script is added to the page script.
         observe: What to observe; other events are ignored.
         settle: When a page counts as settled.
-        look_for_passwords: Whether looks report password fields, as `passwords`.
-        private: CSS selectors by name of elements that looks report as `private`.
-        why: Return why the last connection for a URL failed, and whether it was denied (see
-            `network.Gateway.failure`).
+        keeper: The secrets that looks report.
         listener: Listens to what a person or another program does in the tabs. Then the session
             answers no dialogs and intercepts no file choosers.
     """
 
     def __init__(
         self,
-        lease: pool_lib.Lease,
+        lease: lease_lib.Lease,
+        boundary: network_lib.Boundary,
+        task: tasks_lib.BrowserTask,
         *,
-        script: str,
-        isolated: bool,
         observe: observation_lib.Observe,
         settle: page_script_lib.SettlePolicy,
-        look_for_passwords: bool = False,
-        private: Mapping[str, str] | None = None,
-        why: Callable[[str], tuple[str, bool]] = lambda url: ("", False),
+        keeper: secrecy_lib.SecretKeeper,
         listener: listening_lib.Listener | None = None,
     ) -> None:
         self.lease = lease
         self.run = lease.run
+        self.boundary = boundary
+        """What the session may reach."""
         self.dialogs: list[str] = []
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
         """Console errors since the last `take_events`."""
-        self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
-        self._world: page_script_lib.World = (
-            page_script_lib.IsolatedWorld(script, self.run, self.debugger)
-            if isolated
-            else page_script_lib.PageWorld(script, self.run)
-        )
-        self.foreign_frames = frames_lib.ForeignFrames(
-            lease, self._world, self.debugger, seconds=settle.cap, listener=listener
-        )
-        self._listener = listener
-        self._script = script
-        self._isolated = isolated
+        self.downloads = traffic_lib.DownloadShelf(limit=observe.download_limit)
         self._observe = observe
         self._settle = settle
-        self._look_for_passwords = look_for_passwords
-        self._private = dict(private or {})
+        self._keeper = keeper
+        self._listener = listener
+        listening = ""
+        if listener is not None:
+            listening = page_script_lib.to_argument(self._look_options(task.hidden))
+        self._script = page_script_lib.page_script(task.script, listening=listening)
+        # A task's own script needs the page's world, so its pages must be trusted.
+        self._isolated = not task.script
+        self._world: page_script_lib.World = (
+            page_script_lib.IsolatedWorld(self, self._script)
+            if self._isolated
+            else page_script_lib.PageWorld(self, self._script)
+        )
+        self.foreign_frames = page_script_lib.ForeignFrames(
+            self, self._world, seconds=settle.cap, listener=listener
+        )
         self._active = lease.page
         self._opened: Page | None = None
-        self._why = why
         self._failures: dict[Page, LoadFailure] = {}
         self._failures_of_new_tabs: list[LoadFailure] = []
         self._failed = asyncio.Event()
@@ -242,7 +206,7 @@ class BrowserSession:
         self._network_changed = False
         try:
             response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
-        except errors_lib.BrowserError as error:
+        except errors.BrowserError as error:
             if not _is_plain(error):
                 raise
             await self._check_alive(page, what=f"open {url}")
@@ -262,7 +226,7 @@ class BrowserSession:
         """Raise if a page died, which at first looks like an aborted load."""
         try:
             await self.run(page.evaluate("0"), what=what)
-        except errors_lib.BrowserError as error:
+        except errors.BrowserError as error:
             if not _is_plain(error):
                 raise
 
@@ -285,11 +249,11 @@ class BrowserSession:
         return self._with_reason(failure)
 
     def _with_reason(self, failure: LoadFailure) -> LoadFailure:
-        reason, denied = self._why(failure.url)
+        reason, denied = self.boundary.gateway.failure(failure.url)
         return dataclasses.replace(failure, reason=reason, denied=denied)
 
-    def _load_error(self, failure: LoadFailure) -> errors_lib.PageLoadError:
-        return errors_lib.PageLoadError(str(self._with_reason(failure)))
+    def _load_error(self, failure: LoadFailure) -> errors.PageLoadError:
+        return errors.PageLoadError(str(self._with_reason(failure)))
 
     async def focus(self, page: Page) -> None:
         """Make a tab the active one."""
@@ -300,14 +264,9 @@ class BrowserSession:
         """Observe another tab from now on, to which somebody else has switched."""
         self._active, self._opened = page, None
 
-    def hide(self, name: str, selector: str) -> None:
-        """Report the elements that match a selector as private from now on."""
-        self._private[name] = selector
-
     async def call(self, function: str, argument: Any) -> Any:
         """Call a page script function that returns JSON text; return the parsed value."""
-        given = page_script_lib.to_argument(argument)
-        return json.loads(await self._world.call(self._active, function, given))
+        return await self._world.call(self._active, function, argument)
 
     async def prepare(self, kind: str, ref: str | None, details: Mapping[str, Any]) -> Any:
         """Ask the page script to prepare an element for an action; return its answer."""
@@ -360,12 +319,7 @@ class BrowserSession:
             if self._opened is not None:
                 self._active, self._opened = self._opened, None
             options = {
-                **look_options(
-                    self._observe,
-                    hidden=hidden,
-                    passwords=self._look_for_passwords,
-                    private=self._private,
-                ),
+                **self._look_options(hidden),
                 "first_ref": self._next_ref,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
@@ -380,22 +334,22 @@ class BrowserSession:
             try:
                 async with self.lease.turns.at("observe"):
                     seen = await self._observe_page(options, capture=capture and begin is None)
-            except errors_lib.BrowserCrashedError:
+            except errors.BrowserCrashedError:
                 if not await self.tab_was_closed():
                     raise
                 navigated = True
                 continue
-            except errors_lib.BrowserError as error:
-                if not driver_lib.is_navigation_error(error.__cause__):
+            except errors.BrowserError as error:
+                if not lease_lib.is_navigation_error(error.__cause__):
                     raise
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
                 continue
             if "bad_selector" in seen:
                 name = seen["bad_selector"]
-                raise errors_lib.InvalidInputError(
-                    f"The redaction rule {name!r} is {self._private.get(name)!r}, which the "
-                    "browser rejects as a CSS selector."
+                raise errors.InvalidInputError(
+                    f"The redaction rule {name!r} is {self._keeper.selectors.get(name)!r}, which "
+                    "the browser rejects as a CSS selector."
                 )
             self._next_ref = seen["next_ref"]
             if "foreign" in seen:
@@ -411,10 +365,20 @@ class BrowserSession:
             elif not network_quiet:
                 seen["settle"]["ended"] = "cap"
             return seen
-        raise errors_lib.BrowserTimeoutError(
+        raise errors.BrowserTimeoutError(
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    def _look_options(self, hidden: str) -> dict[str, Any]:
+        """Return the options of the page script that are the same for every look."""
+        return {
+            "channels": self._observe.channels,
+            "hidden": hidden,
+            "axtree_limit": self._observe.axtree_limit,
+            "passwords": self._keeper.watches_passwords,
+            "private": list(self._keeper.selectors.items()),
+        }
 
     def as_looked(self, seen: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the page script saw by itself as the result of a `look`, without a picture.
@@ -439,7 +403,7 @@ class BrowserSession:
             seen = await self.call("observe", options)
             looked = time.perf_counter()
             if not seen["settle"]["moved"]:
-                with contextlib.suppress(errors_lib.BrowserError):  # It is taken again later.
+                with contextlib.suppress(errors.BrowserError):  # It is taken again later.
                     seen["capture"] = await early
                     seen["capture_seconds"] = time.perf_counter() - looked
             return seen
@@ -483,32 +447,11 @@ class BrowserSession:
                         session.send("Page.captureScreenshot", options), what="take a screenshot"
                     )
                     break
-                except errors_lib.BrowserError as error:
-                    if not left or not driver_lib.is_navigation_error(error.__cause__):
+                except errors.BrowserError as error:
+                    if not left or not lease_lib.is_navigation_error(error.__cause__):
                         raise
                     await self._wait_for_load("domcontentloaded")  # Between two documents.
         return base64.b64decode(answer["data"])
-
-    async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:
-        """Return a snapshot of the active tab, for redaction; None if it is unavailable.
-
-        Args:
-            selector: A CSS selector of elements to note; empty for none.
-        """
-        session = await self.debugger(self._active)
-        try:
-            noted = await self.run(
-                redaction_lib.matching_nodes(session.send, selector), what="find private elements"
-            )
-            shown = await self.run(session.send(*redaction_lib.SNAPSHOT), what="tell what it shows")
-            moving = await self.run(
-                redaction_lib.in_view_transition(session.send), what="tell what it shows"
-            )
-        except errors_lib.BrowserCrashedError:
-            raise
-        except (errors_lib.BrowserError, LookupError):
-            return None
-        return redaction_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
         """Return the width and height of the active tab's viewport in CSS pixels."""
@@ -578,7 +521,7 @@ class BrowserSession:
                 if failing.done():
                     failing = asyncio.ensure_future(self._failed.wait())
             if loading.done():
-                with contextlib.suppress(errors_lib.BrowserTimeoutError):
+                with contextlib.suppress(errors.BrowserTimeoutError):
                     await loading
         finally:
             for task in (loading, failing):
@@ -636,7 +579,7 @@ class BrowserSession:
         # Prompts are dismissed, because there is no answer to give; other dialogs are accepted.
         answer = dialog.dismiss() if dialog.type == "prompt" else dialog.accept()
         # If this fails, the page is gone, and the call that waits on it reports that.
-        with contextlib.suppress(errors_lib.BrowserError):
+        with contextlib.suppress(errors.BrowserError):
             await self.run(answer, what=f"close a {dialog.type} dialog")
 
     def _on_page_closed(self, page: Page) -> None:
@@ -666,22 +609,9 @@ class BrowserSession:
             events.append(event)
 
 
-def look_options(
-    observe: observation_lib.Observe, *, hidden: str, passwords: bool, private: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the options of the page script that are the same for every look."""
-    return {
-        "channels": observe.channels,
-        "hidden": hidden,
-        "axtree_limit": observe.axtree_limit,
-        "passwords": passwords,
-        "private": list(private.items()),
-    }
-
-
-def _is_plain(error: errors_lib.BrowserError) -> bool:
+def _is_plain(error: errors.BrowserError) -> bool:
     """Return whether the browser is healthy: it neither died nor was too slow."""
-    gone = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
+    gone = (errors.BrowserCrashedError, errors.BrowserTimeoutError)
     return not isinstance(error, gone)
 
 
@@ -691,164 +621,3 @@ def _same_document(url: str, other: str) -> bool:
 
 def _leave_alone(event: object) -> None:
     del event  # The expecting caller handles it.
-
-
-# The session of an environment's episodes, reused from one to the next.
-
-_CLOSED = "The environment was closed while an episode began."
-
-
-class Place:
-    """A session with its action executor and its boundary."""
-
-    __slots__ = ("boundary", "executor", "session")
-
-    def __init__(
-        self,
-        session: BrowserSession,
-        executor: acting_lib.ActionExecutor,
-        boundary: access_lib.Boundary,
-    ) -> None:
-        self.session = session
-        self.executor = executor
-        self.boundary = boundary
-
-
-class Sessions:
-    """A factory of episode sessions that reuses the last one if possible.
-
-    It is possible if the task shares its context, has the same script and options, and the session
-    has not been marked as suspect.
-
-    Args:
-        pool: The browser pool.
-        policy: What the agent may reach beyond the page.
-        observe: What is to be observed.
-        settle: When a page counts as settled.
-        keeper: The environment's secrets.
-        context_options: For each context; a task's own come on top.
-    """
-
-    def __init__(
-        self,
-        pool: pool_lib.BrowserPool | pool_lib.SharedPool,
-        *,
-        policy: access_lib.AccessPolicy,
-        observe: observation_lib.Observe,
-        settle: page_script_lib.SettlePolicy,
-        keeper: secrecy_lib.SecretKeeper,
-        context_options: Mapping[str, Any],
-    ) -> None:
-        self._pool = pool
-        self._policy = policy
-        self._observe = observe
-        self._settle = settle
-        self._keeper = keeper
-        self._context_options = context_options
-        self._key: Any = None
-        self._suspect = False
-        self._waited = 0.0
-        self._closed = False
-        self.listener: listening_lib.Listener | None = None
-        """What listens to new sessions, if somebody else acts in them."""
-        self.place: Place | None = None
-        """The last place; None if there was none or it was dropped."""
-        self.browser_version = ""
-        """The browser version of the last session; empty before the first."""
-
-    def suspect(self) -> None:
-        """Do not reuse the session, because its page's state is unknown."""
-        self._suspect = True
-
-    async def place_for(self, task: tasks_lib.BrowserTask) -> Place:
-        """Return a place for an episode of the task.
-
-        Raises:
-            BrowserError: The browser failed.
-            EnvironmentMisuseError: The sessions were closed meanwhile.
-        """
-        local = getattr(task, "local_sites", {})
-        key = (task.script, dict(task.context_options), dict(local))
-        if self.place is not None and (
-            self._suspect
-            or not task.shares_context
-            or key != self._key
-            or not self.place.session.lease.healthy
-        ):
-            await self.drop()
-        if self.place is None:
-            self.place = await self._make(task)
-            self._key = key
-            self._suspect = False
-            await self.place.session.start()
-        if self.place is None:
-            raise errors.EnvironmentMisuseError(_CLOSED)
-        return self.place
-
-    async def close(self) -> None:
-        """Release the page, including one that is being opened. Idempotent."""
-        self._closed = True
-        await self.drop()
-
-    async def drop(self) -> None:
-        """Release the page, if there is one."""
-        place, self.place = self.place, None
-        if place is None:
-            return
-        try:
-            await place.session.lease.release()
-            self._waited += place.session.lease.turns.take_waited()
-        finally:
-            await place.boundary.close()
-
-    async def _make(self, task: tasks_lib.BrowserTask) -> Place:
-        boundary = access_lib.Boundary(
-            self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
-        )
-        lease = await self._lease(task, boundary)
-        self.browser_version = lease.browser_version
-        listening = ""
-        if self.listener is not None:
-            options = look_options(
-                self._observe,
-                hidden=task.hidden,
-                passwords=self._keeper.watches_passwords,
-                private=self._keeper.selectors,
-            )
-            listening = page_script_lib.to_argument(options)
-        session = BrowserSession(
-            lease,
-            script=page_script_lib.page_script(task.script, listening=listening),
-            # A task's own script needs the page's world, so its pages must be trusted.
-            isolated=not task.script,
-            observe=self._observe,
-            settle=self._settle,
-            look_for_passwords=self._keeper.watches_passwords,
-            private=self._keeper.selectors,
-            why=boundary.why,
-            listener=self.listener,
-        )
-        boundary.watch(session)
-        return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)
-
-    async def _lease(
-        self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
-    ) -> pool_lib.Lease:
-        """Return a lease within an open boundary."""
-        await boundary.open()
-        try:
-            options = {
-                "accept_downloads": "downloads" in self._observe.channels,
-                **self._context_options,
-                **task.context_options,
-            }
-            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
-            if self._closed:
-                await lease.release()
-                raise errors.EnvironmentMisuseError(_CLOSED)
-        except BaseException:
-            await boundary.close()
-            raise
-        lease.turns.waited += self._waited
-        self._waited = 0.0
-        return lease

@@ -1,33 +1,26 @@
 """Tasks: an episode's start, goal and reward.
 
-`BrowserTask` is the interface of a task, in the order of an episode: `setup`,
-`goal_of`, `validate` after each step, `teardown`. A task with a scripted solution is also a
-`SolvableTask`; one that may be impossible, a `RefusableTask`.
-A task may have an attribute `max_steps`, its default step limit; a limit given to the environment
-overrides it. A task may serve its own pages by an attribute `local_sites` (`network.LocalSites`):
-handlers by host and port that replace the network, so that URLs are the same on every machine.
-`WebTask` is a task as data, for
-any site.
+`BrowserTask` is the base class of tasks: an episode calls `setup`, `goal_of`, `validate` after each
+step, and `teardown`. `WebTask` is a task as data, for any site.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.redaction import RedactionRules
 
 __all__ = [
     "BrowserTask",
-    "RefusableTask",
     "ScriptedSolution",
-    "Solution",
-    "SolvableTask",
     "Verdict",
     "WebTask",
 ]
@@ -54,32 +47,77 @@ class Verdict:
     """The reason, if the task gives one."""
 
 
-class BrowserTask(Protocol):
-    """A task in a browser."""
+class ScriptedSolution:
+    """A solution from an asynchronous generator of actions.
+
+    Each action is performed before the generator continues.
+    """
+
+    def __init__(self, actions: AsyncGenerator[actions_lib.Action, None]) -> None:
+        self._actions = actions
+
+    async def next_action(self) -> actions_lib.Action | None:
+        """Return the next action; None when the task is solved."""
+        return await anext(self._actions, None)
+
+    async def close(self) -> None:
+        """Free its resources. Idempotent."""
+        await self._actions.aclose()
+
+
+class BrowserTask:
+    """A task in a browser. A subclass has a `name` and at least `setup` and `goal_of`."""
+
+    start_url: str = ""
+    """The first page's URL, whose origin is allowed unless the policy denies it; empty if there is
+    none or it is local."""
+    context_options: Mapping[str, Any] = MappingProxyType({})
+    """Options for Playwright's `Browser.new_context`, which override the environment's."""
+    redaction: RedactionRules | None = None
+    """Redaction rules, in addition to the environment's."""
+    shares_context: bool = False
+    """Whether consecutive episodes may share cookies and storage."""
+    has_judge: bool = True
+    """Whether the task judges its episodes; if not, their outcome is UNKNOWN."""
+    judges_refusals: bool = False
+    """Whether `validate_refusal` judges the report that the task cannot be done."""
+
+    # Properties, since some tasks compute them. A class attribute does as well.
 
     @property
     def name(self) -> str:
         """The task's name in records."""
+        raise NotImplementedError
 
     @property
     def site(self) -> str:
         """The site's name in records; empty if it has none."""
+        return ""
 
     @property
     def script(self) -> str:
         """JavaScript to add to the page script (see `page_script`); empty for none."""
+        return ""
 
     @property
     def hidden(self) -> str:
         """A CSS selector of elements left out of the axtree; empty for none."""
+        return ""
 
     @property
-    def shares_context(self) -> bool:
-        """Whether consecutive episodes may share cookies and storage."""
+    def max_steps(self) -> int | None:
+        """The default step limit, which one given to the environment overrides; None for none."""
+        return None
 
     @property
-    def context_options(self) -> Mapping[str, Any]:
-        """Options for Playwright's `Browser.new_context`, which override the environment's."""
+    def local_sites(self) -> network_lib.LocalSites:
+        """Handlers by host and port that replace the network: URLs are the same everywhere."""
+        return {}
+
+    @property
+    def has_solution(self) -> bool:
+        """Whether `solve` has a solution."""
+        return False
 
     async def setup(
         self, session: session_lib.BrowserSession, seed: int
@@ -90,9 +128,11 @@ class BrowserTask(Protocol):
             The argument for the script's `begin`, called before the first look; None to call
             nothing.
         """
+        raise NotImplementedError
 
     def goal_of(self, begun: Any) -> str:
         """Return the goal. `begun` is the result of the script's `begin`, or None."""
+        raise NotImplementedError
 
     async def validate(
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
@@ -104,61 +144,22 @@ class BrowserTask(Protocol):
             state: The result of the script's `state`; None without a script.
             answer: The agent's answer, if this step gave one, which ends the episode.
         """
+        return Verdict()
+
+    async def validate_refusal(self, session: session_lib.BrowserSession, reason: str) -> Verdict:
+        """Return the verdict on `ReportInfeasible`, which ends the episode."""
+        raise NotImplementedError
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """Undo what `setup` did outside the browser. Called once for each `setup`."""
 
-
-class Solution(Protocol):
-    """A running solution of one episode."""
-
-    async def next_action(self) -> actions_lib.Action | None:
-        """Return the next action; None when there is nothing more to do."""
-
-    async def close(self) -> None:
-        """Stop the solution."""
-
-
-@runtime_checkable
-class SolvableTask(Protocol):
-    """A task that may have a scripted solution."""
-
-    @property
-    def has_solution(self) -> bool:
-        """Whether it has one."""
-
-    def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
-        """Return the solution of the session's episode."""
-
-
-@runtime_checkable
-class RefusableTask(Protocol):
-    """A task that judges the report that it cannot be done."""
-
-    async def validate_refusal(self, session: session_lib.BrowserSession, reason: str) -> Verdict:
-        """Return the verdict on `ReportInfeasible`, which ends the episode."""
-
-
-class ScriptedSolution:
-    """A solution from an asynchronous generator of actions.
-
-    Each action is performed before the generator continues.
-    """
-
-    def __init__(self, actions: AsyncGenerator[actions_lib.Action, None]) -> None:
-        self._actions = actions
-
-    async def next_action(self) -> actions_lib.Action | None:
-        """See `Solution.next_action`."""
-        return await anext(self._actions, None)
-
-    async def close(self) -> None:
-        """See `Solution.close`."""
-        await self._actions.aclose()
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> ScriptedSolution:
+        """Return the solution of the session's episode, if the task has one."""
+        raise ValueError(f"The task {self.name!r} has no solution.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WebTask:
+class WebTask(BrowserTask):
     """A task on any site, as data.
 
     Each episode has a context of its own, with cookies and storage from `context_options`.
@@ -169,7 +170,7 @@ class WebTask:
 
     goal: str
     """The goal for the agent."""
-    start_url: str
+    start_url: str = dataclasses.field()
     """The first page's URL."""
     name: str = "web"
     """The task's name in records."""
@@ -193,29 +194,17 @@ class WebTask:
     """Called when the episode is over."""
     redaction: RedactionRules | None = None
     """Redaction rules, in addition to the environment's."""
+    has_judge: bool = dataclasses.field(init=False, repr=False)
+    """Whether there is a judge."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "has_judge", self.judge is not None)
         host = _host_of(self.start_url)
         object.__setattr__(self, "site", self.site or host)
 
     @property
-    def script(self) -> str:
-        """See `BrowserTask.script`."""
-        return ""
-
-    @property
-    def shares_context(self) -> bool:
-        """See `BrowserTask.shares_context`."""
-        return False
-
-    @property
-    def has_judge(self) -> bool:
-        """Whether the task judges its episodes; if not, their outcome is UNKNOWN."""
-        return self.judge is not None
-
-    @property
     def has_solution(self) -> bool:
-        """See `SolvableTask.has_solution`."""
+        """See `BrowserTask.has_solution`."""
         return self.solution is not None
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
@@ -239,10 +228,10 @@ class WebTask:
         if self.after is not None:
             await self.after(session)
 
-    def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
-        """See `SolvableTask.solve`."""
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> ScriptedSolution:
+        """See `BrowserTask.solve`."""
         if self.solution is None:
-            raise ValueError(f"The task {self.name!r} has no solution.")
+            return super().solve(session, goal)
         return ScriptedSolution(self.solution(session))
 
 

@@ -1,4 +1,4 @@
-"""The network traffic of a browser context, as entries of a HAR 1.2 log.
+"""What a browser context receives: its traffic, as entries of a HAR 1.2 log, and files.
 
 `TrafficLog` notes each HTTP exchange when it ends; `take` returns those since the last call, one
 JSON object per line. Each follows the HAR format, so `webtraj export --format har` only has to put
@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import datetime
 import logging
+import mimetypes
+import re
+import tempfile
 import urllib.parse
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -22,9 +27,9 @@ from webtraj import credentials
 from webtraj.credentials import HIDDEN
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Request, Response
+    from playwright.async_api import BrowserContext, Download, Page, Request, Response
 
-__all__ = ["TrafficLog"]
+__all__ = ["DownloadShelf", "DownloadedFile", "TrafficLog", "safe_name"]
 
 _logger = logging.getLogger(__name__)
 
@@ -218,3 +223,97 @@ def _without_secrets(url: str) -> str:
 def _span(timing: Any, start: str, end: str) -> float:
     """Return a duration in milliseconds; -1 if it does not apply, as HAR has it."""
     return timing[end] - timing[start] if timing[start] >= 0 and timing[end] >= 0 else -1
+
+
+# Downloaded files: recorded with the step in which they arrive, up to a size limit.
+
+_MAX_WAITING: Final = 100
+"""The most files kept between two steps; a page may offer any number."""
+
+_MAX_NAME: Final = 120
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]+')
+_TOO_LARGE: Final = "larger than {limit} bytes"
+_UNKNOWN_TYPE: Final = "application/octet-stream"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DownloadedFile:
+    """A file that a page offered for download."""
+
+    name: str
+    """A plain file name, whatever the page called it."""
+    url: str
+    mime_type: str
+    """By the name's ending."""
+    size: int
+    """Bytes; 0 if it did not arrive."""
+    content: bytes
+    """Empty if it is not kept."""
+    error: str
+    """Why the file is not kept; empty if it is."""
+
+
+class DownloadShelf:
+    """A collection of the files that a session's pages offer.
+
+    Args:
+        limit: The size in bytes of the largest file that is kept.
+    """
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._files: list[DownloadedFile] = []
+        self._arriving: set[asyncio.Task[None]] = set()
+
+    def watch(self, page: Page) -> None:
+        """Start collecting a page's downloads."""
+        page.on("download", self._on_download)
+
+    def take(self) -> list[DownloadedFile]:
+        """Return the files that arrived or failed since the last call."""
+        taken, self._files = self._files, []
+        return taken
+
+    def _on_download(self, download: Download) -> None:
+        arrival = asyncio.ensure_future(self._receive(download))
+        self._arriving.add(arrival)
+        arrival.add_done_callback(self._arriving.discard)
+
+    async def _receive(self, download: Download) -> None:
+        from playwright.async_api import Error as PlaywrightError
+
+        size, content, error = 0, b"", ""
+        try:
+            with tempfile.TemporaryDirectory(prefix="webtraj-download-") as folder:
+                # Not `path`, which a remote browser cannot provide.
+                file = Path(folder) / "file"
+                await download.save_as(file)
+                size = file.stat().st_size
+                if size > self._limit:
+                    error = _TOO_LARGE.format(limit=self._limit)
+                else:
+                    content = await asyncio.to_thread(file.read_bytes)
+            await download.delete()
+        except (PlaywrightError, OSError) as failure:
+            error = error or str(failure).partition("\n")[0]
+        if len(self._files) < _MAX_WAITING:
+            name = safe_name(download.suggested_filename)
+            mime_type = mimetypes.guess_type(name)[0] or _UNKNOWN_TYPE
+            self._files.append(DownloadedFile(name, download.url, mime_type, size, content, error))
+
+
+def safe_name(name: str) -> str:
+    """Return a name that is valid on any file system and contains no folder.
+
+    >>> safe_name("../../etc/passwd")
+    'passwd'
+    >>> safe_name(".bashrc"), safe_name("..")
+    ('bashrc', 'download')
+    """
+    plain = _UNSAFE.sub("_", PurePosixPath(name.replace("\\", "/")).name).strip(". ")
+    # Well-formed UTF-8, so that the name can be written.
+    plain = plain.encode("utf-8", "replace").decode()
+    stem, dot, ending = plain.rpartition(".")
+    if dot and len(ending) < _MAX_NAME // 4:
+        plain = f"{stem[: _MAX_NAME - len(ending) - 1]}.{ending}"
+    return plain[:_MAX_NAME] or "download"

@@ -129,7 +129,7 @@ _RELOADED: Final = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MiniwobTask:
+class MiniwobTask(browser_tasks_lib.BrowserTask):
     """One MiniWoB++ page as a `BrowserTask`."""
 
     page: str
@@ -137,35 +137,19 @@ class MiniwobTask:
     reward: RewardKind = "raw"
     success: Callable[[float], bool] = SUCCESS_RULES["full"]
 
+    site = "miniwob"
+    hidden = "#query"  # The query is the goal, which has its own channel.
+    shares_context = True  # Episodes restart in the same page.
+
     @property
     def name(self) -> str:
         """See `BrowserTask.name`."""
         return f"miniwob/{self.page}"
 
     @property
-    def site(self) -> str:
-        """See `BrowserTask.site`."""
-        return "miniwob"
-
-    @property
     def script(self) -> str:
         """See `BrowserTask.script`."""
         return tasks_lib.task_script()
-
-    @property
-    def hidden(self) -> str:
-        """See `BrowserTask.hidden`. The query is the goal, which has its own channel."""
-        return "#query"
-
-    @property
-    def shares_context(self) -> bool:
-        """See `BrowserTask.shares_context`. Episodes restart in the same page."""
-        return True
-
-    @property
-    def context_options(self) -> Mapping[str, Any]:
-        """See `BrowserTask.context_options`."""
-        return {}
 
     @property
     def local_sites(self) -> network_lib.LocalSites:
@@ -174,12 +158,12 @@ class MiniwobTask:
 
     @property
     def max_steps(self) -> int:
-        """The default step limit."""
-        return tasks_lib.max_steps(self.page)
+        """See `BrowserTask.max_steps`."""
+        return tasks_lib.MAX_STEPS.get(self.page, tasks_lib.MOST_STEPS)
 
     @property
     def has_solution(self) -> bool:
-        """See `SolvableTask.has_solution`."""
+        """See `BrowserTask.has_solution`."""
         return oracles_lib.has_oracle(self.page)
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
@@ -199,11 +183,8 @@ class MiniwobTask:
         """See `BrowserTask.validate`."""
         return judge(state, reward=self.reward, success=self.success)
 
-    async def teardown(self, session: session_lib.BrowserSession) -> None:
-        """See `BrowserTask.teardown`."""
-
-    def solve(self, session: session_lib.BrowserSession, goal: str) -> browser_tasks_lib.Solution:
-        """See `SolvableTask.solve`."""
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> oracles_lib.Solution:
+        """See `BrowserTask.solve`."""
         return oracles_lib.solve(self.page, oracles_lib.PageView(session, goal=goal))
 
 

@@ -23,10 +23,10 @@ from webtraj.environments.local_server import Request, Response
 __all__ = [
     "LOCAL_SITES",
     "MAX_STEPS",
+    "MOST_STEPS",
     "SUBSETS",
     "TASKS",
     "html_folder",
-    "max_steps",
     "package_version",
     "page_url",
     "task_script",
@@ -234,6 +234,8 @@ The package has five more pages, unregistered because they are real-time tasks: 
 chase-circle, hover-shape, moving-items, simon-says.
 """
 
+MOST_STEPS: Final = 10
+
 MAX_STEPS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "click-checkboxes-large": 20,
@@ -242,18 +244,11 @@ MAX_STEPS: Final[Mapping[str, int]] = MappingProxyType(
         "social-media-all": 20,
     }
 )
-"""The default step limits of tasks, where not 10.
+"""The default step limits of tasks, where not `MOST_STEPS`.
 
 These four need more than ten actions with some seeds: over 300 seeds each, an optimal agent takes
 up to 13, 15, 15 and 12.
 """
-
-_MOST_STEPS: Final = 10
-
-
-def max_steps(task: str) -> int:
-    """Return the default step limit of a task."""
-    return MAX_STEPS.get(task, _MOST_STEPS)
 
 
 _TRAIN: Final = """

@@ -120,8 +120,11 @@ class Redactor:
         self._lines: dict[str, tuple[str, str]] = {}
         self._given: dict[str, str] = {}
         self._name_by_value: dict[str, str] = {}
-        # Lower-case spellings, for a fast first check of a text.
-        self._needles: tuple[str, ...] = ()
+        self.searches = self._searcher.active
+        """Whether there are rules for texts."""
+        self.spellings: tuple[str, ...] = ()
+        """The spellings to search for, in lower case; empty if none."""
+        # Those that contain no other one, for a fast first check of a text.
         self._least_needles: tuple[str, ...] = ()
         self._byte_needles: tuple[bytes, ...] = ()
         self._numbers: dict[str, str] = {}
@@ -135,11 +138,6 @@ class Redactor:
             _check(name, value)
             self._given[value] = name
         self.forget_learned()
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        """The spellings to search for, in lower case; empty if none."""
-        return self._needles
 
     def learn(self, name: str, value: str) -> bool:
         """Add a secret found during an episode.
@@ -210,11 +208,6 @@ class Redactor:
         """
         return self._searcher.pieces(text)
 
-    @property
-    def searches(self) -> bool:
-        """Whether there are rules for texts."""
-        return self._searcher.active
-
     def take_counts(self) -> dict[str, int]:
         """Return the redactions since the last call: by name of secret, and of screenshots."""
         counts, self._counts = dict(self._counts), collections.Counter()
@@ -231,7 +224,7 @@ class Redactor:
         Never fails. A value that is too deep, too large or raises is replaced by a `ReprOnly` with
         only its class and the reason.
         """
-        if not (self._needles or self._images or self._lines or self._searcher.active):
+        if not (self.spellings or self._images or self._lines or self.searches):
             return value
         try:
             return self._redact(value, _Visit())
@@ -242,7 +235,7 @@ class Redactor:
         """Return `text` without secrets."""
         if self._lines:
             text = self._redact_lines(text)
-        if not self._searcher.active:
+        if not self.searches:
             return self._without_secrets(text)
         text = self._without_images(text)
         return self._searcher.replaced(
@@ -268,7 +261,7 @@ class Redactor:
 
     def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield the places of secrets written with unusual escapes."""
-        if self._pattern is None or not self._needles or (read := plain(text)) is None:
+        if self._pattern is None or not self.spellings or (read := plain(text)) is None:
             return
         for start, end, name in self._secrets_in(read.text):
             first, last = read.origin(start, end)
@@ -314,7 +307,7 @@ class Redactor:
         for value, name in self._name_by_value.items():
             for spelling in spellings(value):
                 name_by_spelling.setdefault(spelling, name)
-        self._needles = tuple({spelling.lower() for spelling in name_by_spelling})
+        self.spellings = tuple({spelling.lower() for spelling in name_by_spelling})
         # A spelling that contains another one of the same secret is redundant.
         least = {needle for value in self._name_by_value for needle in _least(spellings(value))}
         self._least_needles = tuple(least)
@@ -401,7 +394,7 @@ class Redactor:
         name = self._numbers.get(shown)
         if name is not None:
             return self.placeholder_of(name)
-        if value < _LEAST_NUMBER or not self._searcher.active:
+        if value < _LEAST_NUMBER or not self.searches:
             return value
         redacted = self.redact_text(shown)
         return value if redacted == shown else redacted
@@ -444,9 +437,9 @@ class Redactor:
         redacted = data
         if self._bytes_pattern is not None and any(n in lowered for n in self._byte_needles):
             redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
-        if self._needles and (read := self._without_disguised(_text_of(redacted))):
+        if self.spellings and (read := self._without_disguised(_text_of(redacted))):
             redacted = read.encode("utf-8", "surrogateescape")
-        if self._searcher.active:
+        if self.searches:
             text = redacted.decode("utf-8", "surrogateescape")
             found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
             redacted = found.encode("utf-8", "surrogateescape")
@@ -521,8 +514,9 @@ def without_keys(value: _T) -> _T:
 
     Use it on the output of a model or its server only when recording: the agent needs the original.
     """
-    keys = credentials.keys_in_use()
-    return value if not keys or value is None else cast("_T", _keys_redactor(keys).redact(value))
+    if not credentials.KEYS or value is None:
+        return value
+    return cast("_T", _keys_redactor(frozenset(credentials.KEYS)).redact(value))
 
 
 def _check(name: Any, value: Any) -> None:

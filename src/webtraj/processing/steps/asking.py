@@ -16,7 +16,7 @@ from webtraj import errors, structured_output
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
-from webtraj.environments.browser.changes import changes_between
+from webtraj.environments.browser.observation import changes_between
 from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.prompts import Prompt
 from webtraj.structured_output import Reading

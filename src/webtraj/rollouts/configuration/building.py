@@ -11,7 +11,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.configuration import without_secrets
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.judges import judging_of
 from webtraj.rollouts.configuration.loading import Configuration

@@ -23,7 +23,7 @@ from webtraj.agents import catalog
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
-from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.distributed.messages import Ended, Failure, Opened, Report, Work

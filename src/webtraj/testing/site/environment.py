@@ -73,13 +73,15 @@ VIEWPORT: Final = (1024, 768)
 _MAX_STEPS: Final = 40
 
 
-class FixtureTask:
+class FixtureTask(browser_tasks_lib.BrowserTask):
     """A task of the fixture site as a `BrowserTask`: one visit after another.
 
     Args:
         task: The task.
         place: The site and folder to use.
     """
+
+    site = "fixture"
 
     def __init__(self, task: tasks_lib.SiteTask, place: _Place) -> None:
         self.task = task
@@ -105,30 +107,10 @@ class FixtureTask:
         return f"fixture/{self.task.name}"
 
     @property
-    def site(self) -> str:
-        """See `BrowserTask.site`."""
-        return "fixture"
-
-    @property
     def script(self) -> str:
         """See `BrowserTask.script`."""
         folder = resources.files("webtraj.testing.site")
         return (folder / "page.js").read_text(encoding="utf-8")
-
-    @property
-    def hidden(self) -> str:
-        """See `BrowserTask.hidden`."""
-        return ""
-
-    @property
-    def shares_context(self) -> bool:
-        """See `BrowserTask.shares_context`. Episodes do not share browser history."""
-        return False
-
-    @property
-    def context_options(self) -> Mapping[str, Any]:
-        """See `BrowserTask.context_options`."""
-        return {}
 
     @property
     def local_sites(self) -> network_lib.LocalSites:
@@ -137,7 +119,7 @@ class FixtureTask:
 
     @property
     def has_solution(self) -> bool:
-        """See `SolvableTask.has_solution`."""
+        """See `BrowserTask.has_solution`."""
         return self.task.has_oracle
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
@@ -181,7 +163,7 @@ class FixtureTask:
     def solve(
         self, session: session_lib.BrowserSession, goal: str
     ) -> browser_tasks_lib.ScriptedSolution:
-        """See `SolvableTask.solve`."""
+        """See `BrowserTask.solve`."""
         return browser_tasks_lib.ScriptedSolution(self._steps(session, goal))
 
     async def _steps(

@@ -1,8 +1,10 @@
-"""BrowserGym's dialect: calls such as `click('12', button='left')`."""
+"""BrowserGym's dialect: calls such as `click('12', button='left')`, and their grammar."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dataclasses
 import functools
 import re
 from collections.abc import Collection, Mapping
@@ -24,15 +26,16 @@ from webtraj.environments.actions.dialects.phrases import (
     invalid,
     value,
 )
-from webtraj.environments.actions.dialects.replies import Call, read_calls, write_call
 
 __all__ = [
     "BROWSERGYM",
     "BrowserGymDialect",
+    "Call",
     "DEFAULT",
     "EXTENSIONS",
     "format_action",
     "parse_action",
+    "read_calls",
 ]
 
 # BrowserGym's words, and webtraj's additions.
@@ -181,6 +184,140 @@ EXTENSIONS = (
 )
 
 
+# The grammar of calls with literal arguments: `click('12', button='left')`.
+#
+# Calls are parsed by Python's own parser into a syntax tree. Nothing is evaluated: an argument is a
+# string, number, True, False, None, or a list of these; everything else is rejected by name.
+
+MAX_SYNTAX = 2_000
+"""The most characters outside strings in a reply: limits the work and depth of Python's parser."""
+
+# Strings, comments and an unclosed quote: one pass, in linear time.
+_OPAQUE = re.compile(
+    r"""
+    (?P<raw>\b(?:[rR][bBfF]?|[bBfF][rR]))?
+    (?P<string>
+        \'\'\'(?:[^\\]|\\.)*?\'\'\'
+      | \"\"\"(?:[^\\]|\\.)*?\"\"\"
+      | \'(?:[^\'\\\n]|\\.)*\'
+      | \"(?:[^\"\\\n]|\\.)*\"
+    )
+  | (?P<comment>\#[^\r\n]*)
+  | (?P<open>[\'\"].*)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+# Python keeps a backslash before any other character, but with a warning.
+_ESCAPE = re.compile(r"\\(?:(?P<known>[\\'\"abfnrtvxuU0-7\n])|.)", re.DOTALL)
+
+_NAMES_OF_CODE = {
+    ast.JoinedStr: "an f-string",
+    ast.Lambda: "a lambda",
+    ast.Attribute: "an attribute",
+    ast.Name: "a variable",
+    ast.Call: "a call",
+    ast.BinOp: "a computation",
+    ast.ListComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.DictComp: "a comprehension",
+    ast.SetComp: "a comprehension",
+    ast.Subscript: "a subscript",
+    ast.Starred: "an unpacking",
+    ast.NamedExpr: "an assignment",
+    ast.Await: "an await",
+    ast.IfExp: "a condition",
+    ast.Dict: "a dict",
+    ast.Set: "a set",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A name with literal arguments."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read_calls(text: str) -> list[Call]:
+    """Parse a text that consists of one or more calls.
+
+    Raises:
+      ParseError: The text is not only calls with literal arguments.
+    """
+    source, syntax = _prepared(text)
+    if len(syntax) > MAX_SYNTAX:
+        raise ParseError("malformed", "The reply is no call: there is too much outside quotes.")
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        said = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
+        raise ParseError("malformed", f"The call breaks off or is malformed: {said}.") from None
+    return [_call(statement) for statement in tree.body]
+
+
+def _prepared(text: str) -> tuple[str, str]:
+    """Return the text for Python to parse, and the part of it outside strings."""
+    source, syntax, last = [], [], 0
+    for match in _OPAQUE.finditer(text):
+        if match["open"]:
+            raise ParseError("malformed", "A quote is never closed, or the call breaks off.")
+        between = text[last : match.start()]
+        string = match["string"] or ""
+        source += [between, match["raw"] or "", string if match["raw"] else _escaped(string)]
+        syntax += [between, match["raw"] or ""]
+        last = match.end()
+    return "".join([*source, text[last:]]), "".join([*syntax, text[last:]])
+
+
+def _escaped(string: str) -> str:
+    return _ESCAPE.sub(lambda found: found[0] if found["known"] else f"\\{found[0]}", string)
+
+
+def _call(statement: ast.stmt) -> Call:
+    if not isinstance(statement, ast.Expr):
+        raise ParseError(
+            "code", f"A {type(statement).__name__} statement is code, not an action; {_EXPECTED}"
+        )
+    node = statement.value
+    if isinstance(node, (ast.Constant, ast.Name)):
+        raise ParseError("no_action", f"The reply holds no call; {_EXPECTED}")
+    if not isinstance(node, ast.Call):
+        raise ParseError("code", f"{_name_of(node)} is code, not an action; {_EXPECTED}")
+    if not isinstance(node.func, ast.Name):
+        raise ParseError("code", f"{_name_of(node.func)} cannot be called; {_EXPECTED}")
+    kwargs: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise ParseError("code", f"** is code; {_EXPECTED}")
+        if keyword.arg in kwargs:
+            raise ParseError("bad_arguments", f"{node.func.id} got {keyword.arg!r} twice.")
+        kwargs[keyword.arg] = _literal(keyword.value)
+    return Call(node.func.id, tuple(_literal(arg) for arg in node.args), kwargs)
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None))):
+        return node.value
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_literal(item) for item in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        operand = node.operand
+        if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
+            assert isinstance(operand.value, (int, float))
+            return -operand.value if isinstance(node.op, ast.USub) else operand.value
+    raise ParseError("code", f"{_name_of(node)} is no literal argument; {_EXPECTED}")
+
+
+def _name_of(node: ast.expr) -> str:
+    name = _NAMES_OF_CODE.get(type(node), f"{type(node).__name__} syntax")
+    return name[0].upper() + name[1:]
+
+
+_EXPECTED = "write one call with literal arguments, such as click('12')."
+
+
 _LABEL = re.compile(
     r"^\s*(?:[-*]\s+)?(?:\*\*)?(?:next |my |the )?action(?:\*\*)?:(?:\*\*)?\s*", re.IGNORECASE
 )
@@ -242,13 +379,17 @@ class BrowserGymDialect(PhrasebookDialect):
     def format(self, action: Action) -> str:
         """See `Dialect.format`."""
         word, args = self._book.write(action)
-        first = next(phrase for phrase in self._book.of(word) if args.keys() <= set(phrase.names))
+        first = next(
+            phrase for phrase in self._book.by_word[word] if args.keys() <= set(phrase.names)
+        )
         positional = []
         for name in first.names:
             if name in first.optional or name not in args:
                 break
             positional.append(args.pop(name))
-        return write_call(Call(word, tuple(positional), args))
+        parts = [repr(arg) for arg in positional]
+        parts += [f"{name}={arg!r}" for name, arg in args.items()]
+        return f"{word}({', '.join(parts)})"
 
     def schema(self) -> dict[str, Any]:
         """See `Dialect.schema`. An action's structured form is that of a tool call."""
@@ -317,9 +458,8 @@ class BrowserGymDialect(PhrasebookDialect):
         return ParseError("no_action", "The reply holds no call; reply with one action.")
 
     def _read_call(self, call: Call) -> Action:
-        phrases = self._book.of(call.name)
         names = self._book.names(call.name)
-        if phrases and len(call.args) > len(names):
+        if call.name in self._book.by_word and len(call.args) > len(names):
             raise ParseError(
                 "bad_arguments",
                 f"{call.name} takes at most {len(names)} arguments; got {len(call.args)}.",

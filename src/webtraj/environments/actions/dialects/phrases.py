@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -233,7 +234,7 @@ def plain(wire: Any) -> Any:
     return [plain(item) for item in wire] if isinstance(wire, (list, tuple)) else wire
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Phrase:
     """One way to express a verb."""
 
@@ -251,18 +252,18 @@ class Phrase:
     meaning: str = ""
     """A one-line description, if it adds to the verb's summary."""
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """All wire names, in order."""
         return (*(name for argument in self.arguments for name in argument.names), *self.wire)
 
-    @property
+    @functools.cached_property
     def optional(self) -> frozenset[str]:
         """The wire names that may be left out."""
         constants = frozenset(name for name, constant in self.wire.items() if not constant)
         return constants.union(*(argument.optional for argument in self.arguments))
 
-    @property
+    @functools.cached_property
     def required(self) -> frozenset[str]:
         """The wire names that may not be left out."""
         return frozenset(self.names) - self.optional
@@ -288,10 +289,12 @@ class Phrase:
 
     def read(self, args: Mapping[str, Any]) -> Action:
         """Return the action that the arguments express, or raise `ParseError`."""
-        if surplus := [name for name in args if name not in self.names]:
-            raise ParseError("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
-        if missing := [name for name in self.names if name in self.required - args.keys()]:
-            raise ParseError("bad_arguments", f"{self._usage()}; {missing[0]!r} is missing.")
+        if not args.keys() <= set(self.names):
+            surplus = next(name for name in args if name not in self.names)
+            raise ParseError("bad_arguments", f"{self._usage()}; {surplus!r} is none of them.")
+        if missing := self.required - args.keys():
+            first = min(missing, key=self.names.index)
+            raise ParseError("bad_arguments", f"{self._usage()}; {first!r} is missing.")
         for name, constant in self.wire.items():
             if args.get(name, constant) != constant:
                 raise ParseError(
@@ -338,30 +341,31 @@ class Phrase:
         return f"{self.word} takes ({', '.join(self.names)})"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Phrasebook:
     """All phrases of a dialect."""
 
-    dialect: str
-    phrases: tuple[Phrase, ...]
+    def __init__(self, dialect: str, phrases: tuple[Phrase, ...]) -> None:
+        self.dialect = dialect
+        self.phrases = phrases
+        by_word: dict[str, list[Phrase]] = {}
+        for phrase in phrases:
+            by_word.setdefault(phrase.word, []).append(phrase)
+        self.by_word = by_word
+        """The phrases of each word, in order."""
 
     @property
     def words(self) -> tuple[str, ...]:
         """The dialect's words, each once, in order."""
-        return tuple(dict.fromkeys(phrase.word for phrase in self.phrases))
+        return tuple(self.by_word)
 
     @property
     def verbs(self) -> tuple[type[Action], ...]:
         """The verbs that can be expressed, each once, in order."""
         return tuple(dict.fromkeys(phrase.action for phrase in self.phrases if phrase.spoken))
 
-    def of(self, word: str) -> tuple[Phrase, ...]:
-        """Return the phrases of a word; empty if it is unknown."""
-        return tuple(phrase for phrase in self.phrases if phrase.word == word)
-
     def read(self, word: Any, args: Mapping[str, Any]) -> Action:
         """Return the action of a word with its arguments, or raise `ParseError`."""
-        phrases = self.of(word) if isinstance(word, str) else ()
+        phrases = self.by_word.get(word) if isinstance(word, str) else None
         if not phrases:
             raise ParseError(
                 "unknown_action",
@@ -392,17 +396,18 @@ class Phrasebook:
 
     def names(self, word: str) -> tuple[str, ...]:
         """Return the wire names of a word, in order; empty if it is unknown."""
-        return tuple(dict.fromkeys(name for phrase in self.of(word) for name in phrase.names))
+        phrases = self.by_word.get(word, ())
+        return tuple(dict.fromkeys(itertools.chain(*[phrase.names for phrase in phrases])))
 
     def summary(self, word: str) -> str:
         """Return a one-line description of a word: the summaries of its phrases."""
-        phrases = self.of(word)
+        phrases = self.by_word[word]
         lines = [phrase.summary for phrase in phrases if phrase.spoken or len(phrases) == 1]
         return " Or: ".join(dict.fromkeys(lines))
 
     def arguments(self, word: str) -> Json:
         """Return the JSON Schema of all arguments of a word, over all its phrases."""
-        phrases = self.of(word)
+        phrases = self.by_word[word]
         return {
             "type": "object",
             "properties": _merged([phrase.schema()["properties"] for phrase in phrases]),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from webtraj import errors as errors_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.oracles import Element, OracleError, OracleView, PageView
+from webtraj.environments.browser.tasks import ScriptedSolution
 from webtraj.environments.miniwob import tasks as tasks_lib
 
 __all__ = [
@@ -105,11 +106,8 @@ def solve(task: str, view: OracleView) -> Solution:
     return Solution(_ORACLES[task](view))
 
 
-class Solution:
+class Solution(ScriptedSolution):
     """A running solution of one episode."""
-
-    def __init__(self, actions: Actions) -> None:
-        self._actions = actions
 
     async def next_action(self) -> actions_lib.Action | None:
         """Return the next action; None when the oracle has nothing more to do.
@@ -119,7 +117,7 @@ class Solution:
             BrowserError: The browser failed.
         """
         try:
-            return await anext(self._actions, None)
+            return await super().next_action()
         except errors_lib.WebtrajError:
             raise
         except (LookupError, ValueError) as error:
@@ -127,10 +125,6 @@ class Solution:
             raise OracleError(
                 f"The page does not match what its oracle expects: {error!r}."
             ) from error
-
-    async def close(self) -> None:
-        """Stop the oracle."""
-        await self._actions.aclose()
 
 
 async def click(page: OracleView, selector: str, text: str | None = None) -> actions_lib.Click:

@@ -1,4 +1,4 @@
-"""Screenshots: capture, redaction, set of marks, scaling and encoding."""
+"""Building observations: from what a session saw to channels, with pictures that are due."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ import colorsys
 import functools
 import io
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
-from webtraj.environments.browser.screenshot_redaction import NO_PILLOW, Box
+from webtraj.environments.browser import tasks as tasks_lib
+from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser.secrecy import NO_PILLOW, Box
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
 
 __all__ = [
+    "Observer",
+    "aria_snapshot",
+    "describe_action",
     "Camera",
     "PictureFormat",
     "Rgb",
@@ -31,6 +39,183 @@ __all__ = [
     "place_label",
     "rework",
 ]
+
+# What a session saw, as channels.
+
+
+def _strings(values: Iterable[str]) -> NDArray[np.str_]:
+    """Return strings as an array of the `Strings` spec."""
+    return np.array(list(values), dtype=np.str_)
+
+
+class Observer:
+    """A builder of one environment's observations.
+
+    Args:
+        observe: What to observe.
+        keeper: Is told where screenshots show secrets.
+    """
+
+    def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
+        self._observe = observe
+        self.camera = Camera(observe, keeper)
+        self._last_axtree = self._axtree_before = ""
+        self._events: dict[str, list[Any]] = {}
+
+    async def observation(
+        self,
+        session: session_lib.BrowserSession,
+        seen: Mapping[str, Any],
+        *,
+        blocked: Sequence[str],
+        step: int,
+        goal: str,
+        hidden: str,
+        verdict: tasks_lib.Verdict,
+        last_action: observation_lib.LastAction,
+        begun: float,
+        acted: float,
+        again: bool = False,
+    ) -> dict[str, Any]:
+        """Build an observation, with pictures if they are due.
+
+        Args:
+            session: Where it was seen.
+            seen: What `BrowserSession.look` gave.
+            blocked: What was blocked since the last observation.
+            step: The step's number in its episode, from 0.
+            goal: The episode's goal.
+            hidden: A CSS selector of elements left out of the ARIA snapshot.
+            verdict: The task's verdict on the step.
+            last_action: The action's result; the settling result is filled in.
+            begun: When the step began, by `time.perf_counter`.
+            acted: When the action was done.
+            again: Whether it takes the place of the last one, with what happened since then.
+        """
+        looked = time.perf_counter()
+        pictures = await self.camera.pictures(session, seen, step=step)
+        if not again:
+            self._axtree_before, self._events = self._last_axtree, {}
+        dialogs, console = map(self._since, ("dialogs", "console"), session.take_events())
+        blocked = self._since("blocked", blocked)
+        last_action["settled"] = seen["settle"]["ended"]
+        observation: dict[str, Any] = {}
+        for channel in self._observe.channels:
+            match channel:
+                case "goal":
+                    observation["goal"] = goal
+                case "screenshot" | "set_of_marks":
+                    observation[channel] = pictures[channel]
+                case "scroll":
+                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
+                case "changes":
+                    observation["changes"] = self._changes(seen["axtree"], first=step == 0)
+                case "aria":
+                    observation["aria"] = await aria_snapshot(
+                        session, hidden=hidden, limit=self._observe.axtree_limit
+                    )
+                case "boxes":
+                    observation["boxes"] = _boxes(seen["boxes"])
+                case "tabs":
+                    observation["tabs"] = _strings(seen["tabs"])
+                    observation["active_tab"] = seen["active_tab"]
+                case "dialogs":
+                    observation["dialogs"] = _strings(dialogs)
+                case "blocked":
+                    observation["blocked"] = _strings(blocked)
+                case "downloads":
+                    files = self._since("downloads", session.downloads.take())
+                    observation["downloads"] = _downloads(files)
+                case "console":
+                    observation["console"] = _strings(console)
+                case "http_status":
+                    observation["http_status"] = session.http_status
+                case "network":
+                    observation["network"] = await session.take_traffic()
+                case "last_action":
+                    observation["last_action"] = last_action
+                case "timings":
+                    now = time.perf_counter()
+                    observation["timings"] = observation_lib.Timings(
+                        act=acted - begun,
+                        settle=seen["settle"]["ms"] / 1e3,
+                        observe=seen["ms"] / 1e3,
+                        pictures=seen.get("capture_seconds", 0.0) + now - looked,
+                        total=now - begun,
+                        waiting=session.lease.turns.take_waited(),
+                    )
+                case "info":
+                    observation["info"] = _task_info(verdict)
+                case _:
+                    observation[channel] = seen[channel]
+        self._last_axtree = seen.get("axtree", "")
+        return observation
+
+    def _since(self, channel: str, events: Iterable[Any]) -> list[Any]:
+        """Return a channel's events since the last observation that was kept."""
+        found = self._events.setdefault(channel, [])
+        found += events
+        return found
+
+    def _changes(self, axtree: str, *, first: bool) -> Any:
+        before = axtree if first else self._axtree_before
+        return _strings(observation_lib.changes_between(before, axtree))
+
+
+def describe_action(
+    touched: Mapping[str, Any] | None = None, *, error: str = "", error_kind: str = ""
+) -> observation_lib.LastAction:
+    """Return an action's result, as yet without that of settling; by default that of no action.
+
+    Args:
+        touched: The page script's description of the action's element, if any.
+        error: Why it failed; empty if it succeeded.
+        error_kind: The same in one word.
+    """
+    found = touched or {}
+    return observation_lib.LastAction(
+        error=error,
+        error_kind=error_kind,
+        ref=found.get("ref", ""),
+        role=found.get("role", ""),
+        name=found.get("name", ""),
+        test_id=found.get("test_id", ""),
+        named_by=found.get("named_by", ""),
+        selector=found.get("selector", ""),
+        frame=found.get("frame", ""),
+        box=np.array(found.get("box", (0, 0, 0, 0)), dtype=np.float64),
+        settled="",
+    )
+
+
+def _downloads(files: Sequence[traffic_lib.DownloadedFile]) -> observation_lib.Downloads:
+    contents = np.empty(len(files), dtype=object)
+    contents[:] = [file.content for file in files]
+    return observation_lib.Downloads(
+        names=_strings(file.name for file in files),
+        urls=_strings(file.url for file in files),
+        mime_types=_strings(file.mime_type for file in files),
+        sizes=np.array([file.size for file in files], dtype=np.int64),
+        contents=contents,
+        errors=_strings(file.error for file in files),
+    )
+
+
+def _boxes(seen: Mapping[str, Any]) -> observation_lib.Boxes:
+    return observation_lib.Boxes(
+        refs=_strings(seen["refs"]),
+        boxes=np.array(seen["boxes"], dtype=np.float64).reshape(-1, 4),
+    )
+
+
+def _task_info(verdict: tasks_lib.Verdict) -> observation_lib.TaskInfo:
+    return observation_lib.TaskInfo(
+        raw_reward=float(verdict.raw_reward),
+        scaled_reward=float(verdict.scaled_reward),
+        success=verdict.success,
+        reason=verdict.reason,
+    )
+
 
 # Scaling and drawing on encoded pictures. Pillow is loaded on first use.
 
@@ -309,9 +494,9 @@ class Camera:
     ) -> tuple[bytes, list[Box] | None]:
         """Return a screenshot and the boxes of its secrets; None if they are unknown."""
         # The page may move meanwhile, so cover what it showed before and after.
-        before = await session.snapshot(self._keeper.selector)
+        before = await secrecy_lib.take_snapshot(session, self._keeper.selector)
         capture = await session.screenshot()
-        after = await session.snapshot(self._keeper.selector)
+        after = await secrecy_lib.take_snapshot(session, self._keeper.selector)
         return capture, self._keeper.boxes(before, after)
 
     async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:
@@ -332,8 +517,107 @@ def _marks(image: bytes, marks: Mapping[str, Any] | None) -> observation_lib.Set
     marks = marks or {"refs": [], "roles": [], "names": [], "boxes": []}
     return observation_lib.SetOfMarks(
         image=image,
-        refs=observation_lib.strings(marks["refs"]),
-        roles=observation_lib.strings(marks["roles"]),
-        names=observation_lib.strings(marks["names"]),
+        refs=_strings(marks["refs"]),
+        roles=_strings(marks["roles"]),
+        names=_strings(marks["names"]),
         boxes=np.array(marks["boxes"], dtype=np.float64).reshape(-1, 4),
     )
+
+
+# Playwright's ARIA snapshot of a page, with our refs in it and without passwords.
+#
+# Playwright writes `[ref=e5]` and knows these names only until its next snapshot. Each is replaced
+# by the ref that all other channels and actions use, `[ref=12]`: Playwright says where the element
+# is in its document, and the page script finds it there. An element that it cannot find, such as
+# one in a frame of another origin, keeps its line and has no ref.
+
+_THEIR_REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
+_ARIA_VALUE = re.compile(r"(\[ref=[A-Za-z0-9]+\](?: \[[^\]]*\])*): .*")
+_ARIA_TEXT = re.compile(r"^( *- text: ).*")
+_BULLETS = "\u2022" * 4
+_ARIA_SECONDS = 5.0
+
+_PATH = """element => {
+  const path = [];
+  for (let node = element; node;) {
+    if (node.parentNode) {
+      path.push([...node.parentNode.childNodes].indexOf(node));
+      node = node.parentNode;
+    } else if (node.host) {
+      path.push("shadow");
+      node = node.host;
+    } else {
+      let frame = null;
+      try { frame = node.defaultView?.frameElement ?? null; } catch { return null; }
+      if (!frame && node.defaultView !== node.defaultView?.top) return null;
+      if (frame) path.push("frame");
+      node = frame;
+    }
+  }
+  return path.reverse();
+}"""
+
+
+async def aria_snapshot(session: session_lib.BrowserSession, *, hidden: str, limit: int) -> str:
+    """Return the snapshot of the active tab; empty if the page navigates meanwhile.
+
+    Args:
+        session: The session.
+        hidden: A CSS selector of elements to leave out.
+        limit: The longest snapshot, in characters; the rest is cut off and counted.
+
+    Raises:
+        BrowserError: The browser failed.
+    """
+    page = session.page
+    try:
+        text = await session.run(
+            page.aria_snapshot(mode="ai", timeout=_ARIA_SECONDS * 1e3), "take an ARIA snapshot"
+        )
+        theirs = list(dict.fromkeys(_THEIR_REF.findall(text)))
+        paths = await asyncio.gather(*(_path(page, ref) for ref in theirs))
+        found = await session.elements_at(paths, hidden=hidden)
+    except errors_lib.BrowserCrashedError:
+        raise
+    except errors_lib.BrowserError:
+        return ""
+    return _rewritten(text.split("\n"), dict(zip(theirs, found, strict=True)), limit)
+
+
+async def _path(page: Any, ref: str) -> Any:
+    import playwright.async_api
+
+    try:
+        return await page.locator(f"aria-ref={ref}").evaluate(_PATH, timeout=_ARIA_SECONDS * 1e3)
+    except playwright.async_api.Error:  # Gone, or in a frame that is.
+        return None
+
+
+def _rewritten(lines: list[str], found: dict[str, Any], limit: int) -> str:
+    kept: list[str] = []
+    size = 0
+    dropped = secret = -1
+    """The indents of the element whose lines are dropped, or whose texts are secret."""
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        dropped = -1 if indent <= dropped else dropped
+        secret = -1 if indent <= secret else secret
+        if dropped >= 0:
+            continue
+        theirs = _THEIR_REF.search(line)
+        ours = found.get(theirs[1]) if theirs else None
+        if theirs is not None:
+            line = _THEIR_REF.sub(f" [ref={ours['ref']}]" if ours else "", line, count=1)
+        if ours and ours["hidden"]:
+            dropped = indent
+            continue
+        if ours and ours["password"]:
+            secret = indent
+            line = _ARIA_VALUE.sub(rf"\1: {_BULLETS}", line)
+        elif secret >= 0:
+            line = _ARIA_TEXT.sub(rf"\1{_BULLETS}", line)
+        size += len(line) + 1
+        if size > limit:
+            return "\n".join([*kept, f"... {len(lines) - number} more lines"])
+        kept.append(line)
+    return "\n".join(kept)
