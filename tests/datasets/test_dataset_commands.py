@@ -62,10 +62,10 @@ def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
 
 
 def test_reports_are_json_for_machines(run, five, tmp_path):
-    shown = json.loads(run("show", five, "e3", "--json"))
+    shown = json.loads(run("show", five, "e3", "--json"))["episode"]
     assert shown["info"]["episode_id"] == "e3"
     assert [step["index"] for step in shown["steps"]] == [0, 1]
-    assert json.loads(run("show", five, "e3", "--step", "0", "--json"))["index"] == 0
+    assert json.loads(run("show", five, "e3", "--step", "0", "--json"))["step"]["index"] == 0
     assert json.loads(run("verify", five, "--json"))["problems"] == []
     assert json.loads(run("recover", five, "--json")) == {
         "sealed": [], "indexed": [], "being_written": [], "unreadable": [],

@@ -112,14 +112,13 @@ def show(
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Show one episode's details, steps and end; the latest by default."""
-    import functools
     import sys
 
     from webtraj import errors
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.store import encoding, records
+    from webtraj.store import encoding
 
     opened = open_dataset(dataset, storage_options=storage_options(option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
@@ -128,8 +127,8 @@ def show(
             f"No step {step}: the episode has steps 0 to {len(trajectory.steps) - 1}."
         )
     if json:
-        shown = trajectory if step is None else trajectory.steps[step]
-        data, _ = encoding.dumps_by(functools.partial(records.encode_record, shown))
+        shown = {"episode": trajectory} if step is None else {"step": trajectory.steps[step]}
+        data, _ = encoding.dumps_fields(shown)
         sys.stdout.write(data.decode() + "\n")
         return
     console = terminal.make_console()
