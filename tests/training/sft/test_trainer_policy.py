@@ -10,7 +10,7 @@ from training_runs import same, sample, settings, weights
 
 from webtraj import errors
 from webtraj.training.samples import SampleKey
-from webtraj.training.sft import TrainingError, models, read_log, read_row, train
+from webtraj.training.sft import TrainingError, models, publish, read_log, read_row, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
@@ -247,6 +247,13 @@ def test_what_teaches_nothing_is_left_out_and_counted(prepared, sampled, tmp_pat
     _, _, data = loss_of(prepared, [*sampled, *equal, *broken, *old], tmp_path, max_staleness=0)
     report = data.report
     assert (report.used, report.no_spread, report.unscored, report.stale) == (6, 3, 1, 2)
+    assert (report.groups, report.groups_kept, report.reward) == (2, 1, pytest.approx(6 / 9))
+
+
+def test_replies_of_earlier_iterations_are_counted_by_their_age(prepared, sampled, tmp_path):
+    old = [dataclasses.replace(one, iteration=0, group_id="old") for one in sampled]
+    _, _, data = loss_of(prepared, [*sampled, *old], tmp_path)
+    assert (data.report.groups, data.report.staleness) == (2, 0.5)
 
 
 def test_an_episode_with_two_rewards_is_refused(prepared, sampled, tmp_path):
@@ -320,6 +327,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(sampled, text_model, tmp_path
     parts = train(stopping, sampled)
     assert parts.resumed_from == 2
     assert same(weights(whole.checkpoint / "model"), weights(parts.checkpoint / "model"))
+    assert [entry["step"] for entry in read_log(tmp_path / "parts")] == [0, 1, 2, 3, 4]
 
 
 def test_log_probabilities_of_another_distribution_are_warned_of(
@@ -339,6 +347,22 @@ def test_nothing_to_learn_is_an_error(sampled, text_model, tmp_path):
     equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
     with pytest.raises(TrainingError, match=r"6 are in groups whose attempts all got the same"):
         train(settings(text_model, tmp_path, policy={}), equal)
+
+
+@pytest.mark.parametrize("proximal", [False, True])
+def test_nothing_to_learn_may_keep_the_weights(sampled, text_model, tmp_path, proximal):
+    equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
+    keeping = settings(text_model, tmp_path, policy={"proximal": proximal}, no_samples="keep")
+    for _ in range(2):  # Also if it is run again.
+        result = train(keeping, equal)
+        assert result.finished
+        assert result.steps == 0
+    assert same(weights(result.checkpoint / "model"), weights(text_model))
+    published = publish(tmp_path, tmp_path / "policy")
+    assert same(weights(published), weights(text_model))
+    (entry,) = read_log(tmp_path)
+    counts = ("policy_groups", "policy_groups_kept", "policy_no_spread", "policy_reward")
+    assert [entry[name] for name in counts] == [1, 0, 6, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,14 @@ class DataReport:
     """Policy gradient: samples left out because all attempts of their group got the same reward."""
     stale: int = 0
     """Policy gradient: samples left out because they are older than `max_staleness`."""
+    groups: int = 0
+    """Policy gradient: groups of attempts that are not too old."""
+    groups_kept: int = 0
+    """Policy gradient: those of them whose attempts got different rewards."""
+    reward: float | None = None
+    """Policy gradient: the mean reward of the attempts in these groups."""
+    staleness: float | None = None
+    """Policy gradient: the mean age in iterations of the sampled replies that are used."""
 
 
 class TrainingData:
@@ -76,6 +85,7 @@ class TrainingData:
         advantages = None if policy is None else Advantages(self._samples, policy)
         no_weight = unscored = no_spread = stale = 0
         too_long: list[Encoded] = []
+        ages: list[int] = []
         shaken = hashlib.sha256()
         alien = checked = 0
         for number, sample in enumerate(self._samples):
@@ -106,6 +116,8 @@ class TrainingData:
                 alien += not _says_the_same(encoder, sample)
             self._kept.append(number)
             self._encoded.append(encoded)
+            if advantages is not None and advantage is not None:
+                ages.append(advantages.age_of(sample))
             for part in (encoded.input_ids, encoded.trained, np.float64(encoded.weight)):
                 shaken.update(part.tobytes())
             if encoded.advantage is not None and encoded.behaviour is not None:
@@ -127,6 +139,8 @@ class TrainingData:
                 f"the model allow. {longest.name} is the longest: {len(longest)} tokens. Raise "
                 "cutoff_len, or leave them out with too_long: drop."
             )
+        groups = [] if advantages is None else advantages.rewards
+        rewards = [reward for group in groups for reward in group]
         self.report = DataReport(
             given=len(self._samples),
             used=len(self._encoded),
@@ -139,6 +153,10 @@ class TrainingData:
             unscored=unscored,
             no_spread=no_spread,
             stale=stale,
+            groups=len(groups),
+            groups_kept=sum(len(set(group)) > 1 for group in groups),
+            reward=statistics.fmean(rewards) if rewards else None,
+            staleness=statistics.fmean(ages) if ages else None,
         )
 
     @property

@@ -86,10 +86,12 @@ class Advantages:
         self._settings = settings
         self._newest = 0
         groups: dict[str, dict[str, float]] = collections.defaultdict(dict)
+        played: dict[str, int] = {}
         for sample in samples:
             self._newest = max(self._newest, sample.iteration)
             if sample.reward is None or not sample.logprobs:
                 continue
+            played[_group_of(sample)] = sample.iteration
             rewards = groups[_group_of(sample)]
             if rewards.setdefault(sample.key.episode_id, sample.reward) != sample.reward:
                 raise errors.InvalidInputError(
@@ -100,6 +102,12 @@ class Advantages:
         self._of = {
             name: advantages_of(group, settings.advantage) for name, group in groups.items()
         }
+        self.rewards = [
+            tuple(group.values())
+            for name, group in groups.items()
+            if not self._is_old(played[name])
+        ]
+        """The rewards of each group that is not stale."""
 
     def of(self, sample: Sample) -> float | None:
         """Return a sample's advantage; None if its reward is unknown."""
@@ -111,8 +119,15 @@ class Advantages:
 
     def is_stale(self, sample: Sample) -> bool:
         """Return whether a sample is older than `max_staleness` allows."""
+        return self._is_old(sample.iteration)
+
+    def age_of(self, sample: Sample) -> int:
+        """Return how many iterations a sample is older than the newest one."""
+        return self._newest - sample.iteration
+
+    def _is_old(self, iteration: int) -> bool:
         most = self._settings.max_staleness
-        return most is not None and self._newest - sample.iteration > most
+        return most is not None and self._newest - iteration > most
 
 
 def is_zero(advantage: float) -> bool:

@@ -96,6 +96,9 @@ class SftSettings(Section):
     too_long: Literal["refuse", "drop"] = "refuse"
     """Whether a longer sample is an error, or is left out and counted. Samples are never cut: the
     model did not reply to the shorter prompt."""
+    no_samples: Literal["refuse", "keep"] = "refuse"
+    """Whether having nothing to train on is an error, or keeps the starting weights: a rollout may
+    have no group whose attempts differ."""
     packing: bool = False
     """Whether to pack short samples into rows of up to `cutoff_len`. Packed samples do not attend
     to each other. Text models only."""
@@ -170,8 +173,8 @@ class SftSettings(Section):
 
 _FREE = frozenset(
     {
-        "output", "resume", "eval_steps", "save_steps", "keep_checkpoints", "log_steps",
-        "tensorboard", "wandb_project", "data", "eval_data", "publish",
+        "output", "resume", "no_samples", "eval_steps", "save_steps", "keep_checkpoints",
+        "log_steps", "tensorboard", "wandb_project", "data", "eval_data", "publish",
     }
 )  # fmt: skip
 

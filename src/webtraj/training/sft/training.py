@@ -234,13 +234,14 @@ class _Run:
             seed=settings.seed,
         )
         report = self._data.report
-        if not report.used or not self._plan.num_steps:
+        if not self._plan.num_steps and settings.no_samples == "refuse":
             raise TrainingError(
                 f"Nothing to train on: of {report.given} samples, {report.no_weight} have "
                 f"weight 0 and {report.too_long} are too long."
                 + (
                     f" {report.no_spread} are in groups whose attempts all got the same reward, "
-                    f"{report.unscored} have no reward, and {report.stale} are too old."
+                    f"{report.unscored} have no reward, and {report.stale} are too old. Play more "
+                    "attempts, or keep the weights with no_samples=keep."
                     if settings.policy is not None
                     else ""
                 )
@@ -276,13 +277,18 @@ class _Run:
         log = None
         if self._accelerator.is_main_process:
             files.make_folder(self._output)
-        if self._settings.policy is not None and self._settings.policy.proximal:
+        policy = self._settings.policy
+        if policy is not None and policy.proximal and self._plan.num_steps:
             self._data.set_proximal(self._proximal(model, fresh=checkpoint is None))
         if self._accelerator.is_main_process:
             log = TrainLog(self._settings, start, self._observer)
             self._observer.training_begins(
                 self._data.report, start=start, total=self._plan.num_steps
             )
+            if policy is not None and not start:
+                log.write({"step": 0, **_sampled(self._data.report)})
+        if not self._plan.num_steps:
+            self._save(model, optimizer, 0)
         try:
             with models.attention_for_changing_shapes():
                 return self._loop(model, optimizer, start, log, stopped)
@@ -439,6 +445,16 @@ class _Run:
         return TrainResult(
             steps, self._plan.num_steps, start, loss, eval_loss, path, self._data.report
         )
+
+
+def _sampled(report: DataReport) -> dict[str, Any]:
+    """Return the account of the groups, for the log."""
+    values = {
+        "groups": report.groups, "groups_kept": report.groups_kept, "reward": report.reward,
+        "staleness": report.staleness, "no_spread": report.no_spread, "unscored": report.unscored,
+        "stale": report.stale,
+    }  # fmt: skip
+    return {f"policy_{name}": value for name, value in values.items() if value is not None}
 
 
 def _due(step: int, every: int | None) -> bool:
