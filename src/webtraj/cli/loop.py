@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -166,6 +167,12 @@ def _brief(line: Mapping[str, Any]) -> str:
             f"success {evaluated['value']:.1%} ({evaluated['low']:.1%} to "
             f"{evaluated['high']:.1%}), mean of {evaluated['tasks']} tasks, after iteration "
             f"{line['iteration']}"
+        )
+    if gradient := line.get("policy_gradient"):
+        ratio = f", ratio {gradient['ratio']:.3f}" if "ratio" in gradient else ""
+        return (
+            f"reward {gradient.get('reward', math.nan):.3f}, {gradient['groups_kept']} of "
+            f"{counted(gradient['groups'], 'group')} with different rewards{ratio}"
         )
     if "evaluation" in line or "samples" in line or "loss" in line:
         return ""
