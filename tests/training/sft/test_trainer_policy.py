@@ -256,6 +256,14 @@ def test_replies_of_earlier_iterations_are_counted_by_their_age(prepared, sample
     assert (data.report.groups, data.report.staleness) == (2, 0.5)
 
 
+def test_imitated_rows_have_no_age(prepared, sampled, tmp_path):
+    shown = dataclasses.replace(sample(9), iteration=7)
+    early = dataclasses.replace(sample(8), iteration=0)
+    rows = [*sampled, shown, early]
+    _, _, data = loss_of(prepared, rows, tmp_path, max_staleness=0)
+    assert (data.report.used, data.report.stale, data.report.staleness) == (8, 0, 0.0)
+
+
 def test_an_episode_with_two_rewards_is_refused(prepared, sampled, tmp_path):
     other = dataclasses.replace(sampled[0], key=SampleKey(sampled[0].key.episode_id, 7), reward=0.0)
     with pytest.raises(errors.InvalidInputError, match=r"has the rewards 1\.0 and 0\.0"):

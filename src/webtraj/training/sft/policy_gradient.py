@@ -88,8 +88,10 @@ class Advantages:
         groups: dict[str, dict[str, float]] = collections.defaultdict(dict)
         played: dict[str, int] = {}
         for sample in samples:
+            if not sample.logprobs:
+                continue
             self._newest = max(self._newest, sample.iteration)
-            if sample.reward is None or not sample.logprobs:
+            if sample.reward is None:
                 continue
             played[_group_of(sample)] = sample.iteration
             rewards = groups[_group_of(sample)]
@@ -118,11 +120,11 @@ class Advantages:
         return self._of[_group_of(sample)][sample.key.episode_id]
 
     def is_stale(self, sample: Sample) -> bool:
-        """Return whether a sample is older than `max_staleness` allows."""
-        return self._is_old(sample.iteration)
+        """Return whether a sampled reply is older than `max_staleness` allows."""
+        return bool(sample.logprobs) and self._is_old(sample.iteration)
 
     def age_of(self, sample: Sample) -> int:
-        """Return how many iterations a sample is older than the newest one."""
+        """Return how many iterations a sampled reply is older than the newest one."""
         return self._newest - sample.iteration
 
     def _is_old(self, iteration: int) -> bool:

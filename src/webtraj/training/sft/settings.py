@@ -60,7 +60,8 @@ class PolicySettings(Section):
     constant: Annotated[float, pydantic.Field(gt=0)] = 128.0
     """Assumed tokens per reply, for `normalizer: constant`."""
     max_staleness: Annotated[int, pydantic.Field(ge=0)] | None = None
-    """Largest age of a row in iterations, relative to the newest row. Older rows are left out."""
+    """Largest age of a sampled row in iterations, relative to the newest one. Older ones are left
+    out."""
     supervised_weight: _NotNegative = 1.0
     """Factor on the weight of rows without log-probabilities."""
 
