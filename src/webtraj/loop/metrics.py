@@ -16,8 +16,8 @@
 `policy` is the iteration whose weights played. `evaluation` measures the weights at the iteration's
 end; the line of iteration 0 measures the initial policy. `policy_gradient` is what the training on
 groups of attempts logged: groups, those whose attempts got different rewards, the mean reward of
-all, the mean age of replies in iterations, samples without a reward; the means over steps of the
-ratio, the share of clipped tokens and the entropy per token; and the first step's mismatch of
+all, the mean age of replies in iterations, samples without a reward; the means over logged steps of
+the ratio, the share of clipped tokens and the entropy per token; and the first step's mismatch of
 log-probabilities. Unknown values are null or left out. Everything is derived from the loop's
 folder.
 """

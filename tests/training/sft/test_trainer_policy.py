@@ -298,8 +298,9 @@ def test_training_makes_rewarded_replies_likelier_and_logs_the_ratio(
         for one in sampled
     ]
     wanted = settings(
-        text_model, tmp_path / "run", policy={"clip_high": 10.0}, max_steps=8, batch_size=6
-    )
+        text_model, tmp_path / "run", policy={"clip_high": 10.0}, max_steps=8, batch_size=6,
+        log_steps=4,
+    )  # fmt: skip
     result = train(wanted, exact)
     trained = result.checkpoint / "model"
     after = models.load_model(settings(trained, tmp_path / "x"), load_tools(trained))
@@ -319,7 +320,9 @@ def test_training_makes_rewarded_replies_likelier_and_logs_the_ratio(
         for reward in (0.0, 1.0)
     }
     assert change[1.0] > 0.1 > -0.1 > change[0.0]
-    first, *_, last = [entry for entry in read_log(tmp_path / "run") if "policy_ratio" in entry]
+    entries = [entry for entry in read_log(tmp_path / "run") if "policy_ratio" in entry]
+    assert [entry["step"] for entry in entries] == [1, 4, 8]
+    first, *_, last = entries
     assert first["policy_ratio"] == pytest.approx(1.0, abs=1e-4)
     assert first["policy_mismatch"] == pytest.approx(0.0, abs=1e-4)
     assert last["policy_mismatch"] > 0.01

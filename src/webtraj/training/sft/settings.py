@@ -144,7 +144,7 @@ class SftSettings(Section):
     keep_checkpoints: _Positive = 2
     """How many of the latest checkpoints to keep."""
     log_steps: _Positive = 1
-    """Steps between log lines."""
+    """Steps between log lines. A policy gradient's first step is always logged."""
     tensorboard: bool = False
     """Whether to write TensorBoard events to `output/tensorboard`."""
     wandb_project: str | None = None

@@ -366,7 +366,8 @@ class _Run:
                 "step": number, "epoch": step.epoch, "loss": loss, "lr": rate, "grad_norm": norm,
                 **reported,
             }  # fmt: skip
-            if log is not None and (end or number % settings.log_steps == 0):
+            first = number == 1 and self._policy is not None  # Its mismatch is that of serving.
+            if log is not None and (end or first or number % settings.log_steps == 0):
                 log.write(entry | meter.read())
             if self._eval_data.report.used and (last or _due(number, settings.eval_steps)):
                 measured = self._evaluate(model)
