@@ -138,12 +138,6 @@ def sampled(**policy):
         pytest.param("grpo", sampled(enforce_actions=True), "under a grammar", id="grammar"),
         pytest.param("grpo", sampled(agent="oracle"), "the agent 'oracle', whose", id="no-model"),
         pytest.param(
-            "grpo",
-            {"train": {"model": "a/b", "algorithm": "grpo",
-                       "overrides": {"policy": {"temperature": 1.0}}}},
-            "train.overrides has policy.temperature; remove it", id="two-temperatures",
-        ),
-        pytest.param(
             "grpo", {"rollout": {"config": "crawl"}}, "'crawl' is wrong", id="no-rollout",
         ),
     ],
@@ -162,10 +156,10 @@ def test_algorithm_is_given_for_all_iterations_or_by_iteration():
 
 
 def test_small_agent_needs_only_a_temperature():
-    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}}
-    config = grouped(rollout={"config": "rollout"}, **sampled(**options, top_k=2, temperature=None))
-    made = command(config, Slot(1, "train", "update"))
-    assert "policy.temperature=0.5" in made
+    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}, "top_k": 2}
+    grouped(rollout={"config": "rollout"}, **sampled(**options, temperature=None))
+    with pytest.raises(errors.InvalidInputError, match="the temperature None"):
+        grouped(**sampled(agent="pointing", temperature=None))
 
 
 def test_rollouts_play_groups_where_they_are_trained_on():
@@ -203,9 +197,15 @@ def test_training_gets_the_data_of_its_algorithm(algorithm, phases, data):
     made = command(config, Slot(2, "train", "update"))
     assert [made[place + 1] for place, text in enumerate(made) if text == "--data"] == data
     gradient = {
-        'no_samples="keep"', "policy.temperature=0.7", "policy.clip_high=0.28", "learning_rate=0.5",
+        'no_samples="keep"', "policy.clip_high=0.28", "learning_rate=0.5",
     }  # fmt: skip
     assert gradient & set(made) == (set() if algorithm == "sft" else gradient)
+
+
+def test_policy_gradient_needs_no_settings():
+    rollout = GROUPED["groups"]["rollout"]
+    made = command(grouped(groups={"rollout": rollout}), Slot(1, "train", "update"))
+    assert "policy={}" in made
 
 
 @pytest.mark.parametrize(("judge", "kind"), [(None, ""), ({}, "judged/")])

@@ -222,6 +222,7 @@ def test_groups_are_played_after_the_warm_start_also_if_killed_meanwhile(small_l
     ]
     assert {row["group"] for row in rows} == set(groups)
     assert {row["reward"] for row in rows} == {0.0, 1.0}
+    assert {row["temperature"] for row in rows} == {1.0}
     for row in rows:
         assert len(row["logprobs"]) == len(row["completion_ids"]) > 0
     line = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])

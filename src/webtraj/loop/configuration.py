@@ -563,7 +563,7 @@ def overrides_of(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from overrides_of(value, f"{prefix}{key}.")
-        elif not isinstance(value, Mapping):
+        else:
             yield f"{prefix}{key}={json.dumps(value)}"
 
 

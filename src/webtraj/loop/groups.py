@@ -1,8 +1,8 @@
 """Iterations that train by policy gradient: what their rollouts must be like.
 
 The trainer computes log-probabilities of sampled replies anew and compares them with the recorded
-ones. So replies must be sampled from the model's whole distribution, at a temperature that the
-trainer knows. It is taken from the rollout's configuration, and from nowhere else.
+ones. So replies must be sampled from the model's whole distribution. Their temperature is recorded,
+and the trainer takes it from there.
 """
 
 from __future__ import annotations
@@ -35,18 +35,11 @@ def rollout_overrides(config: LoopConfig, iteration: int) -> dict[str, Any]:
 
 
 def train_overrides(config: LoopConfig, iteration: int) -> dict[str, Any]:
-    """Return the keys to override in an iteration's training.
-
-    Raises:
-        InvalidInputError: The rollout's configuration cannot be read.
-    """
+    """Return the keys to override in an iteration's training."""
     given = dict(config.train.overrides)
     if config.algorithm(iteration) == "sft":
         return given
-    policy: dict[str, Any] = {}
-    if config.rollout.command is None:
-        policy["temperature"] = _sampling_of(config, iteration)["temperature"]
-    settings = {"no_samples": "keep", "policy": policy}
+    settings = {"no_samples": "keep", "policy": {}}
     given = configuration_lib.merged(settings, given)
     return configuration_lib.merged(given, config.groups.train)
 
@@ -63,13 +56,6 @@ def check_groups(config: LoopConfig) -> None:
     if first is None or config.rollout.command is not None:
         return
     name = config.algorithm(first)
-    trained = {"train.overrides": config.train.overrides, "groups.train": config.groups.train}
-    for key, given in trained.items():
-        policy = given.get("policy")
-        if isinstance(policy, Mapping) and "temperature" in policy:
-            raise errors.InvalidInputError(
-                f"{key} has policy.temperature; remove it. The temperature of the rollout is used."
-            )
     sampling = _sampling_of(config, first)
     where = f"train.algorithm {name}: the rollout "
     remedy = "in rollout.overrides or groups.rollout"

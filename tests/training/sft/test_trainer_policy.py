@@ -132,6 +132,36 @@ def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
     assert float(sums[1.0]["mismatch"]) > 1.0
 
 
+def test_temperature_is_that_in_the_rows(sampled, text_model, tmp_path):
+    warm = [dataclasses.replace(one, temperature=0.6) for one in sampled]
+    options = {"max_steps": 1, "batch_size": 6}
+    for folder, rows, policy in (
+        ("rows", warm, {}), ("given", sampled, {"temperature": 0.6}), ("other", sampled, {}),
+    ):  # fmt: skip
+        train(settings(text_model, tmp_path / folder, policy=policy, **options), rows)
+    rows, given, other = (
+        read_log(tmp_path / folder)[1]["policy_mismatch"] for folder in ("rows", "given", "other")
+    )
+    assert rows == given != other
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "given", "match"),
+    [
+        ([0.6, 0.7], None, "at temperature 0.7; expected 0.6"),
+        ([0.6, 0.6], 1.0, "at temperature 0.6; expected 1,"),
+        ([0.0, 0.0], None, "at temperature 0; expected one above 0"),
+    ],
+)
+def test_rows_of_another_temperature_are_refused(
+    prepared, sampled, tmp_path, temperatures, given, match
+):
+    pairs = zip(sampled, temperatures, strict=False)
+    rows = [dataclasses.replace(one, temperature=found) for one, found in pairs]
+    with pytest.raises(errors.InvalidInputError, match=match):
+        loss_of(prepared, rows, tmp_path, temperature=given)
+
+
 def test_clipping_can_be_wider_above_than_below(prepared, sampled, tmp_path):
     found, _, _ = loss_of(prepared, sampled, tmp_path, clip_low=0.1, clip_high=0.28)
     wanted = reference(prepared[1], sampled, normalizer="tokens", low=0.1, high=0.28)
@@ -392,10 +422,11 @@ def test_a_row_of_exact_tokens_is_read_whole():
     row = {
         "prompt_ids": [1, 2], "completion_ids": [3, 4], "logprobs": [-0.5, 0], "reward": 1,
         "advantage": None, "group": "g", "iteration": 2, "policy_version": "v2",
-        "sample": "episode/3/0", "mask": [0, 0, 1, 1],
+        "sample": "episode/3/0", "mask": [0, 0, 1, 1], "temperature": 0.8,
     }  # fmt: skip
     one = read_row(json.loads(json.dumps(row)), "row")
     assert (one.logprobs, one.reward, one.advantage) == ((-0.5, 0.0), 1.0, None)
+    assert one.temperature == 0.8
     assert (one.group_id, one.iteration, one.policy_version) == ("g", 2, "v2")
 
 

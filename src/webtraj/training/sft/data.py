@@ -17,7 +17,12 @@ from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
 from webtraj.training.sft.encoding import Encoded, Encoder, images_of
-from webtraj.training.sft.policy_gradient import Advantages, is_zero, with_policy
+from webtraj.training.sft.policy_gradient import (
+    Advantages,
+    is_zero,
+    temperature_of,
+    with_policy,
+)
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["DataReport", "TrainingData", "check_base", "digest_of_base"]
@@ -83,6 +88,8 @@ class TrainingData:
         limit = min(settings.cutoff_len, encoder.tools.context_len or settings.cutoff_len)
         policy = settings.policy
         advantages = None if policy is None else Advantages(self._samples, policy)
+        self.temperature = 1.0 if policy is None else temperature_of(self._samples, policy)
+        """The sampling temperature of replies with an advantage."""
         no_weight = unscored = no_spread = stale = 0
         too_long: list[Encoded] = []
         ages: list[int] = []

@@ -33,6 +33,7 @@ __all__ = [
     "PolicyGradient",
     "advantages_of",
     "is_zero",
+    "temperature_of",
     "weighed",
     "with_policy",
 ]
@@ -130,6 +131,29 @@ class Advantages:
     def _is_old(self, iteration: int) -> bool:
         most = self._settings.max_staleness
         return most is not None and self._newest - iteration > most
+
+
+def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float:
+    """Return the temperature at which replies were sampled.
+
+    Raises:
+        InvalidInputError: A row was sampled at another temperature than other rows, or than the
+            settings say.
+    """
+    wanted = settings.temperature
+    for sample in samples:
+        found = sample.temperature
+        if not sample.logprobs or found is None:
+            continue
+        if wanted is None:
+            wanted = found
+        if found != wanted or not found:
+            raise errors.InvalidInputError(
+                f"Episode {sample.key.episode_id} was sampled at temperature {found:g}; expected "
+                f"{f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or earlier "
+                "rows have it. Train on rows of one temperature."
+            )
+    return 1.0 if wanted is None else wanted
 
 
 def is_zero(advantage: float) -> bool:

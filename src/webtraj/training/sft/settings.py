@@ -41,8 +41,9 @@ class PolicySettings(Section):
     """The advantage of an episode within its group: its reward minus the group's mean (Dr. GRPO:
     Liu et al. 2025), that divided by the group's standard deviation (GRPO: Shao et al. 2024), its
     reward minus the mean of the others (RLOO: Ahmadian et al. 2024), or the recorded advantage."""
-    temperature: Annotated[float, pydantic.Field(gt=0)] = 1.0
-    """The sampling temperature of the replies. Recorded log-probabilities include it."""
+    temperature: Annotated[float, pydantic.Field(gt=0)] | None = None
+    """The sampling temperature of the replies, which recorded log-probabilities include; by default
+    that in the rows, or 1 if they have none."""
     clip_low: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.2
     """Clip range of the probability ratio below 1."""
     clip_high: _NotNegative = 0.2

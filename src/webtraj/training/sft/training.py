@@ -220,7 +220,10 @@ class _Run:
         self._eval_data = TrainingData(
             eval_samples, encoder, settings.model_copy(update={"policy": None})
         )
-        self._policy = None if settings.policy is None else PolicyGradient(settings.policy)
+        self._policy = None
+        if settings.policy is not None:
+            found = {"temperature": self._data.temperature}
+            self._policy = PolicyGradient(settings.policy.model_copy(update=found))
         self._masked = settings.attention != "flash_attention_2"
         world = self._accelerator.num_processes
         self._plan = Plan(
@@ -357,7 +360,7 @@ class _Run:
                     "average. Replies were probably sampled from other weights, at another "
                     "temperature than policy.temperature=%g, or under a grammar (enforce_actions).",
                     reported["policy_mismatch"],
-                    0.0 if settings.policy is None else settings.policy.temperature,
+                    self._data.temperature,
                 )
             meter.count(batches)
             last = number == self._plan.num_steps
@@ -383,7 +386,6 @@ class _Run:
 
     def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
         """Return the log-probabilities under the starting weights. A resumed run reads them."""
-        assert self._settings.policy is not None
         path = self._output / _PROXIMAL
         if fresh:
             accelerator = self._accelerator
@@ -391,9 +393,7 @@ class _Run:
                 self._settings.batch_size, accelerator.num_processes, accelerator.process_index
             )
             made = ((share, self._batch(share)) for share in shares)
-            found = sampled_logprobs(
-                accelerator, model, made, temperature=self._settings.policy.temperature
-            )
+            found = sampled_logprobs(accelerator, model, made, temperature=self._data.temperature)
             if accelerator.is_main_process:
                 written = io.BytesIO()
                 np.save(written, np.concatenate(found))
