@@ -226,6 +226,7 @@ def test_groups_are_played_after_the_warm_start_also_if_killed_meanwhile(small_l
     for row in rows:
         assert len(row["logprobs"]) == len(row["completion_ids"]) > 0
     line = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line["algorithm"] == "mixed"
     assert line["samples"] > len(rows)  # Those that are imitated count, too.
 
 

@@ -176,7 +176,7 @@ def _brief(line: Mapping[str, Any]) -> str:
         )
     if "evaluation" in line or "samples" in line or "loss" in line:
         return ""
-    if "kept" in line:
+    if "kept" in line and line.get("algorithm") != "grpo":
         if not line["kept"]:
             return "no episode of this iteration is left to train on"
         return f"{counted(line['kept'], 'episode')} to train on"

@@ -2,7 +2,8 @@
 
 ::
 
-    {"iteration": 2, "policy": 1, "staleness": 0, "episodes": 128, "steps": 410,
+    {"iteration": 2, "algorithm": "grpo", "policy": 1, "staleness": 0, "episodes": 128,
+     "steps": 410,
      "success": {"value": 0.71, "numerator": 91, "denominator": 128, "low": 0.63, "high": 0.78},
      "kept": 120, "samples": 310, "rows": 310, "loss": 0.42, "train_steps": 50,
      "policy_gradient": {"groups": 64, "groups_kept": 31, "reward": 0.58, "staleness": 0.0,
@@ -13,13 +14,13 @@
                     "by_task": {"miniwob/click-test": {"value": ..., ...}, ...}},
      "seconds": {"rollout": 41.0, "train": 60.2, "evaluate": 12.8}, "retries": 0}
 
-`policy` is the iteration whose weights played. `evaluation` measures the weights at the iteration's
-end; the line of iteration 0 measures the initial policy. `policy_gradient` is what the training on
-groups of attempts logged: groups, those whose attempts got different rewards, the mean reward of
-all, the mean age of replies in iterations, samples without a reward; the means over logged steps of
-the ratio, the share of clipped tokens and the entropy per token; and the first step's mismatch of
-log-probabilities. Unknown values are null or left out. Everything is derived from the loop's
-folder.
+`algorithm` is left out for sft. `policy` is the iteration whose weights played. `evaluation`
+measures the weights at the iteration's end; the line of iteration 0 measures the initial policy.
+`policy_gradient` is what the training on groups of attempts logged: groups, those whose attempts
+got different rewards, the mean reward of all, the mean age of replies in iterations, samples
+without a reward; the means over logged steps of the ratio, the share of clipped tokens and the
+entropy per token; and the first step's mismatch of log-probabilities. Unknown values are null or
+left out. Everything is derived from the loop's folder.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
     """Return an iteration's line, from the phases that are done."""
     places = Places(config)
     line: dict[str, Any] = {"iteration": iteration}
+    if iteration and config.algorithm(iteration) != "sft":
+        line["algorithm"] = config.algorithm(iteration)
     if iteration and state.ended((iteration, "rollout")) is not None:
         begun = state.begun((iteration, "rollout"))
         policy = 0 if begun is None else begun.policy
