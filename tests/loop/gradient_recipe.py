@@ -42,7 +42,8 @@ def overrides(out: Path) -> list[str]:
         f"groups.rollout.env_config.groups_per_task={GROUPS}",
         "evaluation.every=2", "evaluation.overrides.env_config.attempts_per_task=20",
         "evaluation.overrides.env_config.server_size=4",
-        "train.overrides.schedule=stable", "serve.start_timeout=3600",
+        "train.overrides.schedule=stable", "train.overrides.warmup_steps=5",
+        "serve.start_timeout=3600",
     ]  # fmt: skip
 
 
