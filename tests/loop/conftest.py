@@ -34,7 +34,8 @@ class Loop:
             "judge": work("{judged}", "{recorded}"),
             "postprocess": work("{processed}", "{judged}"),
             "export": work("{export}", "{datasets}"),
-            "train": {**work("{model}", "{export}", "{latest}"), "model": "some/model"},
+            "groups": work("{groups}", "{recorded}"),
+            "train": {**work("{model}", "{export}", "{groups}", "{latest}"), "model": "some/model"},
             "evaluation": work("{evaluated}"),
             **more,
         }

@@ -8,7 +8,7 @@ from webtraj.cli.app import make_app
 from webtraj.configuration import shipped
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
-from webtraj.loop.phases import Policy, Slot
+from webtraj.loop.phases import Policy, Slot, lanes
 
 FILE = """
 out: ${oc.env:HOME}/runs
@@ -72,6 +72,154 @@ def test_what_is_wrong_is_said(given, said):
     with pytest.raises(errors.InvalidInputError) as raised:
         load_loop_config(given={"out": "runs", "train": {"model": "a/b"}, **given})
     assert said in str(raised.value)
+
+
+GROUPED = {
+    "first": {"policy": "a/b"},
+    "groups": {
+        "rollout": {
+            "env_config": {"attempts_per_task": 4, "groups_per_task": 2},
+            "policy_config": {"temperature": 0.7, "top_p": None, "top_k": None, "min_p": None},
+        },
+        "train": {"learning_rate": 0.5, "policy": {"clip_high": 0.28}},
+    },
+}
+
+
+def grouped(algorithm="grpo", **more):
+    given = {**PLAYED, **GROUPED, "train": {"model": "a/b", "algorithm": algorithm}, **more}
+    return load_loop_config(given={"iterations": 3, **given})
+
+
+def sampled(**policy):
+    """Keys of a rollout of groups, with something else about its agent."""
+    keys = GROUPED["groups"]["rollout"]
+    return {"groups": {"rollout": {**keys, "policy_config": {**keys["policy_config"], **policy}}}}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more", "said"),
+    [
+        pytest.param("grop", {}, "must be 'sft', 'grpo' or 'mixed'", id="unknown"),
+        pytest.param([], {}, "train.algorithm", id="none"),
+        pytest.param(
+            "grpo", {"first": {"policy": "random"}},
+            "which the agent random plays without a model; set sft for the first 1: "
+            "train.algorithm=[sft, grpo]", id="random-at-first",
+        ),
+        pytest.param(
+            ["sft", "mixed"],
+            {"first": {"policy": "oracle"}, "overlap": {"enabled": True},
+             "export": {"format": "openai"}},
+            "train.algorithm=[sft, sft, mixed]", id="oracle-longer-by-overlap",
+        ),
+        pytest.param("mixed", {}, "set export.format to another one", id="tokens-imitated"),
+        pytest.param("mixed", {"export": None}, "needs an export", id="nothing-imitated"),
+        pytest.param(
+            "grpo", {"train": {"model": "a/b", "algorithm": "grpo", "begin": "base"}},
+            "set train.begin=previous", id="other-weights",
+        ),
+        pytest.param(
+            "grpo",
+            {"train": {"model": "a/b", "algorithm": "grpo", "engine": "llamafactory",
+                       "python": "x"}},
+            "needs the built-in trainer", id="llamafactory",
+        ),
+        pytest.param(
+            "grpo", {"groups": {}}, "env_config.attempts_per_task=8", id="no-group",
+        ),
+        pytest.param("grpo", sampled(temperature=0.0), "the temperature 0.0", id="greedy"),
+        pytest.param("grpo", sampled(temperature=None), "the temperature None", id="servers-own"),
+        pytest.param("grpo", sampled(top_k=2), "Set policy_config.top_k=-1", id="cut-off"),
+        pytest.param(
+            "grpo", sampled(agent_options={"min_p": 0.1}), "Set policy_config.min_p=0",
+            id="cut-off-by-an-option",
+        ),
+        pytest.param("grpo", sampled(enforce_actions=True), "under a grammar", id="grammar"),
+        pytest.param("grpo", sampled(agent="oracle"), "the agent 'oracle', whose", id="no-model"),
+        pytest.param(
+            "grpo", {"rollout": {"config": "crawl"}}, "'crawl' is wrong", id="no-rollout",
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_algorithm_cannot_train_on_is_refused(algorithm, more, said):
+    with pytest.raises(errors.InvalidInputError) as raised:
+        grouped(algorithm, **more)
+    assert said in str(raised.value)
+
+
+def test_algorithm_is_given_for_all_iterations_or_by_iteration():
+    config = grouped(["sft", "grpo"])
+    assert [config.algorithm(number) for number in range(1, 5)] == ["sft", "grpo", "grpo", "grpo"]
+    assert grouped("grpo").algorithm(7) == "grpo"
+    assert load_loop_config(given=PLAYED).algorithm(1) == "sft"
+
+
+def test_small_agent_needs_only_a_temperature():
+    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}, "top_k": 2}
+    grouped(rollout={"config": "rollout"}, **sampled(**options, temperature=None))
+    with pytest.raises(errors.InvalidInputError, match="the temperature None"):
+        grouped(**sampled(agent="pointing", temperature=None))
+
+
+def test_rollouts_play_groups_where_they_are_trained_on():
+    config = grouped(["sft", "grpo"])
+    policy = Policy(version=1, weights="w", model="policy")
+    alone, in_groups = (
+        command(config, Slot(number, "rollout", "rollout"), policy) for number in (1, 2)
+    )
+    wanted = {
+        'env_config.group="same-seed"', "env_config.attempts_per_task=4",
+        "env_config.groups_per_task=2", "policy_config.temperature=0.7",
+    }  # fmt: skip
+    assert wanted <= set(in_groups)
+    assert not wanted & set(alone)
+    evaluated = command(config, Slot(2, "evaluate", "rollout"), policy)
+    assert not wanted & set(evaluated)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "phases", "data"),
+    [
+        ("sft", ["export"], ["runs/exports/iteration_0002"]),
+        ("grpo", ["groups"], ["runs/groups/iteration_0002"]),
+        (
+            "mixed", ["export", "groups"],
+            ["runs/groups/iteration_0002", "runs/exports/iteration_0002"],
+        ),
+    ],
+)  # fmt: skip
+def test_training_gets_the_data_of_its_algorithm(algorithm, phases, data):
+    config = grouped(algorithm, export={"format": "openai"})
+    (lane,) = lanes(config)
+    in_second = [slot.name for slot in lane if slot.iteration == 2]
+    assert [name for name in in_second if name in ("export", "groups")] == phases
+    made = command(config, Slot(2, "train", "update"))
+    assert [made[place + 1] for place, text in enumerate(made) if text == "--data"] == data
+    gradient = {
+        'no_samples="keep"', "policy.clip_high=0.28", "learning_rate=0.5",
+    }  # fmt: skip
+    assert gradient & set(made) == (set() if algorithm == "sft" else gradient)
+
+
+def test_policy_gradient_needs_no_settings():
+    rollout = GROUPED["groups"]["rollout"]
+    made = command(grouped(groups={"rollout": rollout}), Slot(1, "train", "update"))
+    assert "policy={}" in made
+
+
+@pytest.mark.parametrize(("judge", "kind"), [(None, ""), ({}, "judged/")])
+def test_groups_are_of_the_last_iterations_as_played(judge, kind):
+    groups = {**GROUPED["groups"], "iterations": 2}
+    more = {"judge": judge, "postprocess": {"steps": ["clean"]}, "groups": groups}
+    config = grouped(["sft", "grpo"], export={"format": "openai", "held_out": ["a/b"]}, **more)
+    place = f"runs/train_trajectories/{kind}iteration_000"
+    made = command(config, Slot(3, "groups", "update"))
+    assert made[:4] == ["export", f"{place}2", "--then", f"{place}3"]
+    assert made[made.index("--format") + 1] == "tokens"
+    assert made[made.index("--held-out") + 1] == "a/b"
+    # Iteration 1 played none.
+    assert "--then" not in command(config, Slot(2, "groups", "update"))
 
 
 def test_missing_file_is_said(tmp_path):

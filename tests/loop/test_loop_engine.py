@@ -348,25 +348,40 @@ def test_signal_ends_the_phase_in_good_order(small_loop):
     assert small_loop.starts("train_trajectories/iteration_0001") == 2
 
 
+def gradient(small_loop, algorithm):
+    """Keys of a loop that trains by policy gradient from the start."""
+    train = {**small_loop.data()["train"], "algorithm": algorithm}
+    return {"first": {"policy": "some/model"}, "train": train}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("overlap", [False, True], ids=["in-turn", "overlap"])
-def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(small_loop, overlap):
+@pytest.mark.parametrize(
+    ("overlap", "algorithm"),
+    [(False, "sft"), (True, "sft"), (False, "grpo"), (True, "mixed")],
+    ids=["in-turn", "overlap", "policy-gradient", "policy-gradient-overlap"],
+)
+def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(
+    small_loop, overlap, algorithm
+):
     """SIGKILL at a random moment of each phase, and --resume each time."""
     import random
 
     rng = random.Random(7)
     env = {**os.environ, "UNIT": "0.02"}
     told = {"overlap": {"enabled": overlap}}
+    if algorithm != "sft":
+        told |= gradient(small_loop, algorithm)
     with small_loop.start(env=env, **told) as process:
         _, errors_told = process.communicate(timeout=LONG)
         assert process.returncode == 0, errors_told
     expected, phases = small_loop.results(), small_loop.units()
     shutil.rmtree(small_loop.out)
 
-    phases_killed = ("rollout", "judge", "postprocess", "export", "train", "publish", "evaluate")
+    data = {"sft": ["export"], "grpo": ["groups"], "mixed": ["export", "groups"]}[algorithm]
+    phases_killed = ("rollout", "judge", "postprocess", *data, "train", "publish", "evaluate")
     left = [(rng.choice([1, 2]), name) for name in phases_killed]
     if overlap:
-        left = [(1, "train"), (2, "rollout"), (1, "evaluate"), (2, "export")]
+        left = [(1, "train"), (2, "rollout"), (1, "evaluate"), (2, data[-1])]
     wanted = len(left)
     kills = 0
     arguments: list[str] = []
@@ -393,7 +408,28 @@ def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(small
         if entry["event"] == "ended"
     ]
     assert sorted(ended) == sorted(set(ended))
-    assert len(ended) == 15
+    assert len(ended) == 13 + 2 * len(data)
+    assert (small_loop.out / "groups").exists() == (algorithm != "sft")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [("sft", "mixed"), ("grpo", "mixed")])
+async def test_another_algorithm_before_a_training_makes_the_data_that_it_lacks(
+    small_loop, before, after
+):
+    short = {"iterations": 1, "evaluation": None, "judge": None, "postprocess": None}
+    keys = gradient(small_loop, before)
+    broken = ["{python}", "-IS", "-c", "raise SystemExit(2)"]
+    failing = {**keys, "train": {**keys["train"], "command": broken}}
+    config = small_loop.config(**short, **failing)
+    with pytest.raises(PhaseFailedError, match="The phase train of iteration 1"):
+        await run_loop(config)
+    notes = Notes()
+    config = small_loop.config(**short, **gradient(small_loop, after))
+    assert (await run_loop(config, resume=True, observer=notes)).finished
+    lacked = {"sft": "groups", "grpo": "export"}[before]
+    assert [name for _, name in notes.began] == [lacked, "train", "publish"]
+    assert f"Changed train.algorithm from {before} to {after}." in notes.notes
 
 
 class DiedError(BaseException):

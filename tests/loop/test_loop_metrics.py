@@ -70,6 +70,29 @@ def test_line_takes_the_place_of_the_one_before(tmp_path):
         metrics.read_lines(path)
 
 
+def test_training_on_groups_is_measured_by_its_log(tmp_path):
+    step = {"policy_clipped": 0.0, "policy_entropy": 0.5}
+    entries = [
+        {"step": 0, "policy_groups": 4, "policy_groups_kept": 3, "policy_reward": 0.25,
+         "policy_staleness": 0.0, "policy_unscored": 1, "policy_no_spread": 8},
+        {"step": 1, "loss": 0.5, "policy_ratio": 1.0, "policy_mismatch": 1e-6, **step},
+        {"step": 2, "loss": 0.25, "policy_ratio": 1.5, "policy_mismatch": 0.1, **step},
+    ]  # fmt: skip
+    log = tmp_path / "train_log.jsonl"
+    log.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    counts = {"groups": 4, "groups_kept": 3, "reward": 0.25, "staleness": 0.0, "unscored": 1}
+    measured = metrics._trained(str(tmp_path))
+    assert measured == {
+        "train_steps": 2, "loss": 0.25,
+        "policy_gradient": {
+            **counts, "ratio": 1.25, "clipped": 0.0, "entropy": 0.5, "mismatch": 1e-6
+        },
+    }  # fmt: skip
+    assert metrics.flat(measured)["policy_gradient/ratio"] == 1.25
+    log.write_text(f"{json.dumps(entries[0])}\n")  # No group was kept.
+    assert metrics._trained(str(tmp_path)) == {"policy_gradient": counts}
+
+
 @pytest.mark.slow
 def test_picture_shows_the_mean_and_each_task(tmp_path):
     pytest.importorskip("matplotlib")

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import orjson
 import pytest
 from record_iteration import EPISODES, TASKS, episode, record
 from viewer_server_support import Clock, get, served, write
@@ -53,6 +54,26 @@ def test_the_datasets_of_a_loop_are_found_and_say_what_they_are(loop_folder):
     assert [found.name for found in datasets_in(loop_folder, said=True)][-1] == (
         "loop-train-judged-iteration_0001"
     )
+
+
+async def test_training_on_groups_is_told_as_measured(tmp_path):
+    out = tmp_path / "loop"
+    record(out / "train_trajectories/iteration_0002", 2)
+    async with served(out) as (client, _):
+        assert (await get(client, "/api/iterations"))["gradient"] == []
+    measured = {"groups": 4, "groups_kept": 3, "reward": 0.25, "ratio": 1.5, "unscored": 1}
+    hostile = {"entropy": "<b>", "mismatch": None}
+    lines = [{"iteration": 1}, {"iteration": 2, "policy_gradient": {**measured, **hostile}}]
+    (out / "metrics.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    async with served(out) as (client, _):
+        (told,) = (await get(client, "/api/iterations"))["gradient"]
+    assert told["title"] == "policy gradient"
+    del measured["unscored"]
+    where = {"at": 2, "dataset": "train-iteration_0002", "iteration": 2}
+    assert told["points"] == [{**where, **measured}]
+    (out / "metrics.jsonl").write_bytes(b"{")
+    async with served(out) as (client, _):
+        assert (await get(client, "/api/iterations"))["gradient"] == []
 
 
 async def test_success_is_that_of_the_metrics(loop_folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -167,9 +168,15 @@ def _brief(line: Mapping[str, Any]) -> str:
             f"{evaluated['high']:.1%}), mean of {evaluated['tasks']} tasks, after iteration "
             f"{line['iteration']}"
         )
+    if gradient := line.get("policy_gradient"):
+        ratio = f", ratio {gradient['ratio']:.3f}" if "ratio" in gradient else ""
+        return (
+            f"reward {gradient.get('reward', math.nan):.3f}, {gradient['groups_kept']} of "
+            f"{counted(gradient['groups'], 'group')} with different rewards{ratio}"
+        )
     if "evaluation" in line or "samples" in line or "loss" in line:
         return ""
-    if "kept" in line:
+    if "kept" in line and line.get("algorithm") != "grpo":
         if not line["kept"]:
             return "no episode of this iteration is left to train on"
         return f"{counted(line['kept'], 'episode')} to train on"

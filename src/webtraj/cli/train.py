@@ -179,11 +179,16 @@ class _Progress:
     def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
         """See `TrainObserver`."""
         self._total = total
-        self._told = 10 * start // total
+        self._told = 10 * start // max(total, 1)
         self._console.print(
             f"{report.used} of {report.given} samples: {report.tokens} tokens, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} with weight 0, {report.too_long} too long."
+            + (
+                f" Groups with different rewards: {report.groups_kept} of {report.groups}."
+                if report.groups
+                else ""
+            )
             + (
                 f" Left out: {report.no_spread} of groups without spread, {report.unscored} "
                 f"without a reward, {report.stale} too old."
@@ -216,6 +221,9 @@ class _Progress:
 def _tell(result: TrainResult, settings: TrainConfig) -> None:
     from webtraj.cli.terminal import counted
 
+    if not result.planned:
+        print(f"Nothing to train on; the weights are kept. Checkpoint: {result.checkpoint}")
+        return
     if result.resumed_from == result.planned:
         print(f"The run in {settings.output} is already done: {counted(result.steps, 'step')}.")
         return

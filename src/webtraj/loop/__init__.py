@@ -2,7 +2,7 @@
 
 * `configuration`: a loop's settings, YAML and `key=value`, and the placeholders in commands.
 * `phases`: each phase of an iteration as data: a command, its outputs, what it waits for.
-  `building`: the command of each phase.
+  `building`: the command of each phase. `groups`: what policy-gradient training needs of rollouts.
 * `places`: the paths of a loop. `state`: what has been done, on disk.
 * `engine`: runs the phases. `running`: one child process. `holding`: the lock that it holds.
 * `servers`: the policy's server. `publishing`: makes a model the latest.

@@ -14,6 +14,7 @@ from webtraj.loop import configuration
 from webtraj.loop.configuration import (
     EvaluationConfig,
     ExportConfig,
+    GroupsConfig,
     JudgeConfig,
     LoopConfig,
     PhaseConfig,
@@ -21,7 +22,9 @@ from webtraj.loop.configuration import (
     PublishConfig,
     RolloutPhaseConfig,
     TrainPhaseConfig,
+    overrides_of,
 )
+from webtraj.loop.groups import rollout_overrides, train_overrides
 from webtraj.loop.phases import Output, Phase, Policy, Slot, seed_of
 from webtraj.loop.places import Places, version_name
 
@@ -96,7 +99,7 @@ class _Build:
             *_option("--config-name", given.config),
             *_option("--config-dir", given.config_dir),
             *_option("--ray", given.ray),
-            *_overrides(overrides),
+            *overrides_of(overrides),
         )
         return self._phase(
             command,
@@ -108,6 +111,8 @@ class _Build:
     def _with_policy(self, given: RolloutPhaseConfig) -> dict[str, Any]:
         """Return the rollout's overrides, with the policy."""
         overrides = dict(given.overrides)
+        if given is self.config.rollout:
+            overrides = rollout_overrides(self.config, self.number)
         if given.played_by == "other":
             return overrides
         first = self.config.first
@@ -162,8 +167,11 @@ class _Build:
             *_option("--parallel", given.parallel),
             *self._model(given),
         )
-        # If earlier iterations are trained on too, this one may be empty.
-        alone = len(self.places.trained_on(self.number)) == 1
+        # If there is other data to train on, this may be empty.
+        alone = (
+            len(self.places.trained_on(self.number)) == 1
+            and self.config.algorithm(self.number) != "grpo"
+        )
         processed = self.places.processed(self.number)
         return self._phase(command, Output(processed, "dataset" if alone else "kept"))
 
@@ -196,6 +204,23 @@ class _Build:
         )
         return self._phase(command, Output(out, "export"), at_once=True)
 
+    def _groups(self, given: GroupsConfig) -> Phase:
+        first, *then = self.places.groups_of(self.number)
+        out = self.places.groups(self.number)
+        export = self.config.export
+        held_out = [] if export is None else export.held_out
+        command = self._webtraj(
+            "export",
+            first,
+            *_each("--then", then),
+            *_option("--format", "tokens"),
+            *_option("--out", out),
+            *_each("--held-out", self._filled(held_out)),
+            *_option("--seed", self.seed),
+            "--overwrite",
+        )
+        return self._phase(command, Output(out, "export"), at_once=True)
+
     def _train(self, given: TrainPhaseConfig) -> Phase:
         model = Output(self.places.model(self.number), "model")
         build = self._by_llamafactory if given.engine == "llamafactory" else self._by_ourselves
@@ -203,15 +228,18 @@ class _Build:
 
     def _by_ourselves(self, given: TrainPhaseConfig) -> tuple[str, ...]:
         training = self.places.training(self.number)
-        overrides = {"seed": self.seed, **self._filled(given.overrides)}
+        overrides = {"seed": self.seed, **self._filled(train_overrides(self.config, self.number))}
+        algorithm = self.config.algorithm(self.number)
+        data = [self.places.groups(self.number)] if algorithm != "sft" else []
+        data += [self.places.export(self.number)] if algorithm != "grpo" else []
         return self._webtraj(
             "train",
             *_option("--config", self._filled(given.config)),
             *_option("--model", self.places.base(self.number)),
-            *_option("--data", self.places.export(self.number)),
+            *_each("--data", data),
             *_option("--output", training),
             *_option("--publish", training),
-            *_overrides(overrides),
+            *overrides_of(overrides),
         )
 
     def _by_llamafactory(self, given: TrainPhaseConfig) -> tuple[str, ...]:
@@ -229,10 +257,11 @@ class _Build:
         }  # fmt: skip
         assert given.python is not None
         return self._webtraj(
+            "train",
             "update",
             *_option("--config-name", given.config),
             *_option("--config-dir", given.config_dir),
-            *_overrides(overrides),
+            *overrides_of(overrides),
             *_option("--python", given.python),
             "--train",
         )
@@ -284,6 +313,7 @@ class _Build:
                 "latest": places.latest(number),
                 "datasets": places.trained_on(number),
                 "export": places.export(number),
+                "groups": places.groups(number),
                 "training": places.training(number),
                 "model": places.model(number),
                 "base": places.base(number),
@@ -316,15 +346,6 @@ def _key_values(values: Mapping[str, Any]) -> list[str]:
 def _settings(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for step, values in options.items():
         yield from _each("--set", [f"{step}.{item}" for item in _key_values(values)])
-
-
-def _overrides(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield `key=value` of a nested mapping, with values in JSON, which is valid YAML."""
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from _overrides(value, f"{prefix}{key}.")
-        elif not isinstance(value, Mapping):
-            yield f"{prefix}{key}={json.dumps(value)}"
 
 
 def _said(value: Any) -> str:

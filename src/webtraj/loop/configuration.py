@@ -6,6 +6,7 @@ the iteration's dataset.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,10 +22,12 @@ from webtraj.rollouts.configuration.rollout import WandbConfig
 from webtraj.store.places import is_url
 
 __all__ = [
+    "Algorithm",
     "EvaluationConfig",
     "ExportConfig",
     "ExtraConfig",
     "FirstConfig",
+    "GroupsConfig",
     "JudgeConfig",
     "LoopConfig",
     "NAMES",
@@ -39,6 +42,7 @@ __all__ = [
     "fill",
     "fill_all",
     "load_loop_config",
+    "overrides_of",
     "to_yaml",
 ]
 
@@ -47,6 +51,9 @@ _PACKAGE = "webtraj.loop"
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
 _Values = dict[str, Any]
+Algorithm = Literal["sft", "grpo", "mixed"]
+"""`sft` imitates the rows of `export`; `grpo` is policy gradient on groups of attempts; `mixed`
+does both."""
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -174,9 +181,27 @@ class ExportConfig(PhaseConfig):
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations"})
 
 
+class GroupsConfig(PhaseConfig):
+    """The groups of attempts that `train.algorithm` grpo and mixed train on, exported as tokens."""
+
+    iterations: _AtLeastOne = 1
+    """Number of last iterations to train on: 1 takes only replies of the weights that the training
+    starts from (with `overlap`, of weights as many trainings older)."""
+    rollout: _Values = Field(default_factory=dict)
+    """Keys to override in such iterations' rollouts: `{env_config: {attempts_per_task: 8,
+    groups_per_task: 4}}`. The attempts of a group always share a seed."""
+    train: _Values = Field(default_factory=dict)
+    """Keys to override in their trainings: `{learning_rate: 1e-3, policy: {clip_high: 0.28}}`."""
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations", "rollout", "train"})
+
+
 class TrainPhaseConfig(PhaseConfig):
     """The training: `webtraj train`, or `webtraj train update --train` with LLaMA-Factory."""
 
+    algorithm: Algorithm | Annotated[list[Algorithm], Field(min_length=1)] = "sft"
+    """`sft`, `grpo` or `mixed`; or a list by iteration, whose last entry is for all later ones:
+    `[sft, grpo]` starts from imitation."""
     engine: Literal["builtin", "llamafactory"] = "builtin"
     """The trainer."""
     config: str | None = None
@@ -192,7 +217,7 @@ class TrainPhaseConfig(PhaseConfig):
     python: str | None = None
     """`llamafactory`: the Python of its environment."""
 
-    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"model", "begin"})
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"algorithm", "model", "begin"})
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -326,6 +351,8 @@ class LoopConfig(Section):
     """The post-processing; null for none."""
     export: ExportConfig | None = ExportConfig()
     """The export for training; null if the training reads datasets."""
+    groups: GroupsConfig = GroupsConfig()
+    """The groups of attempts for policy-gradient training."""
     train: TrainPhaseConfig = TrainPhaseConfig()
     """The training."""
     publish: PublishConfig = PublishConfig()
@@ -351,7 +378,8 @@ class LoopConfig(Section):
                     f"interpreters names {name!r}; expected one of {', '.join((*PHASES, *names))}"
                 )
         builtin = self.train.engine == "builtin" and self.train.command is None
-        if builtin and self.export is None:
+        used = {self.algorithm(number) for number in range(1, self.iterations + 1)}
+        if builtin and self.export is None and used != {"grpo"}:
             raise ValueError("train with engine builtin needs an export; set export, such as {}")
         base = self.train.model or self.first.policy
         if self.train.command is None and self.first.agent is not None and self.train.model is None:
@@ -369,11 +397,50 @@ class LoopConfig(Section):
                 "serve.update=lora serves adapters of the loop's initial model; set "
                 "train.begin=base, and method: lora in train.overrides"
             )
+        if used != {"sft"}:
+            self._check_gradient(used)
         return self
+
+    def algorithm(self, iteration: int) -> Algorithm:
+        """Return the algorithm of an iteration."""
+        given = self.train.algorithm
+        return given if isinstance(given, str) else given[min(iteration, len(given)) - 1]
+
+    def _check_gradient(self, used: set[Algorithm]) -> None:
+        """Check what policy-gradient training needs of other keys."""
+        name = "mixed" if "grpo" not in used else "grpo"
+        if self.train.command is None and self.train.engine != "builtin":
+            raise ValueError(
+                f"train.algorithm {name} needs the built-in trainer; set train.engine=builtin"
+            )
+        if self.train.command is None and self.train.begin == "base":
+            raise ValueError(
+                f"train.algorithm {name} trains the weights that sampled the replies; set "
+                "train.begin=previous"
+            )
+        export = self.export
+        if "mixed" in used and (
+            export is None or (export.command is None and export.format == "tokens")
+        ):
+            raise ValueError(
+                "train.algorithm mixed also imitates the rows of export, and those of the format "
+                "tokens have log-probabilities, which are not imitated; set export.format to "
+                "another one, such as sharegpt or pointing"
+            )
+        alone = self.first.iterations
+        if self.overlap.enabled:
+            alone = max(alone, 1 + self.overlap.max_staleness)
+        early = [n for n in range(1, alone + 1) if self.algorithm(n) != "sft"]
+        if self.first.agent is not None and early and early[0] <= self.iterations:
+            raise ValueError(
+                f"train.algorithm is {self.algorithm(early[0])} in iteration {early[0]}, which the "
+                f"agent {self.first.agent} plays without a model; set sft for the first {alone}: "
+                f"train.algorithm=[{', '.join([*['sft'] * alone, name])}]"
+            )
 
 
 PHASES = (
-    "rollout", "judge", "postprocess", "export", "train", "publish", "evaluate"
+    "rollout", "judge", "postprocess", "export", "groups", "train", "publish", "evaluate"
 )  # fmt: skip
 """Names of the phases that ship, in order."""
 
@@ -397,6 +464,7 @@ NAMES: Mapping[str, str] = {
     "latest": "the last of these that has a phase",
     "datasets": "the latest datasets of all iterations to train on, the oldest first",
     "export": "the folder of the iteration's export",
+    "groups": "the folder of the iteration's groups of attempts, exported as tokens",
     "training": "the folder of the iteration's training",
     "model": "the folder of the iteration's trained model",
     "base": "the model that the training starts from",
@@ -486,6 +554,19 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
+def overrides_of(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield `key=value` of a nested mapping, with values in JSON, which is valid YAML.
+
+    >>> list(overrides_of({"lora": {"rank": 4}, "packing": True}))
+    ['lora.rank=4', 'packing=true']
+    """
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from overrides_of(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={json.dumps(value)}"
+
+
 # Loading: a YAML file, and `key=value` on top.
 
 
@@ -526,10 +607,11 @@ def _names_recipe(name: str) -> bool:
 
 
 def check(config: LoopConfig) -> LoopConfig:
-    """Check what spans several keys: placeholders, and the folder.
+    """Check what spans several keys: placeholders, the folder, and rollouts in groups.
 
     Raises:
-        InvalidInputError: A placeholder is unknown, or `out` is a bucket.
+        InvalidInputError: A placeholder is unknown, `out` is a bucket, or a rollout does not fit
+            the algorithm.
     """
     if is_url(config.out):
         raise errors.InvalidInputError(
@@ -538,13 +620,16 @@ def check(config: LoopConfig) -> LoopConfig:
         )
     for key, value in (
         ("rollout", config.rollout), ("evaluation", config.evaluation), ("judge", config.judge),
-        ("postprocess", config.postprocess), ("export", config.export), ("train", config.train),
-        ("publish", config.publish), ("serve", config.serve),
+        ("postprocess", config.postprocess), ("export", config.export), ("groups", config.groups),
+        ("train", config.train), ("publish", config.publish), ("serve", config.serve),
     ):  # fmt: skip
         if value is not None:
             _check_placeholders(value.model_dump(), key)
     for extra in config.extra:
         _check_placeholders([extra.command, extra.outputs], f"extra.{extra.name}")
+    from webtraj.loop.groups import check_groups
+
+    check_groups(config)
     return config
 
 

@@ -118,7 +118,7 @@ _SIGNALLED = 128
 """Exit statuses above this one come from signals."""
 _LONGEST_PAUSE = 60.0
 _PLAYING = ("rollout", "evaluate")
-_DERIVED = ("judge", "postprocess", "export")
+_DERIVED = ("judge", "postprocess", "export", "groups")
 """Phases whose outputs can be made again from the recordings."""
 
 
@@ -236,6 +236,8 @@ class _Loop:
             elif (slot.iteration, "train") not in passed and self._gone(slot):
                 self._observer.note(f"Running {slot} again: its outputs were removed.")
                 left.append(slot)
+            elif (slot.iteration, "train") not in passed and self._needed_now(slot):
+                left.append(slot)
             else:
                 self._done[slot.key].set()
         return left
@@ -267,6 +269,10 @@ class _Loop:
             and ended is not None
             and not all(Path(path).exists() for path in ended["outputs"])
         )
+
+    def _needed_now(self, slot: Slot) -> bool:
+        """Return whether the training needs data that it did not need with its old algorithm."""
+        return slot.name in ("export", "groups") and self._state.ended(slot.key) is None
 
     def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return those of a lane's phases that should run now."""

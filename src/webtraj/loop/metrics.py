@@ -2,17 +2,25 @@
 
 ::
 
-    {"iteration": 2, "policy": 1, "staleness": 0, "episodes": 128, "steps": 410,
+    {"iteration": 2, "algorithm": "grpo", "policy": 1, "staleness": 0, "episodes": 128,
+     "steps": 410,
      "success": {"value": 0.71, "numerator": 91, "denominator": 128, "low": 0.63, "high": 0.78},
      "kept": 120, "samples": 310, "rows": 310, "loss": 0.42, "train_steps": 50,
+     "policy_gradient": {"groups": 64, "groups_kept": 31, "reward": 0.58, "staleness": 0.0,
+                         "unscored": 0, "ratio": 1.0, "clipped": 0.02, "entropy": 0.9,
+                         "mismatch": 2e-6},
      "evaluation": {"policy": 2, "episodes": 96, "success": {...},
                     "mean": {"value": 0.8, "low": 0.74, "high": 0.86, "tasks": 3},
                     "by_task": {"miniwob/click-test": {"value": ..., ...}, ...}},
      "seconds": {"rollout": 41.0, "train": 60.2, "evaluate": 12.8}, "retries": 0}
 
-`policy` is the iteration whose weights played. `evaluation` measures the weights at the iteration's
-end; the line of iteration 0 measures the initial policy. Unknown values are null or left out.
-Everything is derived from the loop's folder.
+`algorithm` is left out for sft. `policy` is the iteration whose weights played. `evaluation`
+measures the weights at the iteration's end; the line of iteration 0 measures the initial policy.
+`policy_gradient` is what the training on groups of attempts logged: groups, those whose attempts
+got different rewards, the mean reward of all, the mean age of replies in iterations, samples
+without a reward; the means over logged steps of the ratio, the share of clipped tokens and the
+entropy per token; and the first step's mismatch of log-probabilities. Unknown values are null or
+left out. Everything is derived from the loop's folder.
 """
 
 from __future__ import annotations
@@ -21,6 +29,7 @@ import dataclasses
 import hashlib
 import logging
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +60,8 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
     """Return an iteration's line, from the phases that are done."""
     places = Places(config)
     line: dict[str, Any] = {"iteration": iteration}
+    if iteration and config.algorithm(iteration) != "sft":
+        line["algorithm"] = config.algorithm(iteration)
     if iteration and state.ended((iteration, "rollout")) is not None:
         begun = state.begun((iteration, "rollout"))
         policy = 0 if begun is None else begun.policy
@@ -59,8 +70,11 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
         line |= _played((places.judged if judged else places.recorded)(iteration))
     if state.ended((iteration, "postprocess")) is not None:
         line |= _kept(places.processed(iteration))
-    if state.ended((iteration, "export")) is not None:
-        line |= _exported(places.export(iteration))
+    exports = {"export": places.export(iteration), "groups": places.groups(iteration)}
+    for name, folder in exports.items():
+        if state.ended((iteration, name)) is not None:
+            for key, count in _exported(folder).items():
+                line[key] = line.get(key, 0) + count
     if state.ended((iteration, "train")) is not None:
         line |= _trained(places.training(iteration))
     if state.ended((iteration, "evaluate")) is not None:
@@ -179,7 +193,7 @@ def _report(dataset: str) -> tuple[Any, Mapping[str, Any]]:
     return report.overall, report.by["task"]
 
 
-def _exported(folder: str) -> dict[str, Any]:
+def _exported(folder: str) -> dict[str, int]:
     """Return the size of the training data; nothing for an export in another format."""
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 
@@ -187,23 +201,43 @@ def _exported(folder: str) -> dict[str, Any]:
         return {}
     splits = read_manifest(folder)[0].get("splits", {})
     train = splits.get("train", {})
-    return {"samples": train.get("samples"), "rows": train.get("rows")}
+    return {name: train[name] for name in ("samples", "rows") if train.get(name) is not None}
 
 
 def _trained(folder: str) -> dict[str, Any]:
-    """Return the last loss of a training that left a log; nothing without one."""
+    """Return the last loss of a training that left a log, and what it says of its groups."""
     from webtraj.training.sft.logs import read_log
 
-    steps = [(entry["step"], entry["loss"]) for entry in read_log(folder) if "loss" in entry]
-    for log in Path(folder).glob("checkpoints/*/trainer_log.jsonl"):  # LLaMA-Factory's.
-        for line in log.read_bytes().splitlines():
+    log = read_log(folder)
+    gradient = _gradient(log)
+    steps = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
+    for theirs in Path(folder).glob("checkpoints/*/trainer_log.jsonl"):  # LLaMA-Factory's.
+        for line in theirs.read_bytes().splitlines():
             entry = orjson.loads(line)
             if "loss" in entry:
                 steps.append((entry["current_steps"], entry["loss"]))
     if not steps:
-        return {}
+        return gradient
     step, loss = max(steps)
-    return {"train_steps": step, "loss": loss}
+    return {"train_steps": step, "loss": loss, **gradient}
+
+
+def _gradient(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the metrics of policy-gradient training; nothing for another one.
+
+    The mismatch is that of the first step: later ones include what the training changed.
+    """
+    begun = next((entry for entry in log if "policy_groups" in entry), None)
+    if begun is None:
+        return {}
+    names = ("groups", "groups_kept", "reward", "staleness", "unscored")
+    found = {name: begun[f"policy_{name}"] for name in names if f"policy_{name}" in begun}
+    steps = [entry for entry in log if "policy_ratio" in entry]
+    if steps:
+        for name in ("ratio", "clipped", "entropy"):
+            found[name] = statistics.fmean(entry[f"policy_{name}"] for entry in steps)
+        found["mismatch"] = steps[0]["policy_mismatch"]
+    return {"policy_gradient": found}
 
 
 # `success.png`: success rate by iteration, the mean of the tasks and each task, with intervals.

@@ -134,7 +134,7 @@ def _add(total: hashlib._Hash, file: Path, name: str) -> None:
 Group = Literal["rollout", "update"]
 """Whether a phase plays and prepares the episodes, or makes a model of them."""
 
-_UPDATE = ("export", "train", "publish")
+_UPDATE = ("export", "groups", "train", "publish")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,11 +215,23 @@ def _slots(config: LoopConfig, number: int, group: Group) -> Iterator[Slot]:
     for name in PHASES[:-1]:
         if _group(name) != group:
             continue
-        if name not in ("judge", "postprocess", "export") or getattr(config, name) is not None:
+        if _configured(config, name, number):
             yield Slot(number, name, group)
         for extra in config.extra:
             if extra.after == name and _wanted(extra, number):
                 yield Slot(number, extra.name, group)
+
+
+def _configured(config: LoopConfig, name: str, number: int) -> bool:
+    match name:
+        case "export":
+            return config.export is not None and config.algorithm(number) != "grpo"
+        case "groups":
+            return config.algorithm(number) != "sft"
+        case "judge" | "postprocess":
+            return getattr(config, name) is not None
+        case _:
+            return True
 
 
 def _group(name: str) -> Group:

@@ -12,6 +12,7 @@
           test_trajectories/iteration_0001/       the evaluation of the initial weights
                             iteration_0002/       the evaluation of iteration 1's weights
           exports/iteration_0001/                 the training data of iteration 1
+          groups/iteration_0001/                  its groups of attempts, for policy gradient
           training/iteration_0001/                the training run, and the model: model.pt
           model.pt -> training/iteration_0001/model.pt    the latest model
           locks/                                  held while the loop and its phases run
@@ -110,6 +111,20 @@ class Places:
         window = None if export is None else export.iterations
         first = 1 if window is None else max(iteration - window + 1, 1)
         return [self.latest(number) for number in range(first, iteration + 1)]
+
+    def groups_of(self, iteration: int) -> list[str]:
+        """Return the datasets whose groups an iteration is trained on, the oldest first.
+
+        They are as recorded, or judged: processed episodes are not what the policy did.
+        """
+        first = max(iteration - self.config.groups.iterations + 1, 1)
+        numbers = [n for n in range(first, iteration + 1) if self.config.algorithm(n) != "sft"]
+        place = self.judged if self.config.judge is not None else self.recorded
+        return [place(number) for number in numbers]
+
+    def groups(self, iteration: int) -> str:
+        """Return the folder of the iteration's groups of attempts."""
+        return str(self.out / "groups" / _numbered(iteration))
 
     def export(self, iteration: int) -> str:
         """Return the folder of the iteration's training data."""

@@ -46,6 +46,8 @@ class Sample:
     """The sampled token ids; empty if not recorded."""
     logprobs: tuple[float, ...] = ()
     """Log-probabilities of the completion's tokens under the weights that sampled them."""
+    temperature: float | None = None
+    """The sampling temperature of the completion, if recorded."""
     loss_weight: float = 1.0
     """The weight in the loss; 0 trains nothing."""
     reward: float | None = None

@@ -9,10 +9,11 @@ metrics; the numbers equal those in its `metrics.jsonl`, but appear as soon as a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from webtraj import errors
 from webtraj.rates import mean_of_tasks, wilson_interval
 from webtraj.store.places import is_url
 from webtraj.viewer.source import Source
@@ -28,6 +29,10 @@ _SPLITS = {"train_trajectories": "train", "test_trajectories": "test"}
 _PROCESSED = "processed"
 _TITLES = {"test": "evaluation", "train": "episodes to train on"}
 _LOOP = "state.jsonl"
+_METRICS = "metrics.jsonl"
+_MEASURED = (
+    "reward", "groups", "groups_kept", "ratio", "clipped", "entropy", "mismatch", "staleness"
+)  # fmt: skip
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,10 +96,13 @@ def iterations_data(
             "mean": {"value": 0.8, "low": 0.74, "high": 0.86, "tasks": 3},
             "all": {"successes": 77, "graded": 96, "low": 0.71, "high": 0.87}}]}],
          "tasks": [{"task": "miniwob/click-test", "rates": [[0, 0, 31, 32, 0.84, 0.99]]}],
-         "left_out": 0}
+         "left_out": 0,
+         "gradient": [{"title": "policy gradient", "points": [
+           {"at": 2, "dataset": "train-iteration_0002", "iteration": 2, "reward": 0.41,
+            "groups": 24, "groups_kept": 16, "ratio": 1.0, ...}]}]}
 
     A task's rate is its series, its point there, successes, graded episodes, and the ends of the
-    95 % interval.
+    95 % interval. `gradient` is what a loop's `metrics.jsonl` says of its `policy_gradient`.
 
     Args:
         table: The episodes.
@@ -143,7 +151,39 @@ def iterations_data(
         "series": told,
         "tasks": [{"task": task, "rates": tasks[task]} for task in sorted(kept)],
         "left_out": len(tasks) - len(kept),
-    }
+        "gradient": [
+            {"title": f"{name}: policy gradient" if several_homes else "policy gradient",
+             "points": points}
+            for name, points in _gradients(every)
+        ],
+    }  # fmt: skip
+
+
+def _gradients(every: Iterable[Series]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each loop's name and what its trainings on groups measured, by iteration."""
+    from webtraj.loop.metrics import read_lines
+
+    for one in every:
+        if one.split != "train" or is_url(one.home):
+            continue
+        try:
+            lines = read_lines(Path(one.home) / _METRICS)
+        except (errors.CorruptDataError, OSError):
+            continue  # A resumed loop makes the file again.
+        points = []
+        for line in lines:
+            told, number = line.get("policy_gradient"), line["iteration"]
+            shown = _versions_of(one, number)
+            if isinstance(told, Mapping) and shown:
+                values = {
+                    name: float(told[name])
+                    for name in _MEASURED
+                    if isinstance(told.get(name), int | float)
+                }
+                where = {"at": number, "dataset": shown[0].name, "iteration": number}
+                points.append({**where, **values})
+        if points:
+            yield one.home.rpartition("/")[2], points
 
 
 def _versions_of(series: Series, number: int) -> list[Source]:

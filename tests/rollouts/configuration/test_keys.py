@@ -105,6 +105,12 @@ ROLLOUT = {
         (60, 30),
         ("env_config.attempts_per_task=2",),
     ),
+    "env_config.groups_per_task": Case(
+        "3",
+        lambda r: (len(r.plan), len({(planned.task, planned.seed) for planned in r.plan})),
+        (180, 90),
+        ("env_config.attempts_per_task=2", "env_config.group=same-seed"),
+    ),
     "env_config.difficulty_ratio": Case(
         BANDS,
         lambda r: sorted(planned.spec.level for planned in r.plan).count("hard"),

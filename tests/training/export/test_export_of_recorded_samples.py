@@ -92,6 +92,7 @@ def test_every_format_reads_back_what_the_model_was_sent(name, buffer, tmp_path)
         if name == "tokens":
             assert sample.prompt_token_ids == wanted.prompt_token_ids
             assert sample.logprobs == wanted.logprobs
+            assert sample.temperature == wanted.temperature
         else:
             assert sample.messages == wanted.messages
             assert sample.completion == wanted.completion

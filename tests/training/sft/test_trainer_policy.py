@@ -10,7 +10,7 @@ from training_runs import same, sample, settings, weights
 
 from webtraj import errors
 from webtraj.training.samples import SampleKey
-from webtraj.training.sft import TrainingError, models, read_log, read_row, train
+from webtraj.training.sft import TrainingError, models, publish, read_log, read_row, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
@@ -132,6 +132,36 @@ def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
     assert float(sums[1.0]["mismatch"]) > 1.0
 
 
+def test_temperature_is_that_in_the_rows(sampled, text_model, tmp_path):
+    warm = [dataclasses.replace(one, temperature=0.6) for one in sampled]
+    options = {"max_steps": 1, "batch_size": 6}
+    for folder, rows, policy in (
+        ("rows", warm, {}), ("given", sampled, {"temperature": 0.6}), ("other", sampled, {}),
+    ):  # fmt: skip
+        train(settings(text_model, tmp_path / folder, policy=policy, **options), rows)
+    rows, given, other = (
+        read_log(tmp_path / folder)[1]["policy_mismatch"] for folder in ("rows", "given", "other")
+    )
+    assert rows == given != other
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "given", "match"),
+    [
+        ([0.6, 0.7], None, "at temperature 0.7; expected 0.6"),
+        ([0.6, 0.6], 1.0, "at temperature 0.6; expected 1,"),
+        ([0.0, 0.0], None, "at temperature 0; expected one above 0"),
+    ],
+)
+def test_rows_of_another_temperature_are_refused(
+    prepared, sampled, tmp_path, temperatures, given, match
+):
+    pairs = zip(sampled, temperatures, strict=False)
+    rows = [dataclasses.replace(one, temperature=found) for one, found in pairs]
+    with pytest.raises(errors.InvalidInputError, match=match):
+        loss_of(prepared, rows, tmp_path, temperature=given)
+
+
 def test_clipping_can_be_wider_above_than_below(prepared, sampled, tmp_path):
     found, _, _ = loss_of(prepared, sampled, tmp_path, clip_low=0.1, clip_high=0.28)
     wanted = reference(prepared[1], sampled, normalizer="tokens", low=0.1, high=0.28)
@@ -247,6 +277,21 @@ def test_what_teaches_nothing_is_left_out_and_counted(prepared, sampled, tmp_pat
     _, _, data = loss_of(prepared, [*sampled, *equal, *broken, *old], tmp_path, max_staleness=0)
     report = data.report
     assert (report.used, report.no_spread, report.unscored, report.stale) == (6, 3, 1, 2)
+    assert (report.groups, report.groups_kept, report.reward) == (2, 1, pytest.approx(6 / 9))
+
+
+def test_replies_of_earlier_iterations_are_counted_by_their_age(prepared, sampled, tmp_path):
+    old = [dataclasses.replace(one, iteration=0, group_id="old") for one in sampled]
+    _, _, data = loss_of(prepared, [*sampled, *old], tmp_path)
+    assert (data.report.groups, data.report.staleness) == (2, 0.5)
+
+
+def test_imitated_rows_have_no_age(prepared, sampled, tmp_path):
+    shown = dataclasses.replace(sample(9), iteration=7)
+    early = dataclasses.replace(sample(8), iteration=0)
+    rows = [*sampled, shown, early]
+    _, _, data = loss_of(prepared, rows, tmp_path, max_staleness=0)
+    assert (data.report.used, data.report.stale, data.report.staleness) == (8, 0, 0.0)
 
 
 def test_an_episode_with_two_rewards_is_refused(prepared, sampled, tmp_path):
@@ -283,8 +328,9 @@ def test_training_makes_rewarded_replies_likelier_and_logs_the_ratio(
         for one in sampled
     ]
     wanted = settings(
-        text_model, tmp_path / "run", policy={"clip_high": 10.0}, max_steps=8, batch_size=6
-    )
+        text_model, tmp_path / "run", policy={"clip_high": 10.0}, max_steps=8, batch_size=6,
+        log_steps=4,
+    )  # fmt: skip
     result = train(wanted, exact)
     trained = result.checkpoint / "model"
     after = models.load_model(settings(trained, tmp_path / "x"), load_tools(trained))
@@ -304,7 +350,9 @@ def test_training_makes_rewarded_replies_likelier_and_logs_the_ratio(
         for reward in (0.0, 1.0)
     }
     assert change[1.0] > 0.1 > -0.1 > change[0.0]
-    first, *_, last = [entry for entry in read_log(tmp_path / "run") if "policy_ratio" in entry]
+    entries = [entry for entry in read_log(tmp_path / "run") if "policy_ratio" in entry]
+    assert [entry["step"] for entry in entries] == [1, 4, 8]
+    first, *_, last = entries
     assert first["policy_ratio"] == pytest.approx(1.0, abs=1e-4)
     assert first["policy_mismatch"] == pytest.approx(0.0, abs=1e-4)
     assert last["policy_mismatch"] > 0.01
@@ -320,6 +368,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(sampled, text_model, tmp_path
     parts = train(stopping, sampled)
     assert parts.resumed_from == 2
     assert same(weights(whole.checkpoint / "model"), weights(parts.checkpoint / "model"))
+    assert [entry["step"] for entry in read_log(tmp_path / "parts")] == [0, 1, 2, 3, 4]
 
 
 def test_log_probabilities_of_another_distribution_are_warned_of(
@@ -341,6 +390,22 @@ def test_nothing_to_learn_is_an_error(sampled, text_model, tmp_path):
         train(settings(text_model, tmp_path, policy={}), equal)
 
 
+@pytest.mark.parametrize("proximal", [False, True])
+def test_nothing_to_learn_may_keep_the_weights(sampled, text_model, tmp_path, proximal):
+    equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
+    keeping = settings(text_model, tmp_path, policy={"proximal": proximal}, no_samples="keep")
+    for _ in range(2):  # Also if it is run again.
+        result = train(keeping, equal)
+        assert result.finished
+        assert result.steps == 0
+    assert same(weights(result.checkpoint / "model"), weights(text_model))
+    published = publish(tmp_path, tmp_path / "policy")
+    assert same(weights(published), weights(text_model))
+    (entry,) = read_log(tmp_path)
+    counts = ("policy_groups", "policy_groups_kept", "policy_no_spread", "policy_reward")
+    assert [entry[name] for name in counts] == [1, 0, 6, 1.0]
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -357,10 +422,11 @@ def test_a_row_of_exact_tokens_is_read_whole():
     row = {
         "prompt_ids": [1, 2], "completion_ids": [3, 4], "logprobs": [-0.5, 0], "reward": 1,
         "advantage": None, "group": "g", "iteration": 2, "policy_version": "v2",
-        "sample": "episode/3/0", "mask": [0, 0, 1, 1],
+        "sample": "episode/3/0", "mask": [0, 0, 1, 1], "temperature": 0.8,
     }  # fmt: skip
     one = read_row(json.loads(json.dumps(row)), "row")
     assert (one.logprobs, one.reward, one.advantage) == ((-0.5, 0.0), 1.0, None)
+    assert one.temperature == 0.8
     assert (one.group_id, one.iteration, one.policy_version) == ("g", 2, "v2")
 
 

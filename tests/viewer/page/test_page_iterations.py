@@ -1,6 +1,7 @@
 """Success by iteration: what is drawn, where its points lead, and that it follows a loop."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,27 @@ async def test_points_tell_their_numbers_and_lead_to_their_episodes(look, serve,
     await expect(numbers.nth(2)).to_contain_text("after iteration 1")
     await numbers.nth(2).get_by_role("link", name="test-iteration_0002").click()
     await expect(page.locator(".total")).to_have_text("8 episodes")
+
+
+async def test_training_on_groups_is_drawn_and_listed(look, serve, tmp_path):
+    out = tmp_path / "loop"
+    for number in (1, 2):
+        recording.record(out / f"train_trajectories/iteration_000{number}", number)
+    told = {"groups": 4, "groups_kept": 3, "reward": 0.25, "ratio": 1.5, "mismatch": 2e-6}
+    lines = [{"iteration": 1}, {"iteration": 2, "policy_gradient": told}]
+    (out / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    page = await look(await serve(out), "#/iterations")
+    points = drawing(page, "Policy gradient by iteration")
+    await expect(points).to_have_count(2)
+    said = await points.evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+    assert said == [
+        "policy gradient, iteration 2: mean reward 25 %.",
+        "policy gradient, iteration 2: groups with different rewards 75 %.",
+    ]
+    rows = page.get_by_role("region", name="Numbers of policy gradient").get_by_role("row")
+    cells = await rows.nth(1).get_by_role("cell").all_inner_texts()
+    assert cells[1:] == ["iteration 2", "0.25", "4", "3", "1.5", "-", "-", "0.000002", "-"]
+    assert not await violations(page)
 
 
 async def test_keys_lead_from_point_to_point_and_back(look, serve, loop_folder):

@@ -283,6 +283,8 @@ class EnvConfig(Section):
     group: Literal["own-seeds", "same-seed"] = "own-seeds"
     """`same-seed`: the attempts of a group share a seed and differ only in the agent's sampling, as
     policy-gradient training (GRPO) needs."""
+    groups_per_task: _AtLeastOne = 1
+    """With `same-seed`: number of groups at each task, each with its own seed."""
     difficulty_ratio: dict[str, DifficultyBand] | None = None
     """Bands of difficulty for the sampler `ratio`, by name."""
     deduplicate_across_iterations: bool = False
@@ -385,6 +387,15 @@ class EnvConfig(Section):
                 "cannot be false: every step is recorded when it is taken. Remove the key"
             )
         return value
+
+    @model_validator(mode="after")
+    def _check_groups(self) -> Self:
+        if self.groups_per_task > 1 and self.group != "same-seed":
+            raise ValueError(
+                "groups_per_task needs env_config.group=same-seed; for more attempts with seeds of "
+                "their own, raise env_config.attempts_per_task"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_ratio(self) -> Self:

@@ -57,8 +57,11 @@ def plan_rollout(
         if env.deduplicate_across_iterations:
             tasks = sampling.unseen(tasks, iterations.played(before=number))
     picked = _limited(sampler_of(env)(tasks, seed=_sample_seed(config, number)), env)
-    size = "group_size" if env.group == "same-seed" else "attempts"
-    return plan_tasks(picked, seed=_sample_seed(config, number), **{size: env.attempts_per_task})
+    if env.group == "same-seed":
+        sizes = {"attempts": env.groups_per_task, "group_size": env.attempts_per_task}
+    else:
+        sizes = {"attempts": env.attempts_per_task}
+    return plan_tasks(picked, seed=_sample_seed(config, number), **sizes)
 
 
 def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
@@ -132,6 +135,8 @@ def digest_of(config: RolloutConfig) -> str:
             env.max_steps)  # fmt: skip
     if env.group != "own-seeds":  # Keeps the digest of other plans unchanged.
         says = (*says, env.group)
+    if env.groups_per_task > 1:
+        says = (*says, env.groups_per_task)
     return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
 
 

@@ -3,8 +3,8 @@
 ::
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
-     "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0, "policy_version": "...",
-     "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
+     "temperature": 1.0, "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0,
+     "policy_version": "...", "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
      "sample": "<episode>/<step>/<call>"}
 
 Token ids are those that the server saw and sampled; nothing is tokenised again. Log-probabilities
@@ -70,6 +70,7 @@ class TokensFormat:
                 "completion_ids": list(completion),
                 "logprobs": list(sample.logprobs),
                 "mask": [0] * len(prompt) + [1] * len(completion),
+                "temperature": sample.temperature,
                 "reward": sample.reward,
                 "advantage": sample.advantage,
                 "group": sample.group_id,
@@ -103,6 +104,7 @@ class TokensFormat:
             prompt_token_ids=tuple(row["prompt_ids"]),
             completion_token_ids=tuple(row["completion_ids"]),
             logprobs=tuple(row["logprobs"]),
+            temperature=row.get("temperature"),
             reward=row["reward"],
             advantage=row["advantage"],
             group_id=row["group"],
@@ -120,7 +122,8 @@ class TokensFormat:
         total.update(array("d", sample.logprobs).tobytes())
         rest = (
             sample.key, sample.reward, sample.advantage, sample.group_id, sample.loss_weight,
-            sample.policy_version, sample.task, [image.uuid for image in images_of(sample)],
+            sample.policy_version, sample.task, sample.temperature,
+            [image.uuid for image in images_of(sample)],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
         return total.digest()

@@ -417,10 +417,16 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
+        temperature=_temperature_of(call),
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
         **_common(trajectory, step, iteration),
     )
+
+
+def _temperature_of(call: ModelCall) -> float | None:
+    temperature = call.sampling.get("temperature")
+    return float(temperature) if isinstance(temperature, int | float) else None
 
 
 def _rendered(

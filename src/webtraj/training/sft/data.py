@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,12 @@ from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
 from webtraj.training.sft.encoding import Encoded, Encoder, images_of
-from webtraj.training.sft.policy_gradient import Advantages, is_zero, with_policy
+from webtraj.training.sft.policy_gradient import (
+    Advantages,
+    is_zero,
+    temperature_of,
+    with_policy,
+)
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["DataReport", "TrainingData", "check_base", "digest_of_base"]
@@ -51,6 +57,14 @@ class DataReport:
     """Policy gradient: samples left out because all attempts of their group got the same reward."""
     stale: int = 0
     """Policy gradient: samples left out because they are older than `max_staleness`."""
+    groups: int = 0
+    """Policy gradient: groups of attempts that are not too old."""
+    groups_kept: int = 0
+    """Policy gradient: those of them whose attempts got different rewards."""
+    reward: float | None = None
+    """Policy gradient: the mean reward of the attempts in these groups."""
+    staleness: float | None = None
+    """Policy gradient: the mean age in iterations of the sampled replies that are used."""
 
 
 class TrainingData:
@@ -74,8 +88,11 @@ class TrainingData:
         limit = min(settings.cutoff_len, encoder.tools.context_len or settings.cutoff_len)
         policy = settings.policy
         advantages = None if policy is None else Advantages(self._samples, policy)
+        self.temperature = 1.0 if policy is None else temperature_of(self._samples, policy)
+        """The sampling temperature of replies with an advantage."""
         no_weight = unscored = no_spread = stale = 0
         too_long: list[Encoded] = []
+        ages: list[int] = []
         shaken = hashlib.sha256()
         alien = checked = 0
         for number, sample in enumerate(self._samples):
@@ -106,6 +123,8 @@ class TrainingData:
                 alien += not _says_the_same(encoder, sample)
             self._kept.append(number)
             self._encoded.append(encoded)
+            if advantages is not None and advantage is not None:
+                ages.append(advantages.age_of(sample))
             for part in (encoded.input_ids, encoded.trained, np.float64(encoded.weight)):
                 shaken.update(part.tobytes())
             if encoded.advantage is not None and encoded.behaviour is not None:
@@ -127,6 +146,8 @@ class TrainingData:
                 f"the model allow. {longest.name} is the longest: {len(longest)} tokens. Raise "
                 "cutoff_len, or leave them out with too_long: drop."
             )
+        groups = [] if advantages is None else advantages.rewards
+        rewards = [reward for group in groups for reward in group]
         self.report = DataReport(
             given=len(self._samples),
             used=len(self._encoded),
@@ -139,6 +160,10 @@ class TrainingData:
             unscored=unscored,
             no_spread=no_spread,
             stale=stale,
+            groups=len(groups),
+            groups_kept=sum(len(set(group)) > 1 for group in groups),
+            reward=statistics.fmean(rewards) if rewards else None,
+            staleness=statistics.fmean(ages) if ages else None,
         )
 
     @property

@@ -57,7 +57,7 @@ class TrainLog:
     def __init__(self, settings: SftSettings, start: int, observer: TrainObserver) -> None:
         folder = Path(settings.output)
         path = folder / LOG
-        kept = [entry for entry in read_log(folder) if entry["step"] <= start]
+        kept = [entry for entry in read_log(folder) if start and entry["step"] <= start]
         files.write_atomically(path, b"".join(map(_line, kept)))
         self._file = path.open("ab", buffering=0)
         self._observer = observer

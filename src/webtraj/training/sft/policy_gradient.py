@@ -33,6 +33,7 @@ __all__ = [
     "PolicyGradient",
     "advantages_of",
     "is_zero",
+    "temperature_of",
     "weighed",
     "with_policy",
 ]
@@ -86,10 +87,14 @@ class Advantages:
         self._settings = settings
         self._newest = 0
         groups: dict[str, dict[str, float]] = collections.defaultdict(dict)
+        played: dict[str, int] = {}
         for sample in samples:
-            self._newest = max(self._newest, sample.iteration)
-            if sample.reward is None or not sample.logprobs:
+            if not sample.logprobs:
                 continue
+            self._newest = max(self._newest, sample.iteration)
+            if sample.reward is None:
+                continue
+            played[_group_of(sample)] = sample.iteration
             rewards = groups[_group_of(sample)]
             if rewards.setdefault(sample.key.episode_id, sample.reward) != sample.reward:
                 raise errors.InvalidInputError(
@@ -100,6 +105,12 @@ class Advantages:
         self._of = {
             name: advantages_of(group, settings.advantage) for name, group in groups.items()
         }
+        self.rewards = [
+            tuple(group.values())
+            for name, group in groups.items()
+            if not self._is_old(played[name])
+        ]
+        """The rewards of each group that is not stale."""
 
     def of(self, sample: Sample) -> float | None:
         """Return a sample's advantage; None if its reward is unknown."""
@@ -110,9 +121,39 @@ class Advantages:
         return self._of[_group_of(sample)][sample.key.episode_id]
 
     def is_stale(self, sample: Sample) -> bool:
-        """Return whether a sample is older than `max_staleness` allows."""
+        """Return whether a sampled reply is older than `max_staleness` allows."""
+        return bool(sample.logprobs) and self._is_old(sample.iteration)
+
+    def age_of(self, sample: Sample) -> int:
+        """Return how many iterations a sampled reply is older than the newest one."""
+        return self._newest - sample.iteration
+
+    def _is_old(self, iteration: int) -> bool:
         most = self._settings.max_staleness
-        return most is not None and self._newest - sample.iteration > most
+        return most is not None and self._newest - iteration > most
+
+
+def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float:
+    """Return the temperature at which replies were sampled.
+
+    Raises:
+        InvalidInputError: A row was sampled at another temperature than other rows, or than the
+            settings say.
+    """
+    wanted = settings.temperature
+    for sample in samples:
+        found = sample.temperature
+        if not sample.logprobs or found is None:
+            continue
+        if wanted is None:
+            wanted = found
+        if found != wanted or not found:
+            raise errors.InvalidInputError(
+                f"Episode {sample.key.episode_id} was sampled at temperature {found:g}; expected "
+                f"{f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or earlier "
+                "rows have it. Train on rows of one temperature."
+            )
+    return 1.0 if wanted is None else wanted
 
 
 def is_zero(advantage: float) -> bool:

@@ -13,8 +13,8 @@ A row has token ids or messages, or both::
   hold such a path itself.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
-* `logprobs` (one for each token of the completion), `reward`, `advantage`, `group` and `iteration`
-  are for policy-gradient training.
+* `logprobs` (one for each token of the completion), `temperature`, `reward`, `advantage`, `group`
+  and `iteration` are for policy-gradient training.
 
 Or it is a ShareGPT row: `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`. So
 the formats `tokens`, `openai` and `sharegpt` of `webtraj.training.export` can be read. Other keys
@@ -237,7 +237,7 @@ _KNOWN = frozenset(
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
-        "policy_version", "tools",
+        "policy_version", "temperature", "tools",
     }
 )  # fmt: skip
 
@@ -309,6 +309,7 @@ def read_row(
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
         logprobs=logprobs,
+        temperature=_number(row, "temperature", what),
         reward=_number(row, "reward", what),
         advantage=_number(row, "advantage", what),
         group_id=str(row.get("group") or ""),

@@ -41,8 +41,9 @@ class PolicySettings(Section):
     """The advantage of an episode within its group: its reward minus the group's mean (Dr. GRPO:
     Liu et al. 2025), that divided by the group's standard deviation (GRPO: Shao et al. 2024), its
     reward minus the mean of the others (RLOO: Ahmadian et al. 2024), or the recorded advantage."""
-    temperature: Annotated[float, pydantic.Field(gt=0)] = 1.0
-    """The sampling temperature of the replies. Recorded log-probabilities include it."""
+    temperature: Annotated[float, pydantic.Field(gt=0)] | None = None
+    """The sampling temperature of the replies, which recorded log-probabilities include; by default
+    that in the rows, or 1 if they have none."""
     clip_low: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.2
     """Clip range of the probability ratio below 1."""
     clip_high: _NotNegative = 0.2
@@ -60,7 +61,8 @@ class PolicySettings(Section):
     constant: Annotated[float, pydantic.Field(gt=0)] = 128.0
     """Assumed tokens per reply, for `normalizer: constant`."""
     max_staleness: Annotated[int, pydantic.Field(ge=0)] | None = None
-    """Largest age of a row in iterations, relative to the newest row. Older rows are left out."""
+    """Largest age of a sampled row in iterations, relative to the newest one. Older ones are left
+    out."""
     supervised_weight: _NotNegative = 1.0
     """Factor on the weight of rows without log-probabilities."""
 
@@ -96,6 +98,9 @@ class SftSettings(Section):
     too_long: Literal["refuse", "drop"] = "refuse"
     """Whether a longer sample is an error, or is left out and counted. Samples are never cut: the
     model did not reply to the shorter prompt."""
+    no_samples: Literal["refuse", "keep"] = "refuse"
+    """Whether having nothing to train on is an error, or keeps the starting weights: a rollout may
+    have no group whose attempts differ."""
     packing: bool = False
     """Whether to pack short samples into rows of up to `cutoff_len`. Packed samples do not attend
     to each other. Text models only."""
@@ -140,7 +145,7 @@ class SftSettings(Section):
     keep_checkpoints: _Positive = 2
     """How many of the latest checkpoints to keep."""
     log_steps: _Positive = 1
-    """Steps between log lines."""
+    """Steps between log lines. A policy gradient's first step is always logged."""
     tensorboard: bool = False
     """Whether to write TensorBoard events to `output/tensorboard`."""
     wandb_project: str | None = None
@@ -170,8 +175,8 @@ class SftSettings(Section):
 
 _FREE = frozenset(
     {
-        "output", "resume", "eval_steps", "save_steps", "keep_checkpoints", "log_steps",
-        "tensorboard", "wandb_project", "data", "eval_data", "publish",
+        "output", "resume", "no_samples", "eval_steps", "save_steps", "keep_checkpoints",
+        "log_steps", "tensorboard", "wandb_project", "data", "eval_data", "publish",
     }
 )  # fmt: skip
 

@@ -189,7 +189,7 @@ def make_step(
 
     # DDP and FSDP take the mean over processes; the loss is a sum.
     scale = accelerator.num_processes / mass
-    temperature = 1.0 if policy is None else policy.settings.temperature
+    temperature = 1.0 if policy is None else policy.settings.temperature or 1.0
     by_sample = []
     sums: dict[str, Any] = {}
     for index, batch in enumerate(batches):

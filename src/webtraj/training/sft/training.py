@@ -220,7 +220,10 @@ class _Run:
         self._eval_data = TrainingData(
             eval_samples, encoder, settings.model_copy(update={"policy": None})
         )
-        self._policy = None if settings.policy is None else PolicyGradient(settings.policy)
+        self._policy = None
+        if settings.policy is not None:
+            found = {"temperature": self._data.temperature}
+            self._policy = PolicyGradient(settings.policy.model_copy(update=found))
         self._masked = settings.attention != "flash_attention_2"
         world = self._accelerator.num_processes
         self._plan = Plan(
@@ -234,13 +237,14 @@ class _Run:
             seed=settings.seed,
         )
         report = self._data.report
-        if not report.used or not self._plan.num_steps:
+        if not self._plan.num_steps and settings.no_samples == "refuse":
             raise TrainingError(
                 f"Nothing to train on: of {report.given} samples, {report.no_weight} have "
                 f"weight 0 and {report.too_long} are too long."
                 + (
                     f" {report.no_spread} are in groups whose attempts all got the same reward, "
-                    f"{report.unscored} have no reward, and {report.stale} are too old."
+                    f"{report.unscored} have no reward, and {report.stale} are too old. Play more "
+                    "attempts, or keep the weights with no_samples=keep."
                     if settings.policy is not None
                     else ""
                 )
@@ -276,13 +280,18 @@ class _Run:
         log = None
         if self._accelerator.is_main_process:
             files.make_folder(self._output)
-        if self._settings.policy is not None and self._settings.policy.proximal:
+        policy = self._settings.policy
+        if policy is not None and policy.proximal and self._plan.num_steps:
             self._data.set_proximal(self._proximal(model, fresh=checkpoint is None))
         if self._accelerator.is_main_process:
             log = TrainLog(self._settings, start, self._observer)
             self._observer.training_begins(
                 self._data.report, start=start, total=self._plan.num_steps
             )
+            if policy is not None and not start:
+                log.write({"step": 0, **_sampled(self._data.report)})
+        if not self._plan.num_steps:
+            self._save(model, optimizer, 0)
         try:
             with models.attention_for_changing_shapes():
                 return self._loop(model, optimizer, start, log, stopped)
@@ -351,7 +360,7 @@ class _Run:
                     "average. Replies were probably sampled from other weights, at another "
                     "temperature than policy.temperature=%g, or under a grammar (enforce_actions).",
                     reported["policy_mismatch"],
-                    0.0 if settings.policy is None else settings.policy.temperature,
+                    self._data.temperature,
                 )
             meter.count(batches)
             last = number == self._plan.num_steps
@@ -360,7 +369,8 @@ class _Run:
                 "step": number, "epoch": step.epoch, "loss": loss, "lr": rate, "grad_norm": norm,
                 **reported,
             }  # fmt: skip
-            if log is not None and (end or number % settings.log_steps == 0):
+            first = number == 1 and self._policy is not None  # Its mismatch is that of serving.
+            if log is not None and (end or first or number % settings.log_steps == 0):
                 log.write(entry | meter.read())
             if self._eval_data.report.used and (last or _due(number, settings.eval_steps)):
                 measured = self._evaluate(model)
@@ -376,7 +386,6 @@ class _Run:
 
     def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
         """Return the log-probabilities under the starting weights. A resumed run reads them."""
-        assert self._settings.policy is not None
         path = self._output / _PROXIMAL
         if fresh:
             accelerator = self._accelerator
@@ -384,9 +393,7 @@ class _Run:
                 self._settings.batch_size, accelerator.num_processes, accelerator.process_index
             )
             made = ((share, self._batch(share)) for share in shares)
-            found = sampled_logprobs(
-                accelerator, model, made, temperature=self._settings.policy.temperature
-            )
+            found = sampled_logprobs(accelerator, model, made, temperature=self._data.temperature)
             if accelerator.is_main_process:
                 written = io.BytesIO()
                 np.save(written, np.concatenate(found))
@@ -439,6 +446,16 @@ class _Run:
         return TrainResult(
             steps, self._plan.num_steps, start, loss, eval_loss, path, self._data.report
         )
+
+
+def _sampled(report: DataReport) -> dict[str, Any]:
+    """Return the account of the groups, for the log."""
+    values = {
+        "groups": report.groups, "groups_kept": report.groups_kept, "reward": report.reward,
+        "staleness": report.staleness, "no_spread": report.no_spread, "unscored": report.unscored,
+        "stale": report.stale,
+    }  # fmt: skip
+    return {f"policy_{name}": value for name, value in values.items() if value is not None}
 
 
 def _due(step: int, every: int | None) -> bool:

@@ -87,6 +87,7 @@ function iterationsPage(element, route) {
   const plots = h("div", { class: "plots" });
   const more = h("button", { type: "button", on: { click: () => change({ all: "1" }) } });
   const numbers = h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label: "Numbers" } });
+  const gradient = h("section", { class: "card", hidden: true });
   fill(
     element,
     h("header", { class: "iterations-head" }, h("h1", {}, "Iterations"), legend),
@@ -94,6 +95,7 @@ function iterationsPage(element, route) {
     h("div", { class: "bar" }, h("h2", {}, "Tasks"), search, order, found),
     plots,
     more,
+    gradient,
     h("section", { class: "card" }, h("h2", {}, "Numbers"), numbers),
     told,
   );
@@ -118,6 +120,8 @@ function iterationsPage(element, route) {
     found.textContent = `${count(met.length, "task")}${data.left_out ? `, and ${number(data.left_out)} with more success` : ""}`;
     more.hidden = met.length <= most;
     more.textContent = `Show all ${number(met.length)}`;
+    gradient.hidden = data.gradient.length === 0;
+    if (!gradient.hidden) fill(gradient, gradientOf(data, range, tell));
     fill(numbers, numbersTable(data));
     if (focused) [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
   };
@@ -189,12 +193,51 @@ function numbersTable({ series }) {
     number(point.mean.tasks), number(point.all.successes), number(point.all.graded),
     [h("a", { href: episodesOf(point) }, said(point.dataset)), point.judged && ", judged", point.writing && ", being written"],
   ]));
+  return tableOf(heads, rows);
+}
+
+function tableOf(heads, rows) {
   return h(
     "table",
     { class: "numbers" },
     h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
     h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))),
   );
+}
+
+// What trainings on groups of attempts measured: mean reward and share of groups kept as lines, and all in a table.
+const GRADIENT_LINES = [
+  { name: "Mean reward", value: ({ reward }) => reward },
+  { name: "Groups with different rewards", value: ({ groups, groups_kept: kept }) => (groups ? kept / groups : undefined) },
+];
+const GRADIENT_NUMBERS = [
+  ["Reward", "reward", 3], ["Groups", "groups", 0], ["Kept", "groups_kept", 0], ["Ratio", "ratio", 4],
+  ["Clipped", "clipped", 4], ["Entropy", "entropy", 4], ["Mismatch", "mismatch", 7], ["Staleness", "staleness", 2],
+];
+
+function gradientOf({ gradient }, range, told) {
+  const lines = gradient.flatMap(({ title, points }, place) => GRADIENT_LINES.map(({ name, value }, index) => ({
+    series: index,
+    points: points.filter((point) => value(point) !== undefined).map((point) => {
+      const rate = Math.min(Math.max(value(point), 0), 1);
+      return {
+        ...placed(point), value: rate, low: rate, high: rate,
+        words: `${title}, iteration ${point.at}: ${name.toLowerCase()} ${share(value(point))}.`,
+        href: episodesOf(point), key: `gradient ${place} ${index} ${point.dataset}`,
+      };
+    }),
+  })));
+  const marks = GRADIENT_LINES.map(({ name }, index) => h("li", {}, seriesMark(index), name));
+  const rows = gradient.flatMap(({ title, points }) => points.map((point) => [
+    said(title), [h("a", { href: episodesOf(point) }, `iteration ${point.at}`)],
+    ...GRADIENT_NUMBERS.map(([, name, digits]) => (point[name] === undefined ? "-" : String(Number(point[name].toFixed(digits))))),
+  ]));
+  return [
+    h("h2", {}, "Policy gradient"),
+    h("ul", { class: "plot-legend" }, marks),
+    plotOf(lines, { range, label: "Policy gradient by iteration", size: LARGE, told }),
+    h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label: "Numbers of policy gradient" } }, tableOf(["", "Iteration", ...GRADIENT_NUMBERS.map(([head]) => head)], rows)),
+  ];
 }
 
 function share(rate) {
