@@ -1,10 +1,9 @@
 """A loop's configuration: what it takes, and what it says of what it does not take."""
 
 import pytest
-import typer
 
 from webtraj import errors
-from webtraj.cli.app import make_app
+from webtraj.cli.app import make_command
 from webtraj.configuration import shipped
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
@@ -240,7 +239,7 @@ def test_mistyped_recipe_names_the_nearest():
 
 
 def test_help_names_every_recipe():
-    options = typer.main.get_command(make_app()).commands["loop"].params
+    options = make_command("loop").params
     (told,) = [option.help for option in options if option.name == "config"]
     assert told.endswith(f": {', '.join(shipped('webtraj.loop'))}.")
 

@@ -4,15 +4,13 @@ Each phase's command is read by the real command line, and what it says by the r
 """
 
 import dataclasses
-import functools
 import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from webtraj.cli.app import make_app
+from webtraj.cli.app import COMMANDS, make_command
 from webtraj.loop import load_loop_config
 from webtraj.loop.building import check_first, make_phase
 from webtraj.loop.phases import Policy, lanes
@@ -51,21 +49,11 @@ def commands(recipe):
         yield slot.name, make_phase(recipe, slot, policy).command
 
 
-@functools.cache
-def command_line():
-    return typer.main.get_command(make_app())
-
-
 def parsed(command):
-    """Returns the parameters that webtraj's command line reads of a phase's command."""
-    name, *arguments = command[command.index("webtraj") + 1 :]
-    read = command_line().commands[name]
-    context = read.make_context(name, list(arguments))
-    while hasattr(read, "resolve_command"):  # `export` is a group.
-        within, read, arguments = read.resolve_command(
-            context, context._protected_args + context.args
-        )
-        context = read.make_context(within, list(arguments), parent=context)
+    """Returns the name and the parameters that the command line reads of a phase's command."""
+    words = list(command[command.index("webtraj") + 1 :])
+    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+    context = make_command(name).make_context(name, words[len(name.split()) :])
     return name, context.params
 
 
@@ -110,7 +98,7 @@ def test_trainings_settings_are_its_own(recipe):
         if name != "train":
             continue
         which, params = parsed(command)
-        if which == "update":
+        if which == "train update":
             config = load_update_config(params["config_name"], params["overrides"])
             assert config.algorithm_config.deepspeed_config_filename == "ds_config_zero2.json"
         else:

@@ -131,7 +131,7 @@ def _tell_how_to_train(prepared: Update) -> None:
     print("To train:")
     print(f"  . {shlex.quote(str(prepared.data / 'wandb_env.sh'))}")
     print(f"  llamafactory-cli train {shlex.quote(str(prepared.data / 'train_config.yaml'))}")
-    print(f"  {shlex.join(['webtraj', 'update', '--publish', *where])}")
+    print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
 
 
 def check_folder(folder: Path, python: Path | None) -> None:
