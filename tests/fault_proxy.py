@@ -211,8 +211,8 @@ class FaultProxy:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(3):  # What was closed lets go of its socket in the next turn.
-            await asyncio.sleep(0)
+        for _ in range(10):  # What was closed lets go of its socket in the next turns.
+            await asyncio.sleep(0.001)
 
     async def _cut(self) -> None:
         tasks = list(self._connections)

@@ -9,19 +9,11 @@ import sys
 import httpx
 import pytest
 
-# The command alone, so that the test knows no other.
-COMMAND = """
-from webtraj.cli import app
-# With one alone, its name would not be asked for.
-app.COMMANDS = {"ls": ("", "datasets"), "serve": ("", "serve")}
-app.main()
-"""
-
 
 def webtraj_serve(stand_in, *arguments, **variables):
     python = str(stand_in.python)
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "serve", "--python", python, *map(str, arguments)],
+        [sys.executable, "-m", "webtraj", "serve", "--python", python, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

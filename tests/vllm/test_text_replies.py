@@ -7,7 +7,7 @@ import re
 
 import httpx
 import pytest
-from vllm_serving import whole
+from vllm_serving import is_text_of
 
 from webtraj.agents.models.base import Message, Sampling, Structure
 from webtraj.agents.models.openai import OpenAICompatibleClient
@@ -78,7 +78,7 @@ async def test_tokens_and_logprobs_are_those_of_the_weights(client, reference, t
     for call, expected in zip(calls, reference("text-0", sequences), strict=True):
         assert call.logprobs == pytest.approx(expected["logprobs"], abs=TOLERANCE)
         assert sum(call.logprobs) == pytest.approx(sum(expected["logprobs"]), abs=20 * TOLERANCE)
-        assert whole(call.text) == whole(expected["completion"])
+        assert is_text_of(call.text, expected["completion"])
 
 
 async def test_server_scores_recorded_tokens_as_it_sampled_them(client, text_server):
@@ -105,7 +105,7 @@ async def test_records_alone_give_back_what_the_server_saw(client, text_server, 
     for call, expected in zip(calls, reference("text-0", sequences), strict=True):
         assert expected["prompt"] == call.response["prompt_text"]
         assert conversation_text(call) in expected["prompt"]
-        assert whole(expected["completion"]) == whole(call.text)
+        assert is_text_of(call.text, expected["completion"])
         there = await ask(
             text_server,
             "/detokenize",

@@ -79,6 +79,8 @@ def client_of(server, **options):
     return OpenAICompatibleClient(server.model, server.base_url, **options)
 
 
-def whole(text):
-    """Leaves out half a character at the end, which vLLM holds back for its other half to come."""
-    return text.rstrip("\N{REPLACEMENT CHARACTER}")
+def is_text_of(told, decoded):
+    """Whether vLLM told what the tokens decode to; it holds back half a character and what follows."""
+    told = told.rstrip("\N{REPLACEMENT CHARACTER}")
+    left = decoded.removeprefix(told)
+    return decoded.startswith(told) and left[:1] in ("", "\N{REPLACEMENT CHARACTER}")
