@@ -61,7 +61,7 @@ class WebTaskset(vf.Taskset[WebTask, WebConfig]):
 
 
 class WebEnvConfig(vf.EnvConfig):
-    """Who plays, and where."""
+    """The player and its browsers."""
 
     player: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     sessions: int = 8
@@ -84,7 +84,6 @@ class WebEnv(vf.Env[WebEnvConfig]):
             out=self.config.out,
             dialect=taskset.dialect,
             max_steps=self.config.max_steps,
-            policy=self.config.player.model or "",
         )
         await self._sessions.__aenter__()
 
@@ -100,6 +99,7 @@ class WebEnv(vf.Env[WebEnvConfig]):
             EpisodeFailedError: The browser or the machine ended it. It has no reward.
         """
         page = task.data
+        self._sessions.policy = agents.player.config.model or ""
         session = self._sessions.session()
         try:
             turn = await session.reset(task=page.task, seed=page.seed, group_id=page.name)

@@ -38,19 +38,19 @@ class Runs:
         self._clock = clock
         self._lock = threading.Lock()
         self._watched: dict[tuple[str, str], _Watched] = {}
-        self._having: dict[str, bool] = {}
+        self._has_run: dict[str, bool] = {}
 
     def has(self, place: DatasetPlace) -> bool:
-        """Return whether a rollout wrote the dataset. A bucket is asked once."""
+        """Return whether a rollout wrote the dataset. A bucket is asked only once."""
         with self._lock:
-            known = self._having.get(place.url)
-            if known is None or not (known or place.is_remote):
-                try:
-                    known = bool(run_ids(place.storage))
-                except errors.StorageError:
-                    known = False
-                self._having[place.url] = known
-            return known
+            known = self._has_run.get(place.url)
+            if known or (place.is_remote and known is not None):
+                return known
+            try:
+                self._has_run[place.url] = bool(run_ids(place.storage))
+            except errors.StorageError:
+                self._has_run[place.url] = False
+            return self._has_run[place.url]
 
     def status(self, place: DatasetPlace, run_id: str = "") -> dict[str, Any]:
         """Return a run's status as JSON data.

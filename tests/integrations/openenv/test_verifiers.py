@@ -65,6 +65,7 @@ def test_its_own_command_plays_the_package(evaluate):
     assert sorted(one.info.group_id for one in recorded) == [
         f"click-test#{page}" for page in (0, 0, 1, 1, 2, 2)
     ]
+    assert {one.info.policy for one in recorded} == {"m"}
     told = {one["traces"][0]["info"]["webtraj_episode"] for one in episodes}
     assert told == {one.episode_id for one in recorded}
 
