@@ -2,8 +2,8 @@
 
 As a plugin of pytest (`PYTEST_PLUGINS=lanes`) it notes in the file `$WEBTRAJ_LANES` what passed, in
 how many seconds, and what was skipped. As a program it compares that with all tests that there are:
-it prints the slowest files, and the tests that were skipped in every lane, with the reason, and
-fails if a test belongs to no lane.
+it prints the slowest files, the tests that were skipped in every lane, with the reason, and last
+what failed, and fails if a test belongs to no lane.
 """
 
 import collections
@@ -15,6 +15,8 @@ from pathlib import Path
 NOTES = Path(os.environ["WEBTRAJ_LANES"])
 SLOWEST = 30
 """The number of files to print."""
+NAMED = 40
+"""The number of failed tests, and of tests in no lane, to print: readers see the end of a log."""
 
 if __name__ != "__main__":
     # What tests start is not to be noted, and may not find this file. Workers hand their reports to
@@ -29,6 +31,9 @@ def pytest_runtest_logreport(report):
         note = f"skipped\t{report.nodeid}\t{reason}"
     elif report.when == "call" and report.passed:
         note = f"passed\t{report.nodeid}\t{report.duration:.2f}"
+    elif report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        note = f"failed\t{report.nodeid}\t{report.when}: {crash.message if crash else ''}"
     else:
         return
     with NOTES.open("a", encoding="utf-8") as notes:
@@ -37,13 +42,15 @@ def pytest_runtest_logreport(report):
 
 def main():
     """Print what ran, and return the exit status."""
-    passed, skipped = set(), {}
+    passed, skipped, failed = set(), {}, {}
     seconds: collections.Counter[str] = collections.Counter()
     for line in NOTES.read_text(encoding="utf-8").splitlines():
         kind, test, told = line.split("\t", 2)
         if kind == "passed":
             passed.add(test)
             seconds[test.partition("::")[0]] += float(told)
+        elif kind == "failed":
+            failed[test] = told
         else:
             skipped[test] = told
     listed = subprocess.run(
@@ -55,19 +62,23 @@ def main():
     )
     tests = [line for line in listed.stdout.splitlines() if "::" in line]
     only_skipped = [test for test in tests if test in skipped and test not in passed]
-    nowhere = [test for test in tests if test not in passed and test not in skipped]
+    ran = passed | skipped.keys() | failed.keys()
+    nowhere = [test for test in tests if test not in ran]
     print("ci: seconds in all lanes, of the slowest files:")
     for file, total in seconds.most_common(SLOWEST):
         print(f"ci: {total:8.0f} {file}")
     print(
-        f"ci: of {len(tests)} tests, {len(tests) - len(only_skipped) - len(nowhere)} passed in a "
-        f"lane, {len(only_skipped)} were skipped in each:"
+        f"ci: of {len(tests)} tests, {len(passed.intersection(tests))} passed in a lane, "
+        f"{len(nowhere)} are in none, {len(only_skipped)} were skipped in each:"
     )
     reasons = collections.Counter(skipped[test] for test in only_skipped)
     for reason, number in reasons.most_common():
         print(f"ci: {number:5d} {reason}")
-    for test in nowhere:
-        print(f"ci: in no lane, or failed: {test}")
+    for test in nowhere[:NAMED]:
+        print(f"ci: in no lane: {test}")
+    print(f"ci: {len(failed)} tests failed")
+    for test, message in list(failed.items())[:NAMED]:
+        print(f"ci: failed: {test}: {message[:300]}")
     return 1 if nowhere or not tests else 0
 
 
