@@ -186,21 +186,40 @@ def test_crawl_by_the_documents_keys_leaves_a_pb_file_with_screenshots_of_each(f
 
 
 EPISODES = 14
-"""More than are over when the first four are seen; all of them take most of the test's time."""
+"""More than the model answers for before it is told to."""
 MANY = ("env_config.train_tasks=miniwob/click-test", f"env_config.attempts_per_task={EPISODES}")
 QUICK = (
     "--preset", "miniwob/click-test", "--episodes", EPISODES, "--parallel", 2, "--out", "quick",
 )  # fmt: skip
 
 
+@pytest.fixture
+def model():
+    """A model that solves click-test, and holds its replies from the tenth on until told."""
+
+    def reply(request):
+        if len(server.requests) >= 9 and not server.answers_all:
+            server.pause()
+        return "Thought: Press it.\nAction: click('1')"
+
+    with FakeModelServer(reply) as server:
+        server.answers_all = False
+        yield server
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("kind", ["configured", "quick"])
-def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder):
+def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder, model):
+    configured = (
+        *PAGES, *MANY, "policy_config.agent=model", "policy_config.base_model=fake-model",
+        "context_config.interaction_mode=text", "model_config.prompt_version=plain",
+        f"env_config.vllm_server_url={model.url.removesuffix('/v1')}",
+    )  # fmt: skip
     arguments, out = (
-        ((*PAGES, *MANY), folder / "runs/train_trajectories/iteration_0001")
+        (configured, folder / "runs/train_trajectories/iteration_0001")
         if kind == "configured"
-        else (QUICK, folder / "quick")
+        else ((*QUICK, "--model", "fake-model", "--base-url", model.url), folder / "quick")
     )
     rollout = psutil.Popen(
         command(*arguments), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -212,6 +231,8 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
     finally:
         if rollout.poll() is None:
             rollout.kill()
+    model.answers_all = True
+    model.resume()
     assert "Traceback" not in stderr
     done = {t.info.episode_id: t.outcome for t in open_dataset(out)}
     assert 1 <= collections.Counter(done.values())[Outcome.SUCCESS] < EPISODES
@@ -222,7 +243,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         assert words[:2] == ["webtraj", "rollout"]
         resume = words[2:]
     elif kind == "configured":
-        resume = (*PAGES, *MANY, "--resume")
+        resume = (*configured, "--resume")
     else:
         resume = ("--out", "quick", "--resume")
     run(*resume, cwd=folder)
