@@ -17,18 +17,19 @@ class ProcessTree:
 
     def cpu_seconds(self) -> float:
         """Returns user and system time so far, in seconds."""
-        total = 0.0
-        for pid in self._pids():
-            fields = self._stat(pid)
-            if fields:
-                total += sum(int(fields[i]) for i in (11, 12, 13, 14)) / _TICKS
-        return total
+        return sum(self.cpu_seconds_of(pid, reaped=True) for pid in self.pids())
+
+    def cpu_seconds_of(self, pid: int, *, reaped: bool = False) -> float:
+        """Returns user and system time of one process so far; 0 if it is gone."""
+        fields = self._stat(pid)
+        used = (11, 12, 13, 14) if reaped else (11, 12)
+        return sum(int(fields[i]) for i in used) / _TICKS if fields else 0.0
 
     def private_bytes(self) -> int:
         """Returns the memory that is shared with no other process, in bytes."""
         total = 0
         page = os.sysconf("SC_PAGE_SIZE")
-        for pid in self._pids():
+        for pid in self.pids():
             try:
                 _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
             except OSError:
@@ -38,9 +39,10 @@ class ProcessTree:
 
     def count(self) -> int:
         """Returns the number of processes."""
-        return len(self._pids())
+        return len(self.pids())
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
+        """Returns the processes: this one first."""
         children: dict[int, list[int]] = {}
         for entry in os.scandir("/proc"):
             if entry.name.isdigit():
