@@ -7,12 +7,14 @@ screenshot in each prompt, 100 tasks, 20 sites, half of them successes. Making t
 than all that is measured; `--keep` keeps them for another time. Then, in a process of its own each:
 reading all of them into a buffer, drawing 16,384 samples by recency, loading 2,000 of those. Memory
 is the most that the process had resident, less what it had before; what is held itself is about 180
-bytes a step; the index of one iteration at a time comes to that, and what sorting needs.
+bytes a step; the index of one iteration at a time comes to that, and what sorting needs. Each of
+the processes that read has its own, which does not grow. CPU is of all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -39,7 +41,10 @@ def main() -> None:
         print(orjson.dumps(measure(options.measure)).decode())
         return
     with tempfile.TemporaryDirectory() as scratch:
-        table = Table("steps", "read s", "steps/s", "draw s", "load samples/s", "MB", "bytes/step")
+        table = Table(
+            "steps", "read s", "steps/s", "draw s", "load samples/s", "MB", "bytes/step",
+            "CPU us/step", "MB a reader",
+        )  # fmt: skip
         for steps in options.steps:
             folder = (options.keep or Path(scratch)) / f"steps-{steps}"
             if not (folder / "made").exists():
@@ -54,6 +59,8 @@ def main() -> None:
                 f"{LOADED / found['load']:,.0f}",
                 f"{found['memory'] / 1e6:,.0f}",
                 f"{found['memory'] / found['steps']:,.0f}",
+                f"{found['cpu'] / found['steps'] * 1e6:,.0f}",
+                f"{found['reader'] / 1e6:,.0f}",
             )
         Console().print(table)
 
@@ -62,10 +69,10 @@ def measure(folder: Path) -> dict[str, float]:
     from webtraj.training.replay import Filters, ReplayBuffer
 
     places = sorted(path for path in folder.iterdir() if path.is_dir())
-    before = resident()
+    before, used = resident(), cpu()
     began = time.perf_counter()
     buffer = ReplayBuffer.from_datasets(places, filters=Filters(filter_successful_only=False))
-    read = time.perf_counter() - began
+    read, used = time.perf_counter() - began, cpu() - used
     began = time.perf_counter()
     drawn = buffer.sample_with_recency(DRAWN)
     draw = time.perf_counter() - began
@@ -78,11 +85,18 @@ def measure(folder: Path) -> dict[str, float]:
         "draw": draw,
         "load": load,
         "memory": resident() - before,
+        "cpu": used,
+        "reader": resident(resource.RUSAGE_CHILDREN),
     }
 
 
-def resident() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def resident(whose: int = resource.RUSAGE_SELF) -> int:
+    return resource.getrusage(whose).ru_maxrss * 1024
+
+
+def cpu() -> float:
+    """Returns seconds of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def make(folder: Path, steps: int) -> None:

@@ -33,6 +33,7 @@ _MOVED = {
     "webtraj.collectors.journaling": "webtraj.collectors.local",
     "webtraj.collectors.object_store": "webtraj.collectors.bucket",
     "webtraj.collectors.protobuf": "webtraj.collectors.local",
+    "webtraj.training.replay.report": "webtraj.training.replay.buffer",
     "webtraj.training.export.reading": "webtraj.training.export",
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",

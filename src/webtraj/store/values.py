@@ -46,7 +46,7 @@ import dataclasses
 import enum
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -60,6 +60,7 @@ __all__ = [
     "dtype_to_data",
     "name_of",
     "record_type",
+    "registered",
 ]
 
 
@@ -122,6 +123,11 @@ def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
 def name_of(cls: type) -> str:
     """Return a dataclass's stored name; its qualified name if unregistered."""
     return _NAMES.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
+
+
+def registered() -> Sequence[type]:
+    """Return the classes that are restored from disk."""
+    return tuple(_NAMES)
 
 
 def class_of(name: str) -> type | None:

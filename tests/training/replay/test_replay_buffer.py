@@ -1,7 +1,12 @@
 """The replay buffer: what is let in, what is counted, what is loaded."""
 
 import dataclasses
+import hashlib
 import secrets
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import orjson
 import pytest
@@ -409,3 +414,125 @@ def test_wrong_settings_are_refused(episode, dataset):
         selection.split(0.5, by="step")
     with pytest.raises(errors.InvalidInputError, match="validation ratio"):
         selection.split(1.0)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Makes two processes scan any dataset in a folder; returns the pools that were made."""
+    from webtraj.training.replay import scanning
+
+    pools = []
+
+    class Pool(scanning._Pool):
+        def __init__(self, *args):
+            super().__init__(*args)
+            pools.append(self)
+
+    for name, value in (("_LARGE", 1), ("_BATCH", 3), ("_cores", lambda: 2), ("_Pool", Pool)):
+        monkeypatch.setattr(scanning, name, value)
+    monkeypatch.setattr(scanning.values, "registered", tuple)  # Not those of other tests.
+    return pools
+
+
+def mixed_episodes(episode):
+    return [
+        episode(f"e{n:02}", task=f"t{n % 3}", steps=n % 4,
+                outcome=Outcome.SUCCESS if n % 5 else Outcome.FAILURE)
+        for n in range(20)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("render", [None, AgentRenderer()])
+def test_processes_read_what_one_reads(episode, dataset, processes, render):
+    episodes = mixed_episodes(episode)
+    places = [dataset(name, episodes, format=name) for name in ("json", "pb")]
+    damaged = Path(places[0]) / "episodes" / "e03.json"
+    damaged.write_bytes(b"{}")
+    many = ReplayBuffer.from_datasets(places, filters=ALL, render=render)
+    (pool,) = processes
+    assert [process.poll() for process in pool._processes] == [-9, -9]  # Alive until closed.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("webtraj.training.replay.scanning._LARGE", 10_000)
+        one = ReplayBuffer.from_datasets(places, filters=ALL, render=render)
+    assert len(processes) == 1
+    assert many.contents.steps.tobytes() == one.contents.steps.tobytes()
+    assert many.contents.episodes.tobytes() == one.contents.episodes.tobytes()
+    assert many.contents.episode_ids == one.contents.episode_ids
+    assert many.report() == one.report()
+    assert many.all.sha256 == one.all.sha256
+
+
+def test_without_its_processes_a_buffer_is_filled_too(episode, dataset, processes, monkeypatch):
+    place = dataset("d", mixed_episodes(episode))
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    buffer = ReplayBuffer.from_datasets(place, filters=ALL)
+    assert len(processes) == 1
+    assert len(buffer) == sum(n % 4 for n in range(20))
+
+
+def test_a_script_without_a_main_guard_fills_a_buffer_in_a_thread(episode, dataset):
+    script = """
+        import threading
+        from webtraj.training.replay import ReplayBuffer, scanning
+        scanning._LARGE, scanning._cores = 1, lambda: 2
+        def fill():
+            print("filled", len(ReplayBuffer.from_datasets(PLACE)))
+        thread = threading.Thread(target=fill)
+        thread.start()
+        thread.join()
+    """.replace("PLACE", repr(dataset("d", mixed_episodes(episode))))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("filled 24\n", "")
+
+
+def test_a_scanning_process_ends_with_its_parent():
+    script = """
+        import os, signal
+        from webtraj.training.replay import Filters, scanning
+        pool = scanning._Pool(scanning.Scanner(Filters(), None), 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    # This waits until stderr is closed, which the process has too.
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (-9, b"")
+
+
+class Others:
+    reference = {}  # noqa: RUF012
+
+    def render(self, trajectory):
+        return {}
+
+
+@pytest.mark.parametrize(("render", "registered"), [(Others(), ()), (None, (Others,))])
+def test_classes_of_others_are_used_in_this_process_only(
+    episode, dataset, processes, monkeypatch, render, registered
+):
+    monkeypatch.setattr("webtraj.store.values.registered", lambda: registered)
+    ReplayBuffer.from_datasets(dataset("d", mixed_episodes(episode)), render=render)
+    assert processes == []
+
+
+ODD = {
+    "role": (["user"], "unreadable prompt"),
+    "content": ({"$": "text", "sha256": 5, "ext": "txt", "size": 9000}, "unreadable"),
+}
+
+
+@pytest.mark.parametrize("field", ODD)
+def test_odd_prompts_are_counted(episode, dataset, field):
+    value, reason = ODD[field]
+    place = Path(dataset("d", [episode("e1"), episode("e2")]))
+    path = place / "episodes" / "e1.json"
+    data = orjson.loads(path.read_bytes())
+    data["steps"][1]["decision"]["model_calls"][0]["messages"][0][field] = value
+    path.write_bytes(orjson.dumps(data))
+    (index,) = (place / "index").glob("*.jsonl")
+    lines = [orjson.loads(one) for one in index.read_bytes().splitlines()]
+    for one in lines:
+        if one["episode_id"] == "e1":
+            one["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    index.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in lines))
+    assert dropped(ReplayBuffer.from_datasets(place)) == {reason: 1}

@@ -65,6 +65,7 @@ _ROLES: dict[str, Role] = {
 }
 _TEXTS = ("text", "input_text", "output_text")
 _THINKING = ("thinking", "redacted_thinking", "reasoning")
+_MORE = (*_THINKING, "tool_use", "tool_result")
 _SHAPE = (
     "expected messages with a role of system, user, assistant or tool, and a content of text, or "
     "of parts of text and pictures, or tool calls, in OpenAI's or Anthropic's form"
@@ -169,8 +170,7 @@ def _turns(index: int, message: Any) -> Iterator[Turn]:
 
 
 def _has_more(part: Any) -> bool:
-    kinds = (*_THINKING, "tool_use", "tool_result")
-    return isinstance(part, Mapping) and part.get("type") in kinds
+    return isinstance(part, Mapping) and part.get("type") in _MORE
 
 
 def _turns_of_blocks(
@@ -187,7 +187,7 @@ def _turns_of_blocks(
 
 
 def _turn(index: int, message: Mapping[str, Any], calls: tuple[ToolCall, ...] = ()) -> Turn:
-    role = _ROLES.get(message.get("role", ""))
+    role = _ROLES.get(str(message.get("role", "")))
     if role == "tool":
         id_ = message.get("tool_call_id")
         calls = (ToolCall(id_, ""),) if isinstance(id_, str) else ()
@@ -367,13 +367,15 @@ def answered_call(decision: Decision | None) -> int | None:
     """Return the index of the call that was acted on: the last with a reply; None if none has."""
     if decision is None:
         return None
-    calls = decision.model_calls
-    return next((i for i in range(len(calls) - 1, -1, -1) if not calls[i].error), None)
+    for index in range(len(decision.model_calls) - 1, -1, -1):
+        if not decision.model_calls[index].error:
+            return index
+    return None
 
 
 def calls_of(call: ModelCall) -> tuple[ToolCall, ...]:
     """Return the tool calls of a reply."""
-    return _bare(replies.tool_calls_of(call.response))
+    return () if call.response is None else _bare(replies.tool_calls_of(call.response))
 
 
 def has_calls(decision: Decision | None) -> bool:

@@ -7,20 +7,20 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.datasets.dataset import Dataset, parse_condition
+from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.rollouts.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
-from webtraj.training.replay.scanning import EpisodeScan, Scanner, unit_digest
+from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
 from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
 from webtraj.trajectory import Outcome
 
@@ -116,9 +116,7 @@ def _numbered(places: Any) -> dict[int, Place]:
     return dict(enumerate(places, start=1))
 
 
-_WORKERS = 16
 _MOST_PROBLEMS = 20
-_GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,28 +206,12 @@ def fill(
         LeakError: Held-out tasks or sites are in the data.
         StorageError: A bucket cannot be read.
     """
-    where = parse_condition(filters.where) if filters.where else None
     filling = _Filling(filters, held_out)
-    scanner = Scanner(filters, render, where)
-    for source in sources:
-        filling.add_source(source)
-        for scan in _scans(scanner, source):
-            filling.add(scan)
+    opened = ((source.place, source.open().summaries) for source in map(filling.begin, sources))
+    with contextlib.closing(scan_batches(Scanner(filters, render), opened)) as batches:
+        for batch in batches:
+            filling.add(batch)
     return filling.finish(seed)
-
-
-def _scans(scanner: Scanner, source: Source) -> Iterator[EpisodeScan]:
-    dataset = source.open()
-
-    def scan(summary: EpisodeSummary) -> EpisodeScan:
-        reason = scanner.before_reading(summary)
-        if reason is not None:
-            return EpisodeScan(
-                summary, reason, reward=_GRADED.get(summary.outcome), site=summary.site
-            )
-        return scanner.scan(summary, dataset.__getitem__)
-
-    return source.place.map(scan, dataset.summaries, workers=_WORKERS)
 
 
 class _Filling:
@@ -250,39 +232,49 @@ class _Filling:
         self._problems: list[str] = []
         self._num_episodes = self._num_steps = 0
 
-    def add_source(self, source: Source) -> None:
-        """Start a dataset."""
+    def begin(self, source: Source) -> Source:
+        """Start a dataset, and return it."""
         self._sources.append(source)
+        return source
 
-    def add(self, scan: EpisodeScan) -> None:
-        """Add an episode of the current dataset."""
-        summary = scan.summary
+    def add(self, batch: Batch) -> None:
+        """Add episodes of the current dataset."""
+        rows = batch.rows
+        numbers = np.array(
+            [self._number(*pair) for pair in zip(batch.summaries, batch.scans, strict=True)], "<i4"
+        )
+        rows["episode"] = numbers[rows["episode"]]
+        rows = rows[rows["episode"] >= 0]
+        rows["verb"] = self._verbs.renumber(rows["verb"], batch.verbs)
+        rows["version"] = self._versions.renumber(rows["version"], batch.versions)
+        self._steps.extend(rows)
+
+    def _number(self, summary: EpisodeSummary, scan: EpisodeScan) -> int:
+        """Count an episode and return its number; -1 if it gives no samples."""
         self._num_episodes += 1
         self._num_steps += summary.num_steps
         if scan.dropped in (Reason.WHERE, Reason.UNREADABLE):
             self._drop(scan.dropped, summary.task)
             if scan.detail and len(self._problems) < _MOST_PROBLEMS:
                 self._problems.append(scan.detail)
-            return
+            return -1
         if self._held_out.has(summary.task, scan.site):
             self._drop(Reason.HELD_OUT, summary.task)
-            self._leaks[summary.task] += bool(scan.found)
-            return
-        group = self._grade(scan)
+            self._leaks[summary.task] += bool(scan.samples)
+            return -1
+        group = self._grade(summary, scan)
         if scan.dropped is not None:
             self._drop(scan.dropped, summary.task)
-            return
+            return -1
         for reason, count in scan.reasons.items():
-            self._dropped[reason, summary.task] += count
-        if scan.found:
-            self._keep(scan, group)
+            self._drop(reason, summary.task, count)
+        return self._keep(summary, scan, group) if scan.samples else -1
 
     def _drop(self, reason: Reason, task: str, count: int = 1) -> None:
         self._dropped[reason, task] += count
 
-    def _grade(self, scan: EpisodeScan) -> int:
+    def _grade(self, summary: EpisodeSummary, scan: EpisodeScan) -> int:
         """Count an episode for its task and group, and return the group's index."""
-        summary = scan.summary
         iteration = self._sources[-1].iteration
         # Attempts in another iteration came from other weights.
         shared = summary.group_id or f"{summary.policy}\0{summary.task}"
@@ -300,8 +292,7 @@ class _Filling:
             self._graded[summary.task] = (successes + success, graded + 1)
         return group
 
-    def _keep(self, scan: EpisodeScan, group: int) -> None:
-        summary = scan.summary
+    def _keep(self, summary: EpisodeSummary, scan: EpisodeScan, group: int) -> int:
         number = len(self._ids)
         self._ids.append(summary.episode_id)
         row = (
@@ -318,17 +309,7 @@ class _Filling:
             bytes.fromhex(summary.sha256),
         )
         self._episodes.extend([row])
-        self._steps.extend(
-            [
-                (
-                    number, found.step, found.call, self._verbs.number(found.verb),
-                    self._versions.number(found.version), found.prompt_tokens,
-                    found.completion_tokens, found.counted, found.recorded, found.prompt,
-                    found.sample, found.page,
-                )
-                for found in scan.found
-            ]
-        )  # fmt: skip
+        return number
 
     def finish(self, seed: int) -> Contents:
         """Apply the filters that need all episodes, and return the contents.

@@ -1,40 +1,56 @@
-"""Scanning of an episode for the buffer's row: numbers, hashes and names.
+"""Scanning of episodes for the buffer's rows: numbers, hashes and names.
 
-Nothing else of the episode stays in memory. Blobs are not read: their names are content hashes.
+Nothing else of an episode stays in memory. Blobs are not read: their names are content hashes.
+Large datasets in folders are scanned by a process per core.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import os
+import pickle
+import queue
+import subprocess
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.agents.models.base import ToolCall
+from webtraj.datasets.dataset import Dataset, parse_condition
+from webtraj.datasets.place import DatasetPlace, map_in_order
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.pruning import DropNoEffect
-from webtraj.store.blobs import LazyBlob
+from webtraj.store import values
+from webtraj.store.blobs import LazyBlob, blob_key
 from webtraj.store.index import EpisodeSummary
 from webtraj.tasks import TaskSpec
 from webtraj.training.replay import cutting
 from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches
+from webtraj.training.replay.weights import STEPS, Names
 from webtraj.training.samples import Sample
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, Outcome, StepRecord
 
 __all__ = [
+    "Batch",
     "EpisodeScan",
-    "Found",
     "Scanner",
     "content_sha256",
     "digests_of",
     "page_digest",
     "prompt_digest",
     "sample_digest",
+    "scan_batches",
+    "serve",
     "unit_digest",
 ]
 
@@ -71,14 +87,14 @@ def _calls_data(calls: tuple[ToolCall, ...]) -> bytes:
     return b"".join(b"\4" + repr((call.name, call.arguments)).encode() for call in calls)
 
 
-def page_digest(goal: Any, observation: Any) -> bytes:
-    """Return the 8-byte digest of a goal on a page; empty if no page is observed."""
+def page_digest(goal: bytes, observation: Any) -> bytes:
+    """Return the 8-byte digest of a page and the SHA-256 of a goal; empty if it shows no page."""
     if not isinstance(observation, Mapping):
         return b""
     shown = [(name, observation[name]) for name in _PAGE if _is_content(observation.get(name))]
     if not any(name != "url" and value for name, value in shown):
         return b""
-    digest = hashlib.blake2b(content_sha256(goal), digest_size=8)
+    digest = hashlib.blake2b(goal, digest_size=8)
     for name, value in shown:
         digest.update(name.encode() + content_sha256(value))
     return digest.digest()
@@ -93,7 +109,11 @@ def unit_digest(*parts: object) -> int:
 def content_sha256(value: Any) -> bytes:
     """Return the SHA-256 of text or bytes, as in blob names."""
     if isinstance(value, LazyBlob):
-        return bytes.fromhex(value.blob.sha256)
+        try:
+            return bytes.fromhex(value.blob.sha256)
+        except (TypeError, ValueError):
+            blob_key(value.blob)  # Raises a CorruptDataError that shows the name.
+            raise
     data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
     return hashlib.sha256(data).digest()
 
@@ -105,93 +125,101 @@ def _is_content(value: Any) -> bool:
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1000
 _MAY_HAVE_EFFECT = DropNoEffect()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    """One decision that gives a sample."""
-
-    step: int
-    call: int
-    verb: str
-    version: str
-    prompt_tokens: int
-    completion_tokens: int
-    counted: bool
-    """Whether the tokens were recorded and not estimated."""
-    recorded: bool
-    prompt: bytes
-    sample: bytes
-    page: bytes
+_GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeScan:
     """The result of scanning an episode."""
 
-    summary: EpisodeSummary
     dropped: Reason | None = None
     """The reason why the whole episode is left out; None if it is not."""
     detail: str = ""
     reward: float | None = None
     site: str = ""
     level: str = "unknown"
-    steps: int = 0
-    """Its decisions, including those without samples."""
-    found: tuple[Found, ...] = ()
+    samples: int = 0
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
     """Numbers of steps without samples, by reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """The scans of several episodes."""
+
+    summaries: Sequence[EpisodeSummary]
+    scans: Sequence[EpisodeScan]
+    """One for each summary."""
+    rows: NDArray[Any]
+    """Rows of `STEPS`: `episode` is an index into `scans`, `verb` into `verbs`, `version` into
+    `versions`."""
+    verbs: tuple[str, ...]
+    versions: tuple[str, ...]
+
+
 class Scanner:
     """A scanner of episodes. Safe to share between threads."""
 
-    filters: Filters
-    render: cutting.Renderer | None
-    where: Callable[[EpisodeSummary], bool] | None
+    def __init__(self, filters: Filters, render: cutting.Renderer | None) -> None:
+        self.filters = filters
+        self.render = render
+        self._where = parse_condition(filters.where) if filters.where else None
 
-    def before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Return why an episode is left out, as far as the index shows; None otherwise."""
-        if self.where is not None and not self.where(summary):
-            return Reason.WHERE
-        # Only the episode shows whether an unknown outcome was judged.
-        reason = self._why_not(
-            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps, judged=False
-        )
-        return None if reason is Reason.NOT_JUDGED else reason
-
-    def scan(
-        self, summary: EpisodeSummary, load: Callable[[str], EpisodeTrajectory]
-    ) -> EpisodeScan:
-        """Scan an episode.
+    def scan(self, place: DatasetPlace, summaries: Sequence[EpisodeSummary]) -> Batch:
+        """Scan some episodes of a dataset.
 
         Raises:
-            StorageError: The episode cannot be read now.
+            StorageError: An episode cannot be read now.
         """
-        try:
-            trajectory = load(summary.episode_id)
-        except errors.DatasetError as error:
-            return EpisodeScan(summary, Reason.UNREADABLE, str(error))
+        dataset = Dataset(place, summaries, "lazy")
+        found = _Rows()
+        scans = []
+        for number, summary in enumerate(summaries):
+            found.episode = number
+            before = len(found.rows)
+            try:
+                scans.append(self._scan(dataset, summary, found))
+            except errors.DatasetError as error:
+                del found.rows[before:]
+                scans.append(EpisodeScan(Reason.UNREADABLE, str(error)))
+        rows = np.array(found.rows, STEPS)
+        return Batch(summaries, scans, rows, found.verbs.names, found.versions.names)
+
+    def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
+        reason = self._before_reading(summary)
+        if reason is not None:
+            return EpisodeScan(reason, reward=_GRADED.get(summary.outcome), site=summary.site)
+        trajectory = dataset[summary.episode_id]
         reason = self._why_not(
             trajectory.end_reason in cutting.FINISHED,
             trajectory.outcome,
             trajectory.num_steps,
             judged=trajectory.end is not None and bool(trajectory.end.judgements),
         )
-        known = EpisodeScan(
-            summary,
+        hole = "" if reason is not None else _hole_in(trajectory)
+        reasons: collections.Counter[Reason] = collections.Counter()
+        before = len(found.rows)
+        if reason is None and not hole:
+            self._decisions(trajectory, found, reasons)
+        return EpisodeScan(
+            Reason.HOLE if hole else reason,
+            hole,
             reward=cutting.reward_of(trajectory),
             site=summary.site or str(cutting.task_facts(trajectory).get("site", "")),
             level=_level(trajectory),
-            steps=trajectory.num_steps,
+            samples=len(found.rows) - before,
+            reasons=reasons,
         )
-        if reason is not None:
-            return dataclasses.replace(known, dropped=reason)
-        if hole := _hole_in(trajectory):
-            return dataclasses.replace(known, dropped=Reason.HOLE, detail=hole)
-        found, reasons = self._decisions(trajectory)
-        return dataclasses.replace(known, found=tuple(found), reasons=reasons)
+
+    def _before_reading(self, summary: EpisodeSummary) -> Reason | None:
+        """Return why an episode is left out, as far as the index shows; None otherwise."""
+        if self._where is not None and not self._where(summary):
+            return Reason.WHERE
+        # Only the episode shows whether an unknown outcome was judged.
+        reason = self._why_not(
+            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps, judged=False
+        )
+        return None if reason is Reason.NOT_JUDGED else reason
 
     def _why_not(
         self, finished: bool, outcome: Outcome, num_steps: int, *, judged: bool
@@ -211,24 +239,18 @@ class Scanner:
         return Reason.NOT_SUCCESSFUL
 
     def _decisions(
-        self, trajectory: EpisodeTrajectory
-    ) -> tuple[list[Found], collections.Counter[Reason]]:
-        reasons: collections.Counter[Reason] = collections.Counter()
-        found: list[Found] = []
+        self, trajectory: EpisodeTrajectory, found: _Rows, reasons: collections.Counter[Reason]
+    ) -> None:
         rendered = self.render.render(trajectory) if self.render is not None else {}
         idle = self._without_effect(trajectory)
+        goal = content_sha256(trajectory.info.goal)
         for step in range(1, len(trajectory.steps)):
-            if self.filters.valid_actions_only and _is_invalid(trajectory, step):
+            if self.filters.valid_actions_only and _is_invalid(trajectory.steps[step]):
                 reasons[Reason.INVALID_ACTION] += 1
             elif step in idle:
                 reasons[Reason.NO_EFFECT] += 1
-            else:
-                outcome = _found(trajectory, step, rendered.get(step))
-                if isinstance(outcome, Found):
-                    found.append(outcome)
-                else:
-                    reasons[outcome] += 1
-        return found, reasons
+            elif reason := found.add(trajectory, step, goal, rendered.get(step)):
+                reasons[reason] += 1
 
     def _without_effect(self, trajectory: EpisodeTrajectory) -> frozenset[int]:
         info, filters = trajectory.info, self.filters
@@ -240,62 +262,80 @@ class Scanner:
         return frozenset(result.changes["dropped"] if isinstance(result, Changed) else ())
 
 
-def _found(
-    trajectory: EpisodeTrajectory, step: int, rendered: cutting.Rendered | None
-) -> Found | Reason:
-    decision = trajectory.steps[step].decision
-    index = cutting.answered_call(decision)
-    if index is None:
-        if cutting.has_calls(decision):
+class _Rows:
+    """The rows of a batch, while it is scanned."""
+
+    def __init__(self) -> None:
+        self.episode = 0
+        self.rows: list[tuple[Any, ...]] = []
+        self.verbs, self.versions = Names(), Names()
+
+    def add(
+        self,
+        trajectory: EpisodeTrajectory,
+        step: int,
+        goal: bytes,
+        rendered: cutting.Rendered | None,
+    ) -> Reason | None:
+        """Add the row of a decision; if it gives no sample, return why."""
+        decision = trajectory.steps[step].decision
+        index = cutting.answered_call(decision)
+        if index is None:
+            if cutting.has_calls(decision):
+                return Reason.NO_REPLY
+            if rendered is None:
+                return Reason.NO_MODEL_CALL
+            turns = outline_of_messages(rendered.messages)
+            self._add(trajectory, step, goal, 0, turns, rendered.completion, None)
+            return None
+        assert decision is not None
+        call = decision.model_calls[index]
+        calls = cutting.calls_of(call)
+        if not call.text and not calls:
             return Reason.NO_REPLY
-        if rendered is None:
-            return Reason.NO_MODEL_CALL
-        turns = outline_of_messages(rendered.messages)
-        return _sized(trajectory, step, 0, turns, rendered.completion, None)
-    assert decision is not None
-    call = decision.model_calls[index]
-    calls = cutting.calls_of(call)
-    if not call.text and not calls:
-        return Reason.NO_REPLY
-    try:
-        turns = outline(call.messages)
-    except errors.InvalidInputError:
-        return Reason.UNREADABLE_PROMPT
-    if not turns:
-        return Reason.UNREADABLE_PROMPT
-    return _sized(trajectory, step, index, turns, call.text, call, calls)
+        try:
+            turns = outline(call.messages)
+        except errors.InvalidInputError:
+            return Reason.UNREADABLE_PROMPT
+        if not turns:
+            return Reason.UNREADABLE_PROMPT
+        self._add(trajectory, step, goal, index, turns, call.text, call, calls)
+        return None
 
-
-def _sized(
-    trajectory: EpisodeTrajectory,
-    step: int,
-    index: int,
-    turns: tuple[Turn, ...],
-    completion: str | LazyBlob,
-    call: ModelCall | None,
-    calls: tuple[ToolCall, ...] = (),
-) -> Found:
-    prompt = prompt_digest(turns)
-    counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
-    action = cutting.action_of(trajectory, step)
-    if counted:
-        assert call is not None
-        sizes = len(call.prompt_token_ids), len(call.completion_token_ids)
-    else:
-        sizes = _estimate(turns), _length(completion) // _CHARACTERS_PER_TOKEN + 1
-    return Found(
-        step=step,
-        call=index,
-        verb=action.verb if isinstance(action, Action) else type(action).__name__,
-        version="" if call is None else call.policy_version,
-        prompt_tokens=sizes[0],
-        completion_tokens=sizes[1],
-        counted=counted,
-        recorded=call is not None,
-        prompt=prompt,
-        sample=sample_digest(prompt, completion, calls),
-        page=page_digest(trajectory.info.goal, trajectory.steps[step - 1].observation),
-    )
+    def _add(
+        self,
+        trajectory: EpisodeTrajectory,
+        step: int,
+        goal: bytes,
+        index: int,
+        turns: tuple[Turn, ...],
+        completion: str | LazyBlob,
+        call: ModelCall | None,
+        calls: tuple[ToolCall, ...] = (),
+    ) -> None:
+        prompt = prompt_digest(turns)
+        counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
+        action = cutting.action_of(trajectory, step)
+        if counted:
+            assert call is not None
+            sizes = len(call.prompt_token_ids), len(call.completion_token_ids)
+        else:
+            sizes = _estimate(turns), _length(completion) // _CHARACTERS_PER_TOKEN + 1
+        verb = action.verb if isinstance(action, Action) else type(action).__name__
+        row = (
+            self.episode,
+            step,
+            index,
+            self.verbs.number(verb),
+            self.versions.number("" if call is None else call.policy_version),
+            *sizes,
+            counted,
+            call is not None,
+            prompt,
+            sample_digest(prompt, completion, calls),
+            page_digest(goal, trajectory.steps[step - 1].observation),
+        )
+        self.rows.append(row)
 
 
 def digests_of(sample: Sample) -> bytes:
@@ -314,8 +354,7 @@ def _length(value: str | bytes | LazyBlob) -> int:
     return value.blob.size if isinstance(value, LazyBlob) else len(value)
 
 
-def _is_invalid(trajectory: EpisodeTrajectory, step: int) -> bool:
-    record = trajectory.steps[step]
+def _is_invalid(record: StepRecord) -> bool:
     if record.decision is not None and record.decision.parse_error:
         return True
     return isinstance(record.action, InvalidAction)
@@ -352,3 +391,129 @@ def _level(trajectory: EpisodeTrajectory) -> str:
     difficulty = cutting.task_facts(trajectory).get("difficulty", 0)
     known = difficulty if type(difficulty) is int else 0
     return TaskSpec(name=trajectory.info.task, difficulty=known).level
+
+
+# Scanning in several processes.
+#
+# A process is a fresh interpreter that imports this module alone: not the caller's `__main__`, as
+# multiprocessing does, and not a fork, which is unsafe if there are threads. Its parent sends
+# batches over a pipe, so it ends with its parent, whatever ends that. Ctrl-C reaches only the
+# parent.
+
+_BATCH = 32
+_THREADS = 16
+_MOST_PROCESSES = 8
+_LARGE = 20_000
+"""Steps of a dataset that are worth the start of processes, about a second each."""
+
+
+def scan_batches(
+    scanner: Scanner, datasets: Iterable[tuple[DatasetPlace, Sequence[EpisodeSummary]]]
+) -> Generator[Batch, None, None]:
+    """Yield the scans of all episodes of datasets, in order, with few episodes in memory at a time.
+
+    Threads read buckets; processes read large datasets in folders.
+
+    Raises:
+        StorageError: An episode cannot be read.
+    """
+    with contextlib.ExitStack() as stack:
+        pool: _Pool | None = None
+        cores = min(_cores(), _MOST_PROCESSES)
+        for place, summaries in datasets:
+            is_large = sum(summary.num_steps for summary in summaries) >= _LARGE
+            if pool is None and is_large and cores > 1 and _may_leave(scanner):
+                pool = stack.enter_context(contextlib.closing(_Pool(scanner, cores)))
+            size = 1 if place.is_remote else _BATCH  # From a bucket, each read waits.
+            jobs = (
+                (place, summaries[start : start + size]) for start in range(0, len(summaries), size)
+            )
+            found: Iterator[Batch]
+            if place.is_remote:
+                found = map_in_order(lambda job: scanner.scan(*job), jobs, workers=_THREADS)
+            elif pool is not None and is_large:
+                found = map_in_order(pool.scan, jobs, workers=2 * cores)
+            else:
+                found = (scanner.scan(*job) for job in jobs)
+            yield from found
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _may_leave(scanner: Scanner) -> bool:
+    """Return whether another process scans alike: it knows only webtraj's classes."""
+    known = [*values.registered(), *([] if scanner.render is None else [type(scanner.render)])]
+    return bool(sys.executable) and all(cls.__module__.startswith("webtraj.") for cls in known)
+
+
+class _Pool:
+    """Processes that scan batches, one batch at a time each."""
+
+    def __init__(self, scanner: Scanner, size: int) -> None:
+        self._scanner = scanner
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
+        path = os.pathsep.join(filter(None, sys.path))
+        self._processes = [
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+                process_group=0,
+            )
+            for _ in range(size)
+        ]
+        for process in self._processes:
+            with contextlib.suppress(OSError):  # It died already; `scan` does without it.
+                self._send(process, (scanner.filters, scanner.render))
+            self._idle.put(process)
+
+    def scan(self, job: tuple[DatasetPlace, Sequence[EpisodeSummary]]) -> Batch:
+        """Scan a batch in one of the processes; if that fails, in this one.
+
+        Raises:
+            StorageError: An episode cannot be read.
+        """
+        process = self._idle.get()
+        try:
+            self._send(process, job)
+            assert process.stdout is not None
+            found: Batch | None = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            process.kill()
+            found = None
+        finally:
+            self._idle.put(process)
+        return self._scanner.scan(*job) if found is None else found
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            with contextlib.suppress(OSError):  # It has not read all that was sent.
+                process.communicate()
+
+    def _send(self, process: subprocess.Popen[bytes], what: object) -> None:
+        assert process.stdin is not None
+        pickle.dump(what, process.stdin, pickle.HIGHEST_PROTOCOL)
+        process.stdin.flush()
+
+
+def serve() -> None:
+    """Scan the batches that come over stdin until it closes: the other end of `_Pool`."""
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # Whatever prints.
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        scanner = Scanner(*pickle.load(sys.stdin.buffer))
+        while True:
+            job = pickle.load(sys.stdin.buffer)
+            try:
+                found = scanner.scan(*job)
+            except errors.WebtrajError:
+                found = None  # The other end scans the batch again, and raises.
+            pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
+            results.flush()

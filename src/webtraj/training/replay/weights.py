@@ -75,6 +75,14 @@ class Names:
         """Return a name's index, adding it if new."""
         return self._numbers.setdefault(name, len(self._numbers))
 
+    def renumber(self, numbers: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
+        """Return the indices here for indices into other names, adding the new ones in order."""
+        used, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+        found = np.zeros(len(used), np.int64)
+        for place in np.argsort(first):
+            found[place] = self.number(names[used[place]])
+        return found[places.reshape(-1)]
+
     def __len__(self) -> int:
         return len(self._numbers)
 
@@ -94,7 +102,7 @@ class Growing:
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def extend(self, rows: Sequence[tuple[Any, ...]] | NDArray[Any]) -> None:
         """Add rows."""
         end = self._length + len(rows)
         if end > len(self._rows):
