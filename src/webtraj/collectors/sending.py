@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 from webtraj import errors
 from webtraj.collectors.spool import Claim, Spool
@@ -87,18 +87,19 @@ class ByteBudget:
         self._held = 0
         self._condition = threading.Condition()
 
-    def take(self, size: int) -> None:
-        """Wait until `size` bytes are available, or until no other thread holds any."""
+    @contextlib.contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Hold `size` bytes, once they are available or no other thread holds any."""
         with self._condition:
             while self._held and self._held + size > self._limit:
                 self._condition.wait()
             self._held += size
-
-    def give_back(self, size: int) -> None:
-        """Return bytes to the budget."""
-        with self._condition:
-            self._held -= size
-            self._condition.notify_all()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._held -= size
+                self._condition.notify_all()
 
 
 _KNOWN_LIMIT = 50_000
@@ -126,11 +127,8 @@ class SentEpisode:
     claim: Claim
 
 
-class Share(Protocol):
-    """Runs a call for each blob, possibly several at once."""
-
-    def __call__(self, call: Callable[[Blob], None], items: Iterable[Blob], /) -> None:
-        """Return when all calls have finished; raise an error of one that failed."""
+Share = Callable[[Callable[[Blob], None], Sequence[Blob]], None]
+"""Runs a call for each blob, possibly several at once; raises an error of one that failed."""
 
 
 class EpisodeSender:
@@ -178,8 +176,6 @@ class EpisodeSender:
             DatasetError: Its header cannot be read, or is from a newer webtraj.
             StorageError: The bucket cannot be read or written.
         """
-        if self._prepared:
-            return
         with self._lock:
             if self._prepared:
                 return
@@ -219,15 +215,16 @@ class EpisodeSender:
         if claim is None:
             raise BusyError(f"The episode {episode_id!r} is being sent by another process.")
         try:
-            with self._memory_for(episode_id):
+            # Blobs in files of their own hold memory one by one; to hold more could deadlock.
+            size = self.spool.size(episode_id) if self.spool.self_contained else 0
+            with self._budget.hold(size):
                 episode = self.spool.read(episode_id)
-                store = self.spool.blobs(episode_id)
                 sizes: list[int] = []
 
                 def send_blob(blob: Blob) -> None:
                     if stopped():
                         raise StoppedError(f"The episode {episode_id!r} was not sent.")
-                    sizes.append(self._send_blob(blob, store))
+                    sizes.append(self._send_blob(blob, episode.store))
 
                 share(send_blob, episode.blobs)
                 key = episode_key(episode_id, self.spool.format)
@@ -250,7 +247,7 @@ class EpisodeSender:
         if ask and key not in self._doubtful and self.storage.size(key) == blob.size:
             self._note(name)
             return 0
-        with self._memory(blob.size):
+        with self._budget.hold(blob.size):
             sent = self._write_blob(key, store.read(blob))
         self._doubtful.discard(key)
         self._note(name)
@@ -292,17 +289,3 @@ class EpisodeSender:
                 "overwritten. Every episode needs its own id."
             )
         return 0
-
-    def _memory_for(self, episode_id: str) -> contextlib.AbstractContextManager[None]:
-        """Reserve the memory for an episode's file, if it contains its blobs."""
-        if self.spool.self_contained:
-            return self._memory(self.spool.size(episode_id))
-        return contextlib.nullcontext()  # Its blobs reserve memory; holding some could deadlock.
-
-    @contextlib.contextmanager
-    def _memory(self, size: int) -> Iterator[None]:
-        self._budget.take(size)
-        try:
-            yield
-        finally:
-            self._budget.give_back(size)

@@ -70,6 +70,8 @@ class WaitingEpisode:
     """The bytes of its file."""
     blobs: tuple[Blob, ...]
     """The blobs that it refers to and that are not in its file."""
+    store: BlobStore
+    """Holds the blobs."""
 
 
 class Claim:
@@ -190,13 +192,14 @@ class Spool:
 
     def size(self, episode_id: str) -> int:
         """Return the size of an episode's files in bytes; 0 if it is gone."""
-        path = self._file(episode_id)
-        sizes = [path.stat().st_size] if path.exists() else []
+        paths = [str(self._file(episode_id))]
         for folder, _, names in os.walk(self.layout.unshared(episode_id)):
-            for name in names:
-                with contextlib.suppress(FileNotFoundError):
-                    sizes.append((Path(folder) / name).stat().st_size)
-        return sum(sizes)
+            paths += [f"{folder}/{name}" for name in names]
+        size = 0
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.stat(path).st_size  # noqa: PTH116  (Path.stat costs twice as much.)
+        return size
 
     def claim(self, episode_id: str) -> Claim | None:
         """Lock an episode; return None if it is already locked.
@@ -227,10 +230,10 @@ class Spool:
             raise errors.CorruptDataError(
                 f"{str(path)!r} was changed or damaged after it was sealed."
             )
+        store = unshared_blobs(self.layout, episode_id)
         if summary is not None and episode_format.self_contained:
-            return WaitingEpisode(summary, content, ())
+            return WaitingEpisode(summary, content, (), store)
         stored = episode_format.decode(content, str(path))
-        store = self.blobs(episode_id)
         blobs = () if episode_format.self_contained else _in_order(blobs_of(stored.data))
         if summary is None:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
@@ -239,11 +242,7 @@ class Spool:
                     f"{str(path)!r} contains the episode {summary.episode_id!r}: it was copied or "
                     "renamed."
                 )
-        return WaitingEpisode(summary, content, blobs)
-
-    def blobs(self, episode_id: str) -> BlobStore:
-        """Return the store of an episode's blobs."""
-        return unshared_blobs(self.layout, episode_id)
+        return WaitingEpisode(summary, content, blobs, store)
 
     def remove(self, episode_id: str) -> None:
         """Remove an episode that is in the bucket and in its index. Safe to repeat.

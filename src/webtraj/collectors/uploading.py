@@ -16,8 +16,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from webtraj import errors
 from webtraj.collectors.sending import (
@@ -27,7 +28,6 @@ from webtraj.collectors.sending import (
     SharedWork,
     StoppedError,
 )
-from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
 
@@ -43,6 +43,8 @@ __all__ = [
     "UploadStatus",
     "Uploader",
 ]
+
+_T = TypeVar("_T")
 
 # The gate: whether a bucket accepts requests, and if not, when to probe it.
 #
@@ -206,10 +208,6 @@ class Backlog:
         """Take the first episode, to send it."""
         return self._waiting.popleft()
 
-    def put_first(self, entry: Entry) -> None:
-        """Put back an episode that was not tried, in front."""
-        self._waiting.appendleft(entry)
-
     def put_last(self, entry: Entry, reason: str) -> None:
         """Put back an episode that failed, behind all others."""
         entry.reason = reason
@@ -354,7 +352,7 @@ class UploadStatus:
 
 
 class Uploader:
-    """Sends episodes on its own threads, which start with the first one."""
+    """Sends episodes on its own threads, which start with the first piece of work."""
 
     def __init__(
         self,
@@ -382,7 +380,6 @@ class Uploader:
         self._progress = threading.Condition(self._lock)
         self._watchers: set[Callable[[], object]] = set()
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
         self._sending = 0
         self._flushes = 0
         self._stopped = False
@@ -390,8 +387,7 @@ class Uploader:
         self._gate = Gate(pauses or Pauses(), clock)
         self._backlog = Backlog(clock)
         self._shards = Shards(index_interval, clock)
-        self._questions: collections.deque[Callable[[], None]] = collections.deque()
-        self._helps: collections.deque[SharedWork[Blob]] = collections.deque()
+        self._tasks: collections.deque[Callable[[], None]] = collections.deque()
         self._sent_episodes = 0
         self._sent_bytes = 0
         self._last_error = ""
@@ -427,7 +423,7 @@ class Uploader:
                 self._progress.notify_all()
 
         with self._lock:
-            self._questions.append(ask)
+            self._tasks.append(ask)
             self._begin_threads()
             self._work_came.notify()
             self._progress.wait_for(lambda: answers, timeout)
@@ -526,11 +522,8 @@ class Uploader:
     # The threads.
 
     def _begin_threads(self) -> None:
-        """Start threads for work that idle ones cannot do. Called with the lock held."""
-        episodes = len(self._backlog) if self._gate.open else 1
-        work = len(self._questions) + len(self._helps) + episodes
-        wanted = min(work - self._idle, self._max_uploads - len(self._threads))
-        for _ in range(0 if self._stopped else wanted):
+        """Start the threads at the first piece of work. Called with the lock held."""
+        for _ in range(0 if self._threads or self._stopped else self._max_uploads):
             thread = threading.Thread(target=self._work, name="webtraj-upload", daemon=True)
             try:
                 thread.start()
@@ -553,17 +546,13 @@ class Uploader:
                 task, seconds = self._choose()
                 if task is not None:
                     return task
-                self._idle += 1
                 self._work_came.wait(seconds)
-                self._idle -= 1
             return None
 
     def _choose(self) -> tuple[Callable[[], None] | None, float | None]:
         """Return what to do next, or after how many seconds to check again."""
-        if self._questions:
-            return self._questions.popleft(), None
-        if self._helps:
-            return self._helps.popleft().help, None
+        if self._tasks:
+            return self._tasks.popleft(), None
         times = [self._backlog.wake()]
         nothing_comes = bool(self._flushes) and not (len(self._backlog) or self._sending)
         times.append(self._shards.cut(now=nothing_comes))
@@ -593,7 +582,7 @@ class Uploader:
             )
         except StoppedError:
             with self._finished(probe):
-                self._backlog.put_first(entry)
+                pass  # It stays unsent.
         except BusyError as error:
             with self._finished(probe):
                 self._backlog.put_off(entry, str(error))
@@ -630,8 +619,7 @@ class Uploader:
                 self._shards.put_back(shard)
                 self._note_failure(error, probe)
             return
-        for _, sent in shard.episodes:
-            self._remove(sent)
+        self._share(self._remove, [sent for _, sent in shard.episodes])
         with self._finished(probe):
             self._note_success()
             for entry, sent in shard.episodes:
@@ -651,14 +639,12 @@ class Uploader:
         finally:
             sent.claim.release()
 
-    def _share(self, call: Callable[[Blob], None], items: Iterable[Blob]) -> None:
-        blobs = list(items)
-        work = SharedWork(call, blobs)
-        others = min(len(blobs), self._max_uploads) - 1
+    def _share(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+        work = SharedWork(call, items)
+        others = min(len(items), self._max_uploads) - 1
         if others > 0:
             with self._lock:
-                self._helps.extend([work] * others)
-                self._begin_threads()
+                self._tasks.extend([work.help] * others)
                 self._work_came.notify(others)
         work.finish()
 
@@ -684,7 +670,6 @@ class Uploader:
     def _note_success(self) -> None:
         if self._gate.succeeded():
             _LOGGER.warning("%s accepts episodes again.", self.url)
-            self._begin_threads()
             self._work_came.notify_all()
 
     def _note_failure(self, error: Exception, probe: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj import errors
-from webtraj.store import files, values
+from webtraj.store import files
 from webtraj.store.values import TAG
 
 __all__ = [
@@ -287,7 +287,7 @@ def blobs_of(data: Any) -> set[Blob]:
     """
     try:
         return set(_blobs_of(data))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise errors.CorruptDataError(
             f"A reference to a blob does not follow the format: {type(error).__name__}: {error}. "
             "Run `webtraj verify` on the dataset."
@@ -295,15 +295,19 @@ def blobs_of(data: Any) -> set[Blob]:
 
 
 def _blobs_of(data: Any) -> Iterator[Blob]:
-    if isinstance(data, list):
-        for item in data:
-            yield from _blobs_of(item)
-    elif isinstance(data, dict):
-        kind = data.get(TAG)
-        if kind in ("blob", "text"):
-            yield Blob(str(data["sha256"]), str(data["ext"]), int(data["size"]))
-        elif kind == "nested":
-            yield from values.call_on_fresh_stack(blobs_of, orjson.loads(data["v"]))
-        else:
-            for value in data.values():
-                yield from _blobs_of(value)
+    # A list instead of recursion: this looks at every value of every episode that is sent.
+    left = [data]
+    while left:
+        data = left.pop()
+        if isinstance(data, dict):
+            kind = data.get(TAG)
+            if kind in ("blob", "text"):
+                yield Blob(str(data["sha256"]), str(data["ext"]), int(data["size"]))
+                continue
+            if kind == "nested":
+                left.append(orjson.loads(data["v"]))
+                continue
+            data = data.values()
+        elif not isinstance(data, list):
+            continue
+        left += [value for value in data if type(value) is dict or type(value) is list]
