@@ -18,7 +18,8 @@ the goal and the last five screenshots with their trees, as vision agents send t
 2. S3: plain obstore puts of some objects to `rclone serve s3`; beside that, `webtraj push` of a
    spool that holds the same episodes, and the collector from the first step on.
 3. One step, or one episode, read at random.
-4. A scan over all steps of many small episodes, beside `torch.load` of the same as `.pt`.
+4. A scan over all steps of many small episodes, beside `torch.load` of the same as `.pt`; copying
+   those episodes, and opening an index of many lines beside as many files.
 
 torch runs in `.venv-torch`, made on the first run; without a network its figures are left out.
 """
@@ -59,7 +60,10 @@ import webtraj
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors import Pauses
 from webtraj.datasets import push
+from webtraj.datasets.transfer import convert
 from webtraj.environments.browser.observation import Observe
+from webtraj.store.index import EpisodeSummary, IndexWriter
+from webtraj.store.layout import DatasetLayout
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
@@ -557,6 +561,40 @@ def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
     return rows
 
 
+def copying(place: Path) -> list[tuple[str, float, float]]:
+    """Returns (way, episodes/s, CPU ms an episode) for copies of what `scanning` wrote."""
+    rows = []
+    for source, target in (("json", "json"), ("json", "pb"), ("json", "pb.zst"), ("pb", "json")):
+        folder = place / f"copied {source} {target}"
+        wall, cpu = time.perf_counter(), time.process_time()
+        report = convert(place / f"small webtraj {source}", folder, format=target)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        rows.append((f"{source} to {target}", len(report.added) / wall, cpu / len(report.added)))
+    return rows
+
+
+def opening(count: int, place: Path) -> float:
+    """Returns the seconds of CPU to open a dataset of many episodes, best of 3."""
+    layout = DatasetLayout(place / "many")
+    layout.create()
+    index = IndexWriter(layout.index)
+    for n in range(count):
+        summary = EpisodeSummary(
+            episode_id=f"20261120T130405-{n:016x}", task=f"task-{n % 50}", goal=f"Click on {n}.",
+            environment="BrowserEnvironment", policy="oracle", seed=n, group_id=f"g{n // 8}",
+            num_steps=n % 30, start_time=1.7e9 + n, end_time=1.7e9 + n + 5.5, sha256=f"{n:064x}",
+        )  # fmt: skip
+        index.append(summary)
+        layout.episode(summary.episode_id).touch()
+    index.close()
+    times = []
+    for _ in range(3):
+        started = time.process_time()
+        assert len(webtraj.open_dataset(layout.root)) == count
+        times.append(time.process_time() - started)
+    return min(times)
+
+
 def step_type(k: int, length: int) -> StepType:
     return StepType.FIRST if k == 0 else StepType.LAST if k == length - 1 else StepType.MID
 
@@ -585,6 +623,8 @@ def main() -> None:
         read = reading(place, tries)
         sent = sending(episodes, 1 if options.quick else 4, place)
         scanned = scanning(scan, place)
+        copied = copying(place)
+        opened = opening(scan, place)
     table = Table(title=f"The same {steps} steps, best of {repeats}; reads: median of {tries}")
     for column in (
         "way",
@@ -619,6 +659,9 @@ def main() -> None:
     for name, rate, size in scanned:
         table.add_row(name, f"{rate:,.0f}", f"{size / scan:.0f}")
     console.print(table)
+    for name, rate, cpu in copied:
+        console.print(f"copy {name}: {rate:.0f} episodes/s, {cpu * 1e3:.2f} ms of CPU each")
+    console.print(f"opening {scan:,} episodes: {opened:.3f} s of CPU")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """The records of `webtraj.trajectory` to JSON and back."""
 
+import copy
+import dataclasses
 import hashlib
+import pickle
 
 import orjson
 import pytest
@@ -38,6 +41,17 @@ def test_defaults_are_left_out():
         "step_type": "first",
         "observation": "seen",
     }
+
+
+def test_records_that_were_read_are_like_others():
+    step = trajectory_lib.StepRecord(0, trajectory_lib.StepType.FIRST, "seen")
+    read = round_trip(step)
+    assert type(read) is trajectory_lib.StepRecord
+    assert (repr(read), hash(read)) == (repr(step), hash(step))
+    assert pickle.loads(pickle.dumps(read)) == copy.copy(read) == step
+    assert dataclasses.replace(read, index=1).index == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        read.index = 1
 
 
 def test_fields_that_this_version_does_not_know_are_left_aside():

@@ -30,6 +30,7 @@ from webtraj.store.foreign import ReprOnly
 from webtraj.store.values import TAG
 
 __all__ = [
+    "ATOMS",
     "Budget",
     "CEILING",
     "FLOOR",
@@ -177,13 +178,23 @@ MALFORMED = (
 
 def decode_value(data: Any, reading: Reading) -> Any:
     """Decode parsed JSON; malformed data raises one of `MALFORMED`."""
-    if isinstance(data, dict):
+    kind = type(data)
+    if kind is dict:
         if TAG not in data:
-            return {key: decode_value(value, reading) for key, value in data.items()}
+            if _CONTAINERS.isdisjoint(map(type, data.values())):
+                return data.copy()
+            return {
+                key: value if type(value) in ATOMS else decode_value(value, reading)
+                for key, value in data.items()
+            }
         return _DECODERS[data[TAG]](data, reading)
-    if isinstance(data, list):
+    if kind is list:
         return _decode_list(data, reading)
     return data
+
+
+ATOMS: frozenset[type] = frozenset((str, int, float, bool, type(None)))
+"""The types of JSON values that stand for themselves."""
 
 
 def _decode_list(data: list[Any], reading: Reading) -> list[Any]:

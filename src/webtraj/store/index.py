@@ -16,6 +16,7 @@ of files is read again.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import math
@@ -111,11 +112,10 @@ class EpisodeSummary:
                 f"An index line has schema version {version}; this webtraj reads up to "
                 f"{layout.SCHEMA_VERSION}. Install a newer webtraj."
             )
+        # Environments may set other types, which read as text; index fields must match.
+        if not _TEXT_TYPES.issuperset(map(type, map(data.get, _TEXTS))):
+            raise TypeError("a field that holds text has a value of another type")
         known = records.read_fields(cls, data, decoding.Reading())
-        for name, value in known.items():
-            # Environments may set other types, which read as text; index fields must match.
-            if type(value) is str and type(data[name]) not in (str, dict):
-                raise TypeError(f"{name} is {data[name]!r:.100}")
         check_episode_id(known["episode_id"])
         if known.get("format", "json") not in FORMATS:
             raise TypeError(f"format is {known['format']!r:.100}")
@@ -123,6 +123,9 @@ class EpisodeSummary:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_TEXTS = tuple(field.name for field in dataclasses.fields(EpisodeSummary) if field.type == "str")
+_TEXT_TYPES = frozenset((str, dict, type(None)))
+"""The JSON types of a text: itself, an encoded one, or a missing one."""
 _INFO_FIELDS = frozenset(_FIELDS) & {
     field.name for field in dataclasses.fields(trajectory_lib.EpisodeInfo)
 }
@@ -317,22 +320,75 @@ def parse_index_file(content: bytes) -> IndexFile:
     summaries: list[EpisodeSummary] = []
     removals: list[Removal] = []
     unreadable = 0
-    for line in lines:
-        try:
-            if line in (b"", b"\r"):  # Left by an editor.
-                continue
-            if line.startswith(_REMOVED):
-                removals.append(Removal.from_line(line))
-            else:
-                summaries.append(EpisodeSummary.from_line(line))
-        except errors.UnsupportedSchemaError:
-            raise
-        except ValueError:
-            unreadable += 1
+    for start in range(0, len(lines), _CHUNK):
+        chunk = lines[start : start + _CHUNK]
+        usual = _as_written(chunk)
+        summaries += usual
+        for line in () if usual else chunk:
+            try:
+                if line in (b"", b"\r"):  # Left by an editor.
+                    continue
+                if line.startswith(_REMOVED):
+                    removals.append(Removal.from_line(line))
+                else:
+                    summaries.append(EpisodeSummary.from_line(line))
+            except errors.UnsupportedSchemaError:
+                raise
+            except ValueError:
+                unreadable += 1
     return IndexFile(tuple(summaries), tuple(removals), unreadable)
 
 
 _REMOVED = b'{"removed"'
+_CHUNK = 1000
+
+# The values of each field in the lines that `to_line` writes today for most episodes.
+_USUAL_TYPES: dict[str, set[type]] = {
+    **{name: {str} for name in _FIELDS},
+    **{name: {int} for name in ("attempt", "num_steps", "size")},
+    **{name: {float} for name in ("total_reward", "start_time", "end_time")},
+    "seed": {int, type(None)},
+}
+_BELOW = {
+    **dict.fromkeys(("attempt", "num_steps", "size"), 2**63),
+    **dict.fromkeys(("start_time", "end_time"), trajectory_lib.LAST_TIME),
+}
+_USUAL_NAMES: dict[str, dict[str, Any]] = {
+    "end_reason": {member.name.lower(): member for member in trajectory_lib.EndReason},
+    "outcome": {member.name.lower(): member for member in trajectory_lib.Outcome},
+    "format": {name: name for name in FORMATS},
+}
+
+
+def _as_written(lines: list[bytes]) -> list[EpisodeSummary]:
+    """Return the summaries in lines if all are usual lines of `to_line`; else none of them.
+
+    Each step checks or sets one field of all summaries, four times as fast as `from_line`.
+    """
+    try:
+        rows = [orjson.loads(line) for line in lines]
+        if not all(tuple(row) == _FIELDS for row in rows):
+            return []
+        columns: dict[str, Any] = dict(
+            zip(_FIELDS, zip(*map(dict.values, rows), strict=True), strict=True)
+        )
+        usual = (
+            all(_USUAL_TYPES[name].issuperset(map(type, columns[name])) for name in _FIELDS)
+            and all(0 <= min(columns[name]) <= max(columns[name]) < _BELOW[name] for name in _BELOW)
+            and all(map(is_episode_id, columns["episode_id"]))
+        )
+        for name, values in _USUAL_NAMES.items():
+            columns[name] = list(map(values.__getitem__, columns[name]))
+    except (ValueError, TypeError, KeyError):
+        return []
+    if not usual:
+        return []
+    summaries = [object.__new__(EpisodeSummary) for _ in rows]
+    for name, column in columns.items():
+        # The descriptor of a slot sets it in a frozen object too.
+        set_all = map(getattr(EpisodeSummary, name).__set__, summaries, column)
+        collections.deque(set_all, maxlen=0)
+    return summaries
 
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:

@@ -65,7 +65,6 @@ __all__ = [
 # A journal holds it in pieces, sealing assembles it, and a format encodes it to bytes and decodes
 # it. All formats hold the same information: converting to another format and back gives identical
 # data, including the order of keys.
-# order of keys included.
 
 SCHEMA_VERSION = 1
 
@@ -195,11 +194,13 @@ def split_name(file_name: str) -> tuple[str, str] | None:
     >>> split_name("20261120T130405-9f86.pb.zst")
     ('20261120T130405-9f86', 'pb.zst')
     """
-    for name in sorted(FORMATS, key=len, reverse=True):
-        stem = file_name.removesuffix(f".{name}")
-        if stem and stem != file_name:
-            return stem, name
+    for name, suffix in _SUFFIXES:
+        if file_name.endswith(suffix) and file_name != suffix:
+            return file_name.removesuffix(suffix), name
     return None
+
+
+_SUFFIXES = [(name, f".{name}") for name in sorted(FORMATS, key=len, reverse=True)]
 
 
 # Keys and their prefixes, in a folder or a bucket.

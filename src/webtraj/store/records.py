@@ -16,21 +16,20 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import decoding, encoding, values
+from webtraj.store import decoding, values
 from webtraj.store.blobs import BlobSource
 from webtraj.store.decoding import Budget, Reading
 
 __all__ = [
     "WrongFieldError",
     "decode_record",
-    "field_readers",
     "read_fields",
     "read_line",
     "read_object",
@@ -94,16 +93,19 @@ def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
     """
     if type(data) is not dict:
         raise WrongFieldError("", f"is {data!r:.60}; expected an object")
-    readers = field_readers(cls)
+    kinds = _kinds_of(cls)
     fields = {}
     name = ""
     try:
         for name, value in data.items():
-            reader = readers.get(name)
-            if reader is not None:
-                found = reader(value, reading)
-                if found is not _MISSING:
-                    fields[name] = found
+            kind = kinds.get(name)
+            if kind is None:
+                continue
+            read, plain, takes_null = kind
+            if type(value) in plain:
+                fields[name] = value
+            elif value is not None or takes_null:
+                fields[name] = read(value, reading)
     except WrongFieldError as error:
         inner = error.path
         path = f"{name}{inner}" if inner.startswith("[") else f"{name}.{inner}" if inner else name
@@ -175,14 +177,18 @@ def read_lines(
     return objects
 
 
-def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
+def _read_record(cls: type, data: Any, reading: Reading) -> Any:
     fields = read_fields(cls, data, reading)
     if cls is trajectory_lib.EpisodeEnd:
         _tell_model_error(fields)
+    mutable = _mutable(cls)
     try:
-        return cls(**fields)
+        record = mutable(**fields)
     except TypeError as error:
         raise WrongFieldError("", f"is incomplete: {error}") from error
+    if mutable is not cls:
+        record.__class__ = cls
+    return record
 
 
 def _tell_model_error(end: dict[str, Any]) -> None:
@@ -196,51 +202,80 @@ def _tell_model_error(end: dict[str, Any]) -> None:
         end["outcome"] = trajectory_lib.Outcome.MODEL_ERROR
 
 
-# Readers of fields, compiled from their annotations once for each class.
+@functools.cache
+def _mutable(cls: Any) -> Any:
+    """Return a class with the slots of a frozen dataclass whose objects are made twice as fast.
 
-_MISSING: Any = object()
-"""Stands for null in a field that cannot be None: the field gets its default."""
+    A frozen class sets every field through `object.__setattr__`; this one sets them directly. Its
+    objects become records when they are given the class `cls`. Other classes are left as they are.
+    """
+    frozen = cls.__dataclass_params__.frozen and "__slots__" in vars(cls)
+    if not frozen or cls.__bases__ != (object,) or hasattr(cls, "__post_init__"):
+        return cls
+    fields = []
+    for field in dataclasses.fields(cls):
+        default = dataclasses.field(
+            default=field.default, default_factory=field.default_factory, kw_only=field.kw_only
+        )
+        fields.append((field.name, Any, default))
+    return dataclasses.make_dataclass(cls.__name__, fields, slots=True)
+
+
+# Kinds of fields, compiled from their annotations once for each class.
+
+
+class _Kind(NamedTuple):
+    """How to read the values of an annotation."""
+
+    read: _FromJson
+    """Reads and checks a value, or raises WrongFieldError."""
+    plain: frozenset[type] = frozenset()
+    """The types of JSON values that are kept unchanged, without `read`. JSON integers have at most
+    64 bits."""
+    takes_null: bool = False
+    """Whether `read` gets null too. If not, a field that is null gets its default."""
 
 
 @functools.cache
-def field_readers(cls: type) -> dict[str, _FromJson]:
-    """Return the reader of each field of a dataclass, by name. Readers also check."""
+def _kinds_of(cls: type) -> dict[str, _Kind]:
+    """Return the kind of each field of a dataclass, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    readers = {}
+    kinds = {}
     for field in dataclasses.fields(cls):
-        read = _reader(hints[field.name])
+        kind = _kind(hints[field.name])
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
-        readers[field.name] = read if required or read in _TAKE_NULL else _without_null(read)
-    return readers
+        kinds[field.name] = kind._replace(takes_null=True) if required else kind
+    return kinds
 
 
-def _reader(hint: Any) -> _FromJson:
-    """Return the reader for an annotation."""
+def _kind(hint: Any) -> _Kind:
+    """Return the kind for an annotation."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        return decoding.decode_value
+        return _Kind(decoding.decode_value, decoding.ATOMS, takes_null=True)
     if hint is object:
-        return _takes_null(lambda data, _: data)
+        return _Kind(lambda data, _: data, takes_null=True)
     if origin is typing.Annotated:
-        return _bounded(_reader(arguments[0]), arguments[1])
+        return _Kind(_bounded(_kind(arguments[0]), arguments[1]))
     if origin in (typing.Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
-        return _or_none(_reader(inner))
+        kind = _kind(inner)
+        return kind._replace(plain=kind.plain | {type(None)})
     if origin is tuple:
         item = arguments[0]
         if isinstance(item, type) and dataclasses.is_dataclass(item):
-            return _takes_null(_records(item))  # A list of records is present or missing.
-        return _items(_reader(item), _PLAIN.get(encoding.bare(item), ()))
+            return _Kind(_records(item), takes_null=True)  # A list of records: present or missing.
+        return _Kind(_items(_kind(item)))
     if origin is collections.abc.Mapping and arguments[1] is object:
-        return _json_object
+        return _Kind(_json_object)
     if origin is collections.abc.Mapping:
-        return _mapping(_reader(arguments[1]), plain=arguments[1] is Any)
+        return _Kind(_mapping(_kind(arguments[1]), holds_any=arguments[1] is Any))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return functools.partial(_read_record, hint)
+        return _Kind(functools.partial(_read_record, hint))
     if issubclass(hint, enum.Enum):
-        return lambda data, _: _enum_member(hint, data)
+        return _Kind(_enum(hint))
     return _SCALARS[hint]
 
 
@@ -309,38 +344,25 @@ def _bool(data: Any, reading: Reading) -> bool:
 _INT_BITS = 1000
 """More than any seed has, and few enough to convert to float and to print."""
 
-_SCALARS: dict[Any, _FromJson] = {str: _str, int: _int, float: _float, bool: _bool}
-_PLAIN: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float,)}
-"""The types of JSON values that need no reading; JSON integers have at most 64 bits."""
+_SCALARS: dict[Any, _Kind] = {
+    str: _Kind(_str, frozenset({str})),
+    int: _Kind(_int, frozenset({int})),
+    float: _Kind(_float, frozenset({float})),
+    bool: _Kind(_bool, frozenset({bool})),
+}
 
 
-def _bounded(read: _FromJson, bounds: trajectory_lib.Within) -> _FromJson:
+def _bounded(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
+    read, plain, _ = kind
     least, below = bounds.least, bounds.below
 
     def bounded(data: Any, reading: Reading) -> Any:
-        value = read(data, reading)
+        value = data if type(data) in plain else read(data, reading)
         if not least <= value < below:  # NaN is never within bounds.
             raise _wrong(value, f"at least {least:g} and less than {below:g}")
         return value
 
     return bounded
-
-
-def _or_none(read: _FromJson) -> _FromJson:
-    return _takes_null(lambda data, reading: None if data is None else read(data, reading))
-
-
-def _takes_null(read: _FromJson) -> _FromJson:
-    """Make a reader receive null too."""
-    _TAKE_NULL.add(read)
-    return read
-
-
-def _without_null(read: _FromJson) -> _FromJson:
-    return lambda data, reading: _MISSING if data is None else read(data, reading)
-
-
-_TAKE_NULL: set[_FromJson] = {decoding.decode_value}
 
 
 def _records(cls: type) -> _FromJson:
@@ -364,34 +386,38 @@ def _records(cls: type) -> _FromJson:
     return read
 
 
-def _items(read: _FromJson, plain: tuple[type, ...]) -> _FromJson:
-    wanted = frozenset(plain)
+def _items(kind: _Kind) -> _FromJson:
+    read, plain, _ = kind
 
     def items(data: Any, reading: Reading) -> tuple[Any, ...]:
-        if type(data) is list and wanted.issuperset(map(type, data)):
+        if type(data) is list and plain.issuperset(map(type, data)):
             return tuple(data)  # Fast path for thousands of token ids.
         values = data if type(data) is list else decoding.decode_value(data, reading)
         if not isinstance(values, (list, tuple)):
             raise _wrong(values, "a list")
         if values is not data:  # Already decoded.
             return tuple(values)
-        return tuple(read(item, reading) for item in values)
+        return tuple(item if type(item) in plain else read(item, reading) for item in values)
 
     return items
 
 
-def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
+def _mapping(kind: _Kind, *, holds_any: bool) -> _FromJson:
+    read, plain, _ = kind
+
     def mapping(data: Any, reading: Reading) -> Mapping[Any, Any]:
         if type(data) is dict and values.TAG not in data:
-            if plain:
-                return {key: decoding.decode_value(value, reading) for key, value in data.items()}
-            return {k: read(value, reading) for k, value in data.items() if value is not None}
+            return {
+                key: value if type(value) in plain else read(value, reading)
+                for key, value in data.items()
+                if value is not None or holds_any
+            }
         value = decoding.decode_value(data, reading)
-        if isinstance(value, dict) and plain:
+        if isinstance(value, dict) and holds_any:
             return value
         if isinstance(value, dict) and all(type(key) is str for key in value):
             return {key: read(item, reading) for key, item in value.items()}
-        if isinstance(data, dict) and plain and data[values.TAG] in _OBJECTS:
+        if isinstance(data, dict) and holds_any and data[values.TAG] in _OBJECTS:
             return {"value": value}  # An object recorded in place of a mapping.
         raise _wrong(value, "an object with names")
 
@@ -401,10 +427,16 @@ def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
 _OBJECTS = ("record", "namedtuple", "unwritable", "repr")
 
 
-def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | None:
-    member = enum_class.__members__.get(str(name).upper())
-    if member is None and "UNKNOWN" in enum_class.__members__:
-        return enum_class["UNKNOWN"]
-    if member is None and enum_class is trajectory_lib.StepType:
-        raise _wrong(name, "one of first, mid, last")
+def _enum(enum_class: type[enum.Enum]) -> _FromJson:
+    members = enum_class.__members__
+    by_name = {name.lower(): member for name, member in members.items()}  # As written.
+
+    def member(data: Any, _: Reading) -> enum.Enum | None:
+        if type(data) is str and data in by_name:
+            return by_name[data]
+        found = members.get(str(data).upper(), members.get("UNKNOWN"))
+        if found is None and enum_class is trajectory_lib.StepType:
+            raise _wrong(data, "one of first, mid, last")
+        return found
+
     return member

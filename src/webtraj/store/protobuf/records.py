@@ -322,6 +322,9 @@ class _ObservationKind:
         values = []
         used: set[int] = set()
         for entry in message.map_value.values:
+            if content := entry.json_value:
+                values.append(reader.get_json(content))
+                continue
             if entry.WhichOneof("kind") != "place":
                 values.append(reader.get(entry))
                 continue
@@ -407,12 +410,12 @@ class _Record:
     def get(self, reader: ValueReader, root: Any) -> dict[str, Any]:
         """Return the data of a record."""
         data = {}
+        home = _follow(root, self.home)
         for key, field in self.fields.items():
-            holder = _follow(root, field.holder)
+            holder = home if field.holder == self.home else _follow(root, field.holder)
             item = field.kind.get(reader, holder, field.name or key)
             if item is not _ABSENT:
                 data[key] = item
-        home = _follow(root, self.home)
         if not home.HasField("extra"):
             return data
         data.update(reader.get_map(home.extra))

@@ -90,6 +90,8 @@ class ValueReader:
         Raises:
             CorruptDataError: It does not follow the schema.
         """
+        if content := message.json_value:  # Empty if the value is of another kind.
+            return self.get_json(content)
         kind = message.WhichOneof("kind")
         if kind is None or kind not in _READERS:
             self.corrupt("a value is empty or of a wrong kind")
