@@ -13,9 +13,15 @@ from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
 from webtraj.cli.metrics import report as command
-from webtraj.reporting.page import MARK, VIEWER, report_html, write_pictures, write_report
-from webtraj.reporting.report import make_report
-from webtraj.reporting.sources import subjects_of
+from webtraj.metrics.comparison import subjects_of
+from webtraj.metrics.page import (
+    MARK,
+    VIEWER,
+    make_report,
+    report_html,
+    write_pictures,
+    write_report,
+)
 from webtraj.viewer.table import parse_query
 from webtraj.viewer.viewer import Viewer
 

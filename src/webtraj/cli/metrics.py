@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from webtraj.agents.models.accounting import Price
     from webtraj.datasets.dataset import Dataset
-    from webtraj.rollouts.metrics import MetricsReport
+    from webtraj.metrics import MetricsReport
 
 __all__ = ["comparison_table", "details_table", "groups_table", "metrics", "report"]
 
@@ -76,7 +76,7 @@ def metrics(
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset, parse_condition
-    from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS, to_bytes
+    from webtraj.metrics.measuring import DEFAULT_GROUPINGS, to_bytes
 
     _check(datasets, run=run, each_run=each_run, narrowed=bool(where or by), write=write)
     if by is not None:
@@ -104,7 +104,7 @@ def metrics(
 
 def details_table(report: MetricsReport) -> Table:
     """Return a table with a row for each metric of a report, with interval and counts."""
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     table = _new_table("", "value", "95 %", "from", numbers=2)
     for row in presenting.details(report.overall):
@@ -115,7 +115,7 @@ def details_table(report: MetricsReport) -> Table:
 def groups_table(report: MetricsReport, by: str) -> Table:
     """Return a table with a row for each group of a report, and a total."""
     from webtraj.cli import terminal
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     columns = presenting.GROUP_COLUMNS
     table = _new_table(by, *columns, numbers=len(columns))
@@ -129,7 +129,7 @@ def groups_table(report: MetricsReport, by: str) -> Table:
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
     """Return a table with a column for each report; with `by`, the success rates of the groups."""
     from webtraj.cli import terminal
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     names = [terminal.printable(name) for name, _ in reports]
     table = _new_table(by or "", *names, numbers=len(names))
@@ -180,8 +180,8 @@ def _reports(
     dataset: Dataset, name: str, run: str | None, *, each_run: bool, **options: Any
 ) -> Iterator[tuple[str, MetricsReport]]:
     from webtraj import errors
-    from webtraj.rollouts.metrics import measure
-    from webtraj.rollouts.metrics.measuring import run_ids
+    from webtraj.metrics import measure
+    from webtraj.runs.run import run_ids
 
     if not each_run:
         yield name, measure(dataset, run=run, **options)
@@ -196,8 +196,8 @@ def _reports(
 
 
 def _write(dataset: Dataset, report: MetricsReport) -> None:
-    from webtraj.rollouts.metrics import write_metrics
-    from webtraj.rollouts.runs import Run
+    from webtraj.metrics import write_metrics
+    from webtraj.runs.run import Run
 
     write_metrics(Run(dataset.place.storage, report.run), report)
 
@@ -290,8 +290,9 @@ def report(
     from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import parse_condition
-    from webtraj.reporting.report import make_report, plain
-    from webtraj.reporting.sources import subjects_of
+    from webtraj.metrics.comparison import subjects_of
+    from webtraj.metrics.measuring import plain
+    from webtraj.metrics.page import make_report
 
     if each_run and (run is not None or len(places) != 1):
         raise errors.InvalidInputError(
@@ -315,7 +316,7 @@ def report(
         sys.stdout.write(orjson.dumps(plain(made.to_data())).decode() + "\n")
         return
     from webtraj.cli import terminal
-    from webtraj.reporting.page import write_pictures, write_report
+    from webtraj.metrics.page import write_pictures, write_report
 
     write_report(made, out)
     console = terminal.make_console()

@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from webtraj.cli import terminal
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult, RolloutSummary, TaskSummary
+from webtraj.rollouts.results import RolloutSummary, TaskSummary
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Outcome
 
 __all__ = ["RolloutProgress", "summary_table"]

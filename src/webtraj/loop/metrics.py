@@ -40,8 +40,8 @@ from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.phases import lanes
 from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
-from webtraj.rates import mean_of_tasks
-from webtraj.rollouts.iterations import Iterations
+from webtraj.metrics.rates import mean_of_tasks
+from webtraj.runs.iterations import Iterations
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
@@ -187,7 +187,7 @@ def _is_dataset(path: str) -> bool:
 
 def _report(dataset: str) -> tuple[Any, Mapping[str, Any]]:
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.metrics import measure
+    from webtraj.metrics import measure
 
     report = measure(open_dataset(dataset), steps=False, by=("task",), max_groups=None)
     return report.overall, report.by["task"]
@@ -377,7 +377,7 @@ class IterationSink:
                 _logger.warning("Could not end the W&B run cleanly: %s", error)
 
     def _open(self) -> Any:
-        from webtraj.rollouts.metrics.live import WandbSink
+        from webtraj.metrics.live import WandbSink
 
         target = self._config.wandb
         assert target is not None

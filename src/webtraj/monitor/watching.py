@@ -21,6 +21,9 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
+from webtraj.metrics.facts import is_fault
+from webtraj.metrics.measuring import read_metrics
+from webtraj.metrics.rates import wilson_interval
 from webtraj.monitor.status import (
     CELL_OF_OUTCOME,
     Cell,
@@ -41,11 +44,8 @@ from webtraj.monitor.tailing import (
     WatchedRun,
     find_run,
 )
-from webtraj.rates import wilson_interval
-from webtraj.reporting.sources import is_fault
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
-from webtraj.rollouts.metrics.report import read_metrics
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy

@@ -37,9 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webtraj import errors, rates
+from webtraj import errors
 from webtraj import local_pages as serving_lib
 from webtraj.local_pages import missing
+from webtraj.metrics import rates
 from webtraj.viewer import values
 from webtraj.viewer.table import parse_query
 

@@ -1,6 +1,6 @@
 """Success by iteration, for datasets that are iterations, such as a loop's.
 
-A *series* is the iterations of one split in a folder (see `rollouts.iterations`), or the datasets
+A *series* is the iterations of one split in a folder (see `runs.iterations`), or the datasets
 called `iteration_0001` and so on in any other folder. If an iteration was judged, its judged
 dataset counts. Episodes that are neither a success nor a failure do not count, as in a loop's
 metrics; the numbers equal those in its `metrics.jsonl`, but appear as soon as an episode ends.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.rates import mean_of_tasks, wilson_interval
+from webtraj.metrics.rates import mean_of_tasks, wilson_interval
 from webtraj.store.places import is_url
 from webtraj.viewer.source import Source
 from webtraj.viewer.table import Table

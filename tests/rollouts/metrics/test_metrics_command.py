@@ -11,8 +11,8 @@ from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.cli.metrics import metrics
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
+from webtraj.metrics import measure
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import measure
 
 
 def call(*arguments):

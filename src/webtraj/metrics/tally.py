@@ -12,9 +12,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webtraj.rates import PassAtK, Rate, Ratio, Spread, SpreadTally, pass_at_k
-from webtraj.rollouts.metrics.crashes import CrashRule, EpisodeClass, classify
-from webtraj.rollouts.metrics.facts import EpisodeFacts, PhaseTimes, StepFacts
+from webtraj.metrics.facts import (
+    CrashRule,
+    EpisodeClass,
+    EpisodeFacts,
+    PhaseTimes,
+    StepFacts,
+    classify,
+)
+from webtraj.metrics.rates import PassAtK, Rate, Ratio, Spread, SpreadTally, pass_at_k
 from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 __all__ = ["BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
@@ -90,7 +96,7 @@ class RolloutMetrics:
     """Metrics of a set of episodes.
 
     The rule `crash_rule` puts every episode into exactly one of the classes `valid`, `blocked`,
-    `crashed` and `unfinished` (`webtraj.rollouts.metrics.crashes`). Metrics of the policy cover
+    `crashed` and `unfinished` (`webtraj.metrics.facts`). Metrics of the policy cover
     valid episodes. Infrastructure failures are counted separately and are in none of their
     denominators.
     """

@@ -19,10 +19,10 @@ from typing import Any, Literal, Protocol
 
 from webtraj import errors
 from webtraj.closing import Closing
-from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.tally import RolloutMetrics, Tally
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.metrics.facts import EpisodeFacts
+from webtraj.metrics.tally import RolloutMetrics, Tally
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
 
 __all__ = [
     "MetricsObserver",

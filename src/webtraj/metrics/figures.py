@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.rates import Rate
-from webtraj.reporting.comparing import Comparison
-from webtraj.reporting.sources import Point, Subject
-from webtraj.rollouts.metrics import PhaseTimes
+from webtraj.metrics.comparison import Comparison, Point, Subject
+from webtraj.metrics.facts import PhaseTimes
+from webtraj.metrics.rates import Rate
 
 __all__ = [
     "Picture",
