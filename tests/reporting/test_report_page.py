@@ -8,11 +8,10 @@ import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
-from webtraj.cli.metrics import report as command
+from webtraj.cli.app import make_app
 from webtraj.metrics.comparison import subjects_of
 from webtraj.metrics.page import (
     MARK,
@@ -59,9 +58,8 @@ class Structure(html.parser.HTMLParser):
 
 
 def run(*arguments):
-    app = typer.Typer()
-    app.command()(command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    """Calls the command by its former name, which also gives the page its name."""
+    return CliRunner().invoke(make_app(), ["report", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

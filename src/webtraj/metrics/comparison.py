@@ -1,7 +1,7 @@
-"""Measure the subjects of a report.
+"""Measure datasets and iterations beside each other, and say whether chance explains the rest.
 
 A subject is a dataset, one of its runs, or a loop's save path. It has one point, or one for each
-iteration and split.
+iteration and split. `compare` gives the differences of two points.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.metrics.facts import fault_of, is_fault
+from webtraj.metrics.facts import BROKEN, Fault, fault_of, is_fault
+from webtraj.metrics.live import flat
 from webtraj.metrics.measuring import MetricsReport, measure
-from webtraj.metrics.rates import Rate, difference_interval, mcnemar_p, paired_difference_interval
+from webtraj.metrics.rates import (
+    Rate,
+    difference_interval,
+    mcnemar_p,
+    paired_difference_interval,
+    succeeded,
+)
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import Storage, open_storage
@@ -27,14 +34,18 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
+    "BROKEN",
     "Comparison",
     "Difference",
+    "Fault",
     "GROUPINGS",
     "PairKey",
     "Pairs",
     "Point",
     "Subject",
     "compare",
+    "fault_of",
+    "is_fault",
     "subjects_of",
 ]
 
@@ -101,10 +112,12 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reading:
-    """The episodes to take, and whether to read their steps."""
+    """The episodes to take, and what to read of them."""
 
     condition: Callable[[EpisodeSummary], bool] | None
     steps: bool
+    compared: bool
+    options: Mapping[str, Any]
 
 
 def subjects_of(
@@ -115,6 +128,8 @@ def subjects_of(
     condition: Callable[[EpisodeSummary], bool] | None = None,
     steps: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    compared: bool = True,
+    **options: Any,
 ) -> tuple[Subject, ...]:
     """Measure a place, and return one subject, or one for each run.
 
@@ -125,13 +140,16 @@ def subjects_of(
         condition: The condition on episodes.
         steps: Whether to read the episodes; if not, metrics that need steps are left out.
         storage_options: For a bucket: the storage options.
+        compared: Whether to find errors and pairs of episodes too, to which there must be episodes.
+        options: Options of `webtraj.metrics.Measuring`; by default `by` is `GROUPINGS`.
 
     Raises:
         InvalidInputError: There are no episodes, or no such run.
         NotADatasetError: There is neither a dataset nor an iteration.
         StorageError: The place cannot be read.
     """
-    reading = _Reading(condition, steps)
+    options = {"by": GROUPINGS, "max_groups": None, **options}
+    reading = _Reading(condition, steps, compared, options)
     try:
         dataset = open_dataset(place, storage_options=storage_options)
     except errors.NotADatasetError:
@@ -149,7 +167,8 @@ def subjects_of(
     known = run_ids(dataset.place.storage)
     if not known:
         raise errors.InvalidInputError(
-            f"No runs in {place!r:.200} to compare. Leave out --each-run to report all episodes."
+            f"No runs in {place!r:.200} to compare. Leave out --each-run to measure all its "
+            "episodes."
         )
     return tuple(
         Subject(name=one, points=(_point(dataset, place, reading=reading, run=one),))
@@ -218,7 +237,9 @@ def _point(
     note: str = "",
 ) -> Point:
     kept = dataset if reading.condition is None else dataset.filter(reading.condition)
-    report = measure(kept, run=run, steps=reading.steps, plans=plans, by=GROUPINGS, max_groups=None)
+    report = measure(kept, run=run, steps=reading.steps, plans=plans, **reading.options)
+    if not reading.compared:
+        return Point(label="", place=place, report=report, graded={}, faults={}, note=note)
     summaries: Sequence[EpisodeSummary] = kept.summaries
     if report.run:
         of_run = Run(dataset.place.storage, report.run)
@@ -246,9 +267,10 @@ def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
     seen: collections.Counter[tuple[str, int]] = collections.Counter()
     graded: dict[PairKey, bool] = {}
     for summary in summaries:  # In order of start.
-        if summary.outcome in (Outcome.SUCCESS, Outcome.FAILURE) and summary.seed is not None:
+        success = succeeded(summary.outcome)
+        if success is not None and summary.seed is not None:
             key = (summary.task, summary.seed)
-            graded[*key, seen[key]] = summary.outcome is Outcome.SUCCESS
+            graded[*key, seen[key]] = success
             seen[key] += 1
     return graded
 
@@ -289,21 +311,9 @@ def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
             data = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
-        numbers = dict(_flat(data)) if isinstance(data, dict) else {}
+        numbers = flat(data, separator=".", whole=False) if isinstance(data, dict) else {}
         if "iteration" in numbers:
             yield numbers
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield a line's numbers, with a rate as its value. Skip `by_*`, which are measured here."""
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and "value" in value:
-            value = value["value"]
-        if isinstance(value, Mapping) and not key.startswith("by_"):
-            yield from _flat(value, f"{name}.")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield name, float(value)
 
 
 # Two points compared.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_GROUPINGS",
     "GROUPINGS",
+    "MAX_GROUPS",
     "Measuring",
     "MetricsReport",
     "measure",
@@ -72,7 +73,7 @@ DEFAULT_GROUPINGS = ("task", "group", "site", "difficulty", "level", "policy")
 _TIMED = ("policy", "run")
 """Groupings whose groups have the machine to themselves, so that wall time is meaningful."""
 
-_MAX_GROUPS = 1000
+MAX_GROUPS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ class Measuring:
         crash_rule: CrashRule = "typed",
         ks: Iterable[int] | None = None,
         prices: Mapping[str, Price] | None = None,
-        max_groups: int | None = _MAX_GROUPS,
+        max_groups: int | None = MAX_GROUPS,
     ) -> None:
         self._by = tuple(dict.fromkeys(by))
         for name in self._by:

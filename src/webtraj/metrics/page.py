@@ -22,6 +22,7 @@ from webtraj.datasets.place import absolute_place
 from webtraj.metrics import figures, presenting
 from webtraj.metrics.comparison import Comparison, Difference, Point, Subject, compare
 from webtraj.metrics.figures import Picture
+from webtraj.metrics.measuring import plain
 from webtraj.metrics.rates import Rate
 from webtraj.store import files
 
@@ -95,8 +96,8 @@ class Report:
         return [picture for picture in drawn if picture is not None]
 
     def to_data(self) -> dict[str, Any]:
-        """Return the report as JSON data."""
-        return {
+        """Return the report as JSON data that every reader accepts."""
+        data: dict[str, Any] = {
             "kind": "report",
             "webtraj_version": webtraj.__version__,
             "title": self.title,
@@ -121,6 +122,8 @@ class Report:
             ],
             "comparisons": [comparison.to_data() for comparison in self.comparisons],
         }
+        readable: dict[str, Any] = plain(data)
+        return readable
 
 
 def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
@@ -216,7 +219,7 @@ def write_report(report: Report, path: Path) -> None:
     if not is_report:
         raise errors.InvalidInputError(
             f"Not overwriting {str(path)!r}: it exists and is not a webtraj report. Choose another "
-            "file with --out."
+            "file with --html."
         )
     content = report_html(report).encode("utf-8", "replace")
     try:

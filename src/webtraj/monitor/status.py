@@ -188,7 +188,7 @@ class RunStatus:
     outcomes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Tries by outcome; the judge's outcome if there is one."""
     success: tuple[int, int] = (0, 0)
-    """Successes, and successes plus failures."""
+    """Successes, and successes plus failures of the agent, its own errors included."""
     interval: tuple[float, float] | None = None
     """Wilson's 95 % interval of the success rate."""
     steps: int = 0

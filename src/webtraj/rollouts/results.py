@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from webtraj.metrics.measuring import measure_results
+from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.trajectory import AGENT_FAILURES, EndReason, Outcome
+from webtraj.trajectory import EndReason
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -84,6 +85,8 @@ class TaskSummary:
     cancelled episodes are neither successes nor failures."""
     steps: int
     """Total steps of all episodes."""
+    infrastructure_failures: int = 0
+    """Number of episodes that a browser, page, server or judge failed."""
     seconds: float
     """Total time of all episodes in seconds, counting concurrent episodes separately."""
     end_reasons: Mapping[EndReason, int]
@@ -92,8 +95,7 @@ class TaskSummary:
     @property
     def success_rate(self) -> float | None:
         """Share of successes among successes and failures; None if there are neither."""
-        judged = self.successes + self.failures
-        return self.successes / judged if judged else None
+        return Rate(self.successes, self.successes + self.failures).value
 
     @property
     def mean_steps(self) -> float:
@@ -108,18 +110,17 @@ class TaskSummary:
     @classmethod
     def of(cls, task: str, results: Iterable[EpisodeResult]) -> TaskSummary:
         """Return the summary of the results."""
-        results = tuple(results)
-        outcomes = collections.Counter(result.outcome for result in results)
+        metrics = measure_results(results, by=()).overall
+        reasons = ((reason, metrics.end_reasons[reason.name.lower()]) for reason in EndReason)
         return cls(
             task=task,
-            episodes=len(results),
-            successes=outcomes[Outcome.SUCCESS],
-            failures=sum(outcomes[outcome] for outcome in AGENT_FAILURES),
-            steps=sum(result.num_steps for result in results),
-            seconds=sum(result.seconds for result in results),
-            end_reasons=dict(
-                sorted(collections.Counter(result.end_reason for result in results).items())
-            ),
+            episodes=metrics.total,
+            successes=metrics.successes,
+            failures=metrics.failures,
+            infrastructure_failures=metrics.infrastructure_failures,
+            steps=metrics.steps,
+            seconds=metrics.throughput.episode_seconds,
+            end_reasons={reason: number for reason, number in reasons if number},
         )
 
 
