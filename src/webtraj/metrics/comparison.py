@@ -140,7 +140,8 @@ def subjects_of(
         condition: The condition on episodes.
         steps: Whether to read the episodes; if not, metrics that need steps are left out.
         storage_options: For a bucket: the storage options.
-        compared: Whether to find errors and pairs of episodes too, to which there must be episodes.
+        compared: Whether to find errors and pairs too, as a report needs them. If so, a place
+            without episodes is an error.
         options: Options of `webtraj.metrics.Measuring`; by default `by` is `GROUPINGS`.
 
     Raises:
