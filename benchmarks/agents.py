@@ -44,8 +44,8 @@ from webtraj.agents import models
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
+from webtraj.metrics.facts import PhaseTimes, phase_times
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics.facts import PhaseTimes, phase_times
 from webtraj.testing.model_server import FakeModelServer, ModelRequest, Reply
 
 SCREENSHOT, TEXT, HOLD = 100_000, 20_000, 0.5

@@ -24,20 +24,17 @@ FILE = ROOT / "docs" / "images" / "house.svg"
 FLOORS = (
     (
         "the data model, small rules",
-        (
-            "errors trajectory credentials configuration closing rates hosts http model_names "
-            "named _homes"
-        ),
+        ("errors trajectory credentials configuration closing hosts http model_names named _homes"),
     ),
     ("files on disk, in buckets", "proto store tasks"),
     ("record episodes", "collectors"),
     ("act on pages", "environments local_pages registry"),
-    ("read, check, convert", "datasets"),
+    ("read, check, convert", "datasets runs"),
     ("decide what to do", "agents structured_output"),
-    ("say what an episode was worth", "judging"),
+    ("say what an episode was worth", "judging metrics"),
     ("make datasets from datasets", "processing"),
     ("play many episodes at once", "rollouts demonstrating"),
-    ("find tasks, train, serve, compare", "exploring training serving reporting"),
+    ("find tasks, train, serve", "exploring training serving"),
     ("repeat, watch, look, connect", "loop monitor viewer integrations"),
     ("commands, and tools for tests", "cli testing"),
 )

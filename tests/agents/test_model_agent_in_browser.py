@@ -14,8 +14,8 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models import Sampling
 from webtraj.datasets.verification import verify
 from webtraj.environments import actions as a
+from webtraj.metrics.facts import phase_times
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics.facts import phase_times
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 pytestmark = pytest.mark.browser

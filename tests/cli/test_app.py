@@ -132,12 +132,17 @@ def test_debug_shows_the_traceback(run_webtraj):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("merge", "copy"), ("scratch", "train scratch"), ("ray submit", "rollout submit")],
+    [
+        ("merge", "copy"),
+        ("scratch", "train scratch"),
+        ("ray submit", "rollout submit"),
+        ("report", "metrics --html report.html"),
+    ],
 )
 def test_old_names_work_with_a_hint(old, new, call):
     code, out, told = call(*old.split(), "--help")
     assert code == 0
-    assert f"Usage: webtraj {new} " in out
+    assert f"Usage: webtraj {new.partition(' --')[0]} " in out
     assert told == f"webtraj: `webtraj {old}` is now `webtraj {new}`.\n"
 
 

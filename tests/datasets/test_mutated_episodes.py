@@ -21,7 +21,7 @@ from webtraj.cli.datasets import show
 from webtraj.datasets.exporters import FORMATS, export_dataset
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.metrics import measure
+from webtraj.metrics import measure
 from webtraj.store.blobs import BlobStore
 from webtraj.store.layout import format_named
 from webtraj.viewer.table import Query

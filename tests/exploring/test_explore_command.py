@@ -10,7 +10,7 @@ from webtraj import errors
 from webtraj.cli.explore import explore
 from webtraj.exploring.command import begin, go_on, keep, make_explorer, make_proposer
 from webtraj.rollouts import read_tasks
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
 

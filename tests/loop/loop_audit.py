@@ -23,8 +23,8 @@ from webtraj.loop import LoopConfig, metrics
 from webtraj.loop.phases import Slot, digest, lanes
 from webtraj.loop.places import Places, version_name
 from webtraj.loop.state import LoopState, read_entries
-from webtraj.rollouts.runs import Run, progress_of
 from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.data import digest_of_base

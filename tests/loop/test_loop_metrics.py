@@ -10,7 +10,7 @@ from webtraj.loop.phases import lanes
 
 
 def rate(successes, trials):
-    from webtraj.rates import Rate
+    from webtraj.metrics.rates import Rate
 
     return Rate(successes, trials).to_data()
 

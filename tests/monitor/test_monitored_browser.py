@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from webtraj import errors, open_dataset
+from webtraj.metrics.comparison import subjects_of
+from webtraj.metrics.page import make_report
 from webtraj.monitor import Cell, RunMonitor
-from webtraj.reporting.report import make_report
-from webtraj.reporting.sources import subjects_of
 
 
 @pytest.mark.browser

@@ -18,8 +18,8 @@ from webtraj.judging.base import Judgement
 from webtraj.monitor import Cell, RunMonitor, Writer
 from webtraj.monitor.screen import rendered
 from webtraj.rollouts.distributed.driver import Away, Underway
-from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout
+from webtraj.runs.iterations import Iterations
 from webtraj.store.index import IndexWriter
 from webtraj.store.journal import claim
 

@@ -14,9 +14,9 @@ from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_datase
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
 from webtraj.environments.browser.acting import to_action
+from webtraj.metrics import Rate, measure
 from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
-from webtraj.rollouts.metrics import Rate, measure
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 from webtraj.training.export import export_selection
 from webtraj.training.export.running import read_export

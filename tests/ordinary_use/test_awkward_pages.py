@@ -23,7 +23,7 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.page_script import SettlePolicy
-from webtraj.rollouts.metrics.facts import step_facts
+from webtraj.metrics.facts import step_facts
 
 pytestmark = pytest.mark.browser
 

@@ -19,7 +19,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.metrics import measure
+from webtraj.metrics import measure
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BOM = b"\xef\xbb\xbf"

@@ -15,8 +15,8 @@ from webtraj import EndReason, Outcome, open_dataset, registry
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy, Sampling
 from webtraj.environments.actions import Click
+from webtraj.metrics import Rate, measure
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import Rate, measure
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 INVALID = 3

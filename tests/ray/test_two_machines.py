@@ -15,8 +15,8 @@ from two_machines import wait_until
 
 from webtraj import EndReason, open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.runs import Run, progress_of
 from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage
 
 PORT = 6399

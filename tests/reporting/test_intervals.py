@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.rates import (
-    difference_interval,
-    mcnemar_p,
-    paired_difference_interval,
-)
+from webtraj.metrics.rates import difference_interval, mcnemar_p, paired_difference_interval
 
 # Newcombe 1998, Statistics in Medicine 17:873-890, Table II, method 10.
 PUBLISHED = [

@@ -8,14 +8,19 @@ import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
-from webtraj.cli.metrics import report as command
-from webtraj.reporting.page import MARK, VIEWER, report_html, write_pictures, write_report
-from webtraj.reporting.report import make_report
-from webtraj.reporting.sources import subjects_of
+from webtraj.cli.app import make_app
+from webtraj.metrics.comparison import subjects_of
+from webtraj.metrics.page import (
+    MARK,
+    VIEWER,
+    make_report,
+    report_html,
+    write_pictures,
+    write_report,
+)
 from webtraj.viewer.table import parse_query
 from webtraj.viewer.viewer import Viewer
 
@@ -53,9 +58,8 @@ class Structure(html.parser.HTMLParser):
 
 
 def run(*arguments):
-    app = typer.Typer()
-    app.command()(command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    """Calls the command by its former name, which also gives the page its name."""
+    return CliRunner().invoke(make_app(), ["report", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import pytest
 
 from webtraj import Outcome, errors, open_dataset
 from webtraj.judging.base import Judgement
-from webtraj.reporting.report import make_report, plain
-from webtraj.reporting.sources import subjects_of
-from webtraj.rollouts.iterations import Iterations
+from webtraj.metrics.comparison import subjects_of
+from webtraj.metrics.measuring import plain
+from webtraj.metrics.page import make_report
 from webtraj.rollouts.judging import judge_rollout
+from webtraj.runs.iterations import Iterations
 
 TASKS = ("one", "two")
 

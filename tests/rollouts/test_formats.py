@@ -11,7 +11,7 @@ from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 from webtraj.rollouts.configuration.quick import build_quick, resume_quick
 from webtraj.rollouts.recording import settle_format
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
 FORMATS = ["json", "pb", "pb.zst"]

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, registry
-from webtraj.rollouts import runs
-from webtraj.rollouts.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.scheduling import Turn
+from webtraj.runs import run as runs
+from webtraj.runs.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
 from webtraj.store.places import open_storage
 
 

@@ -18,7 +18,7 @@ from webtraj.rollouts import (
     collect,
     plan_episodes,
 )
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
 QUICK = RetryPolicy(max_retries=2, pause=0)

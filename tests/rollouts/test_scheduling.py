@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.plan import plan_tasks
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
+from webtraj.runs.plan import plan_tasks
 from webtraj.tasks import TaskSpec
 
 

@@ -21,13 +21,13 @@ from webtraj.exploring.proposing import Proposals, Record
 from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.loop import metrics as loop_metrics
 from webtraj.loop.state import LoopState
+from webtraj.metrics.measuring import read_metrics
 from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.target import Identity
 from webtraj.rollouts.configuration.quick import resume_quick
-from webtraj.rollouts.metrics.report import read_metrics
-from webtraj.rollouts.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.rollouts.recording import settle_format
-from webtraj.rollouts.runs import Run
+from webtraj.runs.plan import plan_from_bytes, plan_tasks, plan_to_bytes
+from webtraj.runs.run import Run
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import open_storage
 from webtraj.tasks import Fact, FactGroup, TaskSpec

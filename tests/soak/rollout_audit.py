@@ -11,8 +11,8 @@ from rollout_child import RUN_ID, SHARES, how_many
 import webtraj
 from webtraj import EndReason, Outcome
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.plan import plan_from_bytes
-from webtraj.rollouts.runs import Run
+from webtraj.runs.plan import plan_from_bytes
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:

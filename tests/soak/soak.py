@@ -34,7 +34,7 @@ from chaos import Chaos, WatchedPool
 import webtraj
 from webtraj.environments.browser.pool import PoolLimits
 from webtraj.rollouts import EpisodeResult, collect
-from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.runs.plan import PlannedEpisode
 
 ORACLE_TASKS = [
     f"miniwob/{name}"

@@ -13,8 +13,8 @@ from webtraj.datasets.dataset import open_dataset
 from webtraj.loop import load_loop_config
 from webtraj.loop import run as run_loop
 from webtraj.loop.phases import NullLoopObserver
-from webtraj.rates import mean_of_tasks
-from webtraj.rollouts.metrics import measure
+from webtraj.metrics import measure
+from webtraj.metrics.rates import mean_of_tasks
 from webtraj.trajectory import Outcome
 from webtraj.viewer.gathering import datasets_in
 from webtraj.viewer.viewer import Viewer

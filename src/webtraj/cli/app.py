@@ -50,7 +50,6 @@ _BY_HEADING = {
         "view": "view:view",
         "monitor": "view:monitor",
         "metrics": "metrics:metrics",
-        "report": "metrics:report",
     },
     "Datasets": {
         "verify": "datasets:verify",
@@ -94,6 +93,7 @@ _OLD_NAMES = {
     "convert": "copy",
     "merge": "copy",
     "ray submit": "rollout submit",
+    "report": "metrics --html report.html",
     "scratch": "train scratch",
     "update": "train update",
 }

@@ -77,7 +77,7 @@ def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
     """
     from webtraj import errors
     from webtraj.rollouts.configuration import quick
-    from webtraj.rollouts.runs import Run
+    from webtraj.runs.run import Run
     from webtraj.store.places import open_storage
 
     storage = open_storage(out)

@@ -106,7 +106,7 @@ def _buffer(
     storage_options: Mapping[str, Any] | None,
 ) -> ReplayBuffer:
     from webtraj import errors
-    from webtraj.rollouts.iterations import Iterations
+    from webtraj.runs.iterations import Iterations
     from webtraj.training.replay import HeldOut, Reason, ReplayBuffer, weights
 
     places: Any = [dataset, *chosen.then] if chosen.then else dataset

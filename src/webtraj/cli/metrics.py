@@ -1,4 +1,4 @@
-"""`webtraj metrics` and `report`: the results of rollouts as tables, a page and images."""
+"""`webtraj metrics`: the results of rollouts as tables, a page and images."""
 
 from __future__ import annotations
 
@@ -10,23 +10,38 @@ import typer
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.table import Table
 
     from webtraj.agents.models.accounting import Price
-    from webtraj.datasets.dataset import Dataset
-    from webtraj.rollouts.metrics import MetricsReport
+    from webtraj.metrics import MetricsReport
+    from webtraj.metrics.comparison import Subject
 
-__all__ = ["comparison_table", "details_table", "groups_table", "metrics", "report"]
-
-# `webtraj metrics`: the results of rollouts as tables.
+__all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
 
 
 def metrics(
     datasets: Annotated[
-        list[str], typer.Argument(help=f"{PLACE_HELP} Give several to compare them.")
+        list[str],
+        typer.Argument(
+            metavar="DATASET...",
+            help=f"{PLACE_HELP} Or a save path with iterations, such as a loop's folder. Give "
+            "several to compare them.",
+        ),
     ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a report as a page, with charts, differences and errors, instead of a "
+            "table.",
+        ),
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write the page's charts as PNG files.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The page's title.")] = "",
     run: Annotated[
         str | None, typer.Option(help="Only this run's episodes: its id, or last.")
     ] = None,
@@ -57,41 +72,87 @@ def metrics(
         bool,
         typer.Option(
             "--steps/--no-steps",
-            help="Read the episodes, or only the index, which is faster but lacks step metrics.",
+            help="Read the episodes, or only the index, which is faster but lacks step metrics, "
+            "kinds of errors and time by phase.",
         ),
     ] = True,
     write: Annotated[
         bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON object per dataset; with --html, one for the whole report, and "
+            "no page.",
+        ),
+    ] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    out: Annotated[Path | None, typer.Option(hidden=True, help="As of `report`: --html.")] = None,
 ) -> None:
     """Measure rollouts: success, crashes, steps, time, tokens, with counts and intervals.
 
-    A rate without episodes is "-". Success rates leave out episodes that ended with an
-    infrastructure failure.
+    A rate without episodes is "-". An agent's own error counts as its failure; episodes that ended
+    with an infrastructure failure stand beside success rates.
+
+    With --html it writes one self-contained page: success over iterations and by task, time,
+    failures. Differences between datasets have intervals too, paired by task and seed if possible.
     """
     import sys
 
+    from webtraj import errors
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import open_dataset, parse_condition
-    from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS, to_bytes
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.metrics.comparison import subjects_of
+    from webtraj.metrics.measuring import (
+        DEFAULT_GROUPINGS,
+        MAX_GROUPS,
+        to_bytes,
+        write_metrics,
+    )
+    from webtraj.runs.run import Run
+    from webtraj.store.places import open_storage
 
     _check(datasets, run=run, each_run=each_run, narrowed=bool(where or by), write=write)
-    if by is not None:
-        options: dict[str, Any] = {"by": [by], "max_groups": None}
+    html = out or html
+    options: dict[str, Any] = {}
+    if html is not None:
+        _refuse_beside_html(by=by, crash_rule=crash_rule, pass_at=pass_at, price=price, write=write)
+    elif png is not None or title:
+        raise errors.InvalidInputError("--png and --title are of a page: give --html FILE too.")
     else:
-        options = {"by": DEFAULT_GROUPINGS if json or write else ()}
-    options |= {"crash_rule": crash_rule, "ks": pass_at or None, "prices": _prices(price)}
-    condition = None if where is None else parse_condition(where)
-    found: list[tuple[str, MetricsReport]] = []
-    for place in datasets:
-        opened = open_dataset(place, storage_options=storage_options(option))
-        kept = opened if condition is None else opened.filter(condition)
-        found += _reports(kept, place, run, each_run=each_run, steps=steps, **options)
-        if write:
-            _write(opened, found[-1][1])
+        options = {"crash_rule": crash_rule, "ks": pass_at or None, "prices": _prices(price)}
+        if by is not None:
+            options["by"] = [by]
+        else:
+            options |= {"by": DEFAULT_GROUPINGS if json or write else (), "max_groups": MAX_GROUPS}
+    subjects = [
+        subject
+        for place in datasets
+        for subject in subjects_of(
+            place,
+            run=run,
+            each_run=each_run,
+            condition=None if where is None else parse_condition(where),
+            steps=steps,
+            storage_options=storage_options(option),
+            compared=html is not None,
+            **options,
+        )
+    ]
+    if html is not None:
+        _write_page(subjects, html, png, title, json=json)
+        return
+    points = [(subject, point) for subject in subjects for point in subject.points]
+    found = [
+        (f"{subject.name}: {point.label}" if point.label else subject.name, point.report)
+        for subject, point in points
+    ]
+    if write:
+        for _, point in points:
+            storage = open_storage(point.place, storage_options(option))
+            write_metrics(Run(storage, point.report.run), point.report)
     if json:
         for _, report in found:
             sys.stdout.write(to_bytes(report, indent=False).decode())
@@ -104,7 +165,7 @@ def metrics(
 
 def details_table(report: MetricsReport) -> Table:
     """Return a table with a row for each metric of a report, with interval and counts."""
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     table = _new_table("", "value", "95 %", "from", numbers=2)
     for row in presenting.details(report.overall):
@@ -115,7 +176,7 @@ def details_table(report: MetricsReport) -> Table:
 def groups_table(report: MetricsReport, by: str) -> Table:
     """Return a table with a row for each group of a report, and a total."""
     from webtraj.cli import terminal
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     columns = presenting.GROUP_COLUMNS
     table = _new_table(by, *columns, numbers=len(columns))
@@ -129,7 +190,7 @@ def groups_table(report: MetricsReport, by: str) -> Table:
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
     """Return a table with a column for each report; with `by`, the success rates of the groups."""
     from webtraj.cli import terminal
-    from webtraj.rollouts.metrics import presenting
+    from webtraj.metrics import presenting
 
     names = [terminal.printable(name) for name, _ in reports]
     table = _new_table(by or "", *names, numbers=len(names))
@@ -176,32 +237,6 @@ def _check(
         )
 
 
-def _reports(
-    dataset: Dataset, name: str, run: str | None, *, each_run: bool, **options: Any
-) -> Iterator[tuple[str, MetricsReport]]:
-    from webtraj import errors
-    from webtraj.rollouts.metrics import measure
-    from webtraj.rollouts.metrics.measuring import run_ids
-
-    if not each_run:
-        yield name, measure(dataset, run=run, **options)
-        return
-    known = run_ids(dataset.place.storage)
-    if not known:
-        raise errors.InvalidInputError(
-            f"No runs in {name!r} to compare. Leave out --each-run to measure all its episodes."
-        )
-    for run_id in known:
-        yield run_id, measure(dataset, run=run_id, **options)
-
-
-def _write(dataset: Dataset, report: MetricsReport) -> None:
-    from webtraj.rollouts.metrics import write_metrics
-    from webtraj.rollouts.runs import Run
-
-    write_metrics(Run(dataset.place.storage, report.run), report)
-
-
 def _prices(given: list[str] | None) -> dict[str, Price] | None:
     from webtraj import errors
     from webtraj.agents.models.accounting import Price
@@ -241,85 +276,33 @@ def _said_of(name: str, report: MetricsReport) -> str:
     return printable(f"{name}: {'; '.join(parts)}.")
 
 
-# `webtraj report`: the results of rollouts as a page and images.
+def _refuse_beside_html(**given: Any) -> None:
+    from webtraj import errors
+
+    default = {"crash_rule": "typed"}
+    for name, value in given.items():
+        if value and value != default.get(name):
+            option = f"--{name.replace('_', '-')}"
+            raise errors.InvalidInputError(f"{option} does not go with --html. Leave out one.")
 
 
-def report(
-    places: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATASET...",
-            help="A dataset (a folder or s3://bucket/prefix), or a save path with iterations, such "
-            "as a loop's folder. Give several to compare them with the first.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
-    png: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the charts as PNG files here.")
-    ] = None,
-    title: Annotated[str, typer.Option(help="The page's title.")] = "",
-    run: Annotated[
-        str | None, typer.Option(help="Only this run's episodes: its id, or last.")
-    ] = None,
-    each_run: Annotated[
-        bool, typer.Option("--each-run", help="Compare the dataset's runs.")
-    ] = False,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    steps: Annotated[
-        bool,
-        typer.Option(
-            "--steps/--no-steps",
-            help="Read the episodes, or only the index, which is faster but lacks errors and time "
-            "by phase.",
-        ),
-    ] = True,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON instead of writing a page.")
-    ] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+def _write_page(
+    subjects: Sequence[Subject], file: Path, png: Path | None, title: str, *, json: bool
 ) -> None:
-    """Write a report on rollouts: success over iterations and per task, time, failures.
-
-    The page is one self-contained HTML file. Every rate has a confidence interval; so have the
-    differences between datasets, paired by task and seed where possible.
-    """
     import sys
 
     import orjson
 
-    from webtraj import errors
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import parse_condition
-    from webtraj.reporting.report import make_report, plain
-    from webtraj.reporting.sources import subjects_of
+    from webtraj.cli import terminal
+    from webtraj.metrics.page import make_report, write_pictures, write_report
 
-    if each_run and (run is not None or len(places) != 1):
-        raise errors.InvalidInputError(
-            "--each-run compares all runs of one dataset. Give one dataset, and leave out --run."
-        )
-    condition = None if where is None else parse_condition(where)
-    subjects = [
-        subject
-        for place in places
-        for subject in subjects_of(
-            place,
-            run=run,
-            each_run=each_run,
-            condition=condition,
-            steps=steps,
-            storage_options=storage_options(option),
-        )
-    ]
     made = make_report(subjects, title=title)
     if json:
-        sys.stdout.write(orjson.dumps(plain(made.to_data())).decode() + "\n")
+        sys.stdout.write(orjson.dumps(made.to_data()).decode() + "\n")
         return
-    from webtraj.cli import terminal
-    from webtraj.reporting.page import write_pictures, write_report
-
-    write_report(made, out)
+    write_report(made, file)
     console = terminal.make_console()
-    console.print(terminal.printable(f"Report: {out}"), soft_wrap=True)
+    console.print(terminal.printable(f"Report: {file}"), soft_wrap=True)
     if png is not None:
         written = write_pictures(made, png)
         console.print(terminal.printable(f"{len(written)} charts: {png}"), soft_wrap=True)

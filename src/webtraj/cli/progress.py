@@ -12,8 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from webtraj.cli import terminal
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult, RolloutSummary, TaskSummary
+from webtraj.metrics.rates import success_rate
+from webtraj.rollouts.results import RolloutSummary, TaskSummary
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Outcome
 
 __all__ = ["RolloutProgress", "summary_table"]
@@ -67,9 +69,9 @@ class RolloutProgress:
     def counts(self) -> str:
         """Outcomes, success rate and speed so far."""
         counts = [f"{outcome.name.lower()} {n}" for outcome, n in self._outcomes.most_common()]
-        judged = self._outcomes[Outcome.SUCCESS] + self._outcomes[Outcome.FAILURE]
-        if judged:
-            counts.append(f"{self._outcomes[Outcome.SUCCESS] / judged:.0%} solved")
+        solved = success_rate(self._outcomes).value
+        if solved is not None:
+            counts.append(f"{solved:.0%} solved")
         seconds = self._clock() - self._start
         if seconds > 0:
             counts.append(f"{self._steps / seconds:.1f} steps/s")

@@ -25,10 +25,10 @@ from webtraj.exploring.crawling import Exploration, explore, require_coarse
 from webtraj.exploring.proposing import Proposed, Record, propose
 from webtraj.rollouts.configuration.running import keep_source
 from webtraj.rollouts.making import check_environments
-from webtraj.rollouts.plan import plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.runs import Run, new_run_id
+from webtraj.runs.plan import plan_tasks
+from webtraj.runs.run import Run, new_run_id
 from webtraj.store.places import is_url, open_storage
 from webtraj.tasks import TaskSpec, read_tasks
 

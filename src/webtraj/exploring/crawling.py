@@ -20,8 +20,8 @@ from webtraj.exploring.seen import CHANNELS
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
-from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.run import Run, new_run_id
 from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
 

@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.datasets.place import map_in_order
 from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_drafts, normal
 from webtraj.exploring.seen import seen_in
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store import decoding, encoding, records
 from webtraj.store.places import Storage
 from webtraj.tasks import TaskSpec, spec_of_row

@@ -33,7 +33,7 @@ from webtraj.environments.collecting import TrajectoryCollectingEnvironment, out
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
-from webtraj.rollouts.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
+from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
     Decision,

@@ -20,7 +20,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.judging.base import Judge, is_judgeable
-from webtraj.rates import Rate
+from webtraj.metrics.rates import Rate
 from webtraj.store import files
 from webtraj.store.layout import is_episode_id
 from webtraj.store.places import open_file

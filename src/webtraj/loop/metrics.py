@@ -28,7 +28,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,8 +39,10 @@ from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.phases import lanes
 from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
-from webtraj.rates import mean_of_tasks
-from webtraj.rollouts.iterations import Iterations
+from webtraj.metrics.figures import plot_success
+from webtraj.metrics.live import WandbSink, flat
+from webtraj.metrics.rates import mean_of_tasks
+from webtraj.runs.iterations import Iterations
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
@@ -120,21 +121,6 @@ def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
     return ordered
 
 
-def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """Return a line's numbers by names such as `evaluation/mean/value`, for W&B.
-
-    >>> flat({"loss": 0.5, "success": {"value": 1.0, "low": None}})
-    {'loss': 0.5, 'success/value': 1.0}
-    """
-    values: dict[str, float] = {}
-    for key, value in line.items():
-        if isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{key}/")
-        elif isinstance(value, int | float):
-            values[f"{prefix}{key}"] = float(value)
-    return values
-
-
 def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
     """Return how many trainings behind the weights were, compared to a loop without overlap."""
     if config.first.agent is not None and iteration <= config.first.iterations:
@@ -142,16 +128,26 @@ def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
     return iteration - 1 - policy
 
 
-def _played(dataset: str) -> dict[str, Any]:
+def _played(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.metrics.measuring import measure
+
     if not _is_dataset(dataset):
         return {}  # A custom command made something else.
-    overall, _ = _report(dataset)
-    return {
+    report = measure(open_dataset(dataset), steps=False, by=("task",), max_groups=None)
+    overall = report.overall
+    line = {
         "episodes": overall.total,
         "steps": overall.steps,
         "success": overall.success_rate.to_data(),
         "infrastructure_failures": overall.infrastructure_failures,
     }
+    if by_task:
+        rates = {name: task.success_rate for name, task in report.by["task"].items()}
+        counts = [(rate.numerator, rate.denominator) for rate in rates.values()]
+        line["mean"] = mean_of_tasks(counts)
+        line["by_task"] = {name: rate.to_data() for name, rate in rates.items()}
+    return line
 
 
 def _kept(dataset: str) -> dict[str, int]:
@@ -164,18 +160,7 @@ def _kept(dataset: str) -> dict[str, int]:
 def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, Any]:
     judged = Iterations(config.out, "test").judged(iteration + 1)
     dataset = judged if Path(judged).is_dir() else places.evaluated(iteration)
-    if not _is_dataset(dataset):
-        return {}
-    overall, tasks = _report(dataset)
-    rates = {name: task.success_rate for name, task in tasks.items()}
-    return {
-        "episodes": overall.total,
-        "steps": overall.steps,
-        "success": overall.success_rate.to_data(),
-        "infrastructure_failures": overall.infrastructure_failures,
-        "mean": mean_of_tasks([(rate.numerator, rate.denominator) for rate in rates.values()]),
-        "by_task": {name: rate.to_data() for name, rate in rates.items()},
-    }
+    return _played(dataset, by_task=True)
 
 
 def _is_dataset(path: str) -> bool:
@@ -183,14 +168,6 @@ def _is_dataset(path: str) -> bool:
     from webtraj.store.layout import HEADER
 
     return (Path(path) / HEADER).is_file()
-
-
-def _report(dataset: str) -> tuple[Any, Mapping[str, Any]]:
-    from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.metrics import measure
-
-    report = measure(open_dataset(dataset), steps=False, by=("task",), max_groups=None)
-    return report.overall, report.by["task"]
 
 
 def _exported(folder: str) -> dict[str, int]:
@@ -240,107 +217,10 @@ def _gradient(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"policy_gradient": found}
 
 
-# `success.png`: success rate by iteration, the mean of the tasks and each task, with intervals.
-#
-# Needs matplotlib, which is imported only for drawing. Without it there is no plot, but the numbers
-# are in `metrics.jsonl`.
+# A loop's metrics in Weights & Biases: one run for the loop, one step for each iteration.
+
 
 _logger = logging.getLogger(__name__)
-
-_COLUMNS = 4
-_MAX_TASKS = 60
-"""Most tasks to draw: those with the lowest last success rate."""
-
-
-def plot_success(lines: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
-    """Plot success rates by iteration; return the plot's path, or None if there is nothing to plot.
-
-    Args:
-        lines: Lines of a loop's metrics.
-        path: The PNG file to write or replace.
-    """
-    means = [
-        (line["iteration"], line["evaluation"]["mean"])
-        for line in lines
-        if "mean" in line.get("evaluation", {})
-    ]
-    played = [(line["iteration"], line["success"]) for line in lines if "success" in line]
-    if not _known(means) and not _known(played):
-        return None
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator, PercentFormatter
-    except ImportError:
-        _logger.info("Skipped the success plot: matplotlib is not installed.")
-        return None
-    tasks = _by_task(lines)
-    rows = math.ceil(len(tasks) / _COLUMNS)
-    figure = Figure(figsize=(9, 3.6 + 1.7 * rows), layout="constrained")
-    heights = [2.2, *[1.0] * rows]
-    grid = figure.add_gridspec(1 + rows, _COLUMNS, height_ratios=heights)
-    top = figure.add_subplot(grid[0, :])
-    if _known(means):
-        _draw(top, means, label="evaluation, mean of the tasks, after the iteration", color="C0")
-    if _known(played):
-        _draw(top, played, label="episodes to train on, in the iteration", color="C1", style="s--")
-    top.legend(loc="best", fontsize=8)
-    top.set_xlabel("iteration")
-    top.set_ylabel("success, and 95 % interval")
-    panels = [top]
-    for index, (task, points) in enumerate(tasks.items()):
-        panel = figure.add_subplot(grid[1 + index // _COLUMNS, index % _COLUMNS])
-        _draw(panel, points, color="C0")
-        panel.set_title(task, fontsize=7)
-        panel.tick_params(labelsize=7)
-        panels.append(panel)
-    last = max(line["iteration"] for line in lines)
-    for panel in panels:
-        panel.set_ylim(-0.03, 1.03)
-        panel.set_xlim(-0.3, last + 0.3)
-        panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.grid(alpha=0.3)
-    draft = path.with_name(f".{path.name}")
-    figure.savefig(draft, dpi=110, format="png")
-    return draft.replace(path)
-
-
-def _draw(
-    panel: Any,
-    points: Sequence[tuple[int, Mapping[str, Any]]],
-    *,
-    style: str = "o-",
-    **options: Any,
-) -> None:
-    known = _known(points)
-    numbers, values = [number for number, _ in known], [rate["value"] for _, rate in known]
-    below = [rate["value"] - rate["low"] for _, rate in known]
-    above = [rate["high"] - rate["value"] for _, rate in known]
-    panel.errorbar(
-        numbers, values, yerr=[below, above], fmt=style, markersize=4, capsize=3, **options
-    )
-
-
-def _known(
-    points: Sequence[tuple[int, Mapping[str, Any]]],
-) -> list[tuple[int, Mapping[str, Any]]]:
-    return [(number, rate) for number, rate in points if rate["value"] is not None]
-
-
-def _by_task(
-    lines: Sequence[Mapping[str, Any]],
-) -> dict[str, list[tuple[int, Mapping[str, Any]]]]:
-    """Return each task's points, sorted by task."""
-    tasks: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
-    for line in lines:
-        for task, rate in line.get("evaluation", {}).get("by_task", {}).items():
-            if rate["value"] is not None:
-                tasks.setdefault(task, []).append((line["iteration"], rate))
-    lowest = sorted(tasks, key=lambda task: tasks[task][-1][1]["value"])[:_MAX_TASKS]
-    return {task: tasks[task] for task in sorted(lowest)}
-
-
-# A loop's metrics in Weights & Biases: one run for the loop, one step for each iteration.
 
 
 class IterationSink:
@@ -377,8 +257,6 @@ class IterationSink:
                 _logger.warning("Could not end the W&B run cleanly: %s", error)
 
     def _open(self) -> Any:
-        from webtraj.rollouts.metrics.live import WandbSink
-
         target = self._config.wandb
         assert target is not None
         out = Path(self._config.out).absolute()

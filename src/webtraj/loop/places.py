@@ -26,7 +26,7 @@ import dataclasses
 from pathlib import Path
 
 from webtraj.loop.configuration import LoopConfig
-from webtraj.rollouts.iterations import Iterations
+from webtraj.runs.iterations import Iterations
 
 __all__ = ["MODEL", "Places", "version_name"]
 

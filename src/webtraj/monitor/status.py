@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.reporting.report import plain
-from webtraj.reporting.sources import Fault, fault_of
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.runs import counting
-from webtraj.rollouts.scheduling import RETRIED, RetryPolicy
+from webtraj.metrics.facts import Fault, fault_of
+from webtraj.metrics.measuring import plain
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import RETRIED, EpisodeResult, RetryPolicy, counting
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
@@ -190,7 +188,7 @@ class RunStatus:
     outcomes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Tries by outcome; the judge's outcome if there is one."""
     success: tuple[int, int] = (0, 0)
-    """Successes, and successes plus failures."""
+    """Successes, and successes plus failures of the agent, its own errors included."""
     interval: tuple[float, float] | None = None
     """Wilson's 95 % interval of the success rate."""
     steps: int = 0

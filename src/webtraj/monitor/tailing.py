@@ -18,11 +18,11 @@ from typing import Any, get_args
 
 from webtraj import errors
 from webtraj.datasets.dataset import appended
+from webtraj.metrics.tally import BusyTime
 from webtraj.monitor.status import Cell, Rates, SitePace
-from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.judging import judged_place
-from webtraj.rollouts.metrics.tally import BusyTime
-from webtraj.rollouts.runs import Run
+from webtraj.runs.iterations import Iterations, Split
+from webtraj.runs.run import Run
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import is_episode_id
 from webtraj.store.places import FolderStorage, Storage, open_storage

@@ -21,6 +21,9 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
+from webtraj.metrics.facts import is_fault
+from webtraj.metrics.measuring import read_metrics
+from webtraj.metrics.rates import success_rate
 from webtraj.monitor.status import (
     CELL_OF_OUTCOME,
     Cell,
@@ -41,11 +44,8 @@ from webtraj.monitor.tailing import (
     WatchedRun,
     find_run,
 )
-from webtraj.rates import wilson_interval
-from webtraj.reporting.sources import is_fault
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
-from webtraj.rollouts.metrics.report import read_metrics
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy
@@ -457,7 +457,7 @@ class RunMonitor:
         if self._pace.started is not None:
             began.append(self._pace.started)
         outcomes = self._outcomes_with(judged)
-        solved, failed = outcomes[Outcome.SUCCESS], outcomes[Outcome.FAILURE]
+        rate = success_rate(outcomes)
         whole = self._pace.whole(now if phases and writer is not Writer.GONE else None)
         return RunStatus(
             run_id=self.run_id,
@@ -471,8 +471,8 @@ class RunMonitor:
             parallel=self._parallel,
             started=min(began, default=None),
             outcomes={outcome.name.lower(): n for outcome, n in outcomes.items() if n},
-            success=(solved, solved + failed),
-            interval=wilson_interval(solved, solved + failed),
+            success=(rate.numerator, rate.denominator),
+            interval=rate.interval,
             steps=self._pace.steps + sum(tail.steps for tail in tails.values()),
             minute=self._pace.minute(tails.values(), now),
             whole=whole,

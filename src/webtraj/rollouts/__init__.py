@@ -1,22 +1,23 @@
 """Rollouts: run an agent on many episodes at once and account for every one.
 
 * `sampling`: which tasks a rollout plays.
-* `plan`: the episodes of a rollout, with their seeds.
 * `collecting`: a rollout in one call. `settings`: how it runs.
 * `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
 * `adapting`: adjusts the number of workers to the machine.
 * `episode`: plays one episode and returns how it ended.
-* `runs`: a rollout's files, from which it can be resumed.
-* `results`: episode results, their summary, and observers.
+* `results`: the summary of a rollout, and observers.
+
+Its plan and the other files from which it can be resumed are in `webtraj.runs`.
 """
 
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
-from webtraj.rollouts.results import EpisodeResult, RolloutObserver, RolloutSummary, TaskSummary
+from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TaskSummary
 from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
+from webtraj.runs.run import EpisodeResult
 from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = [

@@ -18,13 +18,13 @@ from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
-from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
 from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
+from webtraj.runs.run import Progress, Run, new_run_id, progress_of
 from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ async def collect(
     """Run an agent on many episodes and record each one.
 
     All workers share one browser pool. The choice of episodes and their seeds does not depend on
-    the number of workers (`rollouts.plan`). An episode that fails with an error is recorded as
+    the number of workers (`runs.plan`). An episode that fails with an error is recorded as
     ERRORED, counted and given no reward; the rollout continues with the next. `settings.retry`
     decides whether it is tried again. If the task is cancelled, open episodes are sealed as
     CANCELLED, and everything opened here is closed.
 
     With `out`, the plan is written there before the first episode, so that `resume` can play
-    exactly the remaining episodes after a crash (`rollouts.runs`). The run's metrics are written
-    beside the plan at the end (`rollouts.metrics`).
+    exactly the remaining episodes after a crash (`runs.run`). The run's metrics are written
+    beside the plan at the end (`metrics`).
 
     Args:
         tasks: One or several selectors, such as `miniwob/click-test` or `miniwob/all@2/8`; tasks
@@ -267,7 +267,7 @@ def keep_metrics(
 ) -> None:
     """Write a run's metrics. A failure is logged, since they can be computed again."""
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.metrics import measure, write_metrics
+    from webtraj.metrics import measure, write_metrics
 
     try:
         dataset = open_dataset(out, storage_options=storage_options)

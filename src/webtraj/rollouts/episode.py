@@ -34,8 +34,8 @@ from webtraj.environments import base as environment_lib
 from webtraj.environments.bridges import WorkerThread
 from webtraj.environments.collecting import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Decision, EndReason, Outcome, Phase, reward_value
 
 __all__ = ["FATAL", "play_episode"]

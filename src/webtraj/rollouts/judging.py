@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from webtraj import errors
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import is_url, open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
     from webtraj.judging.base import Judge
     from webtraj.processing.ledger import ProcessingReport
-    from webtraj.rollouts.plan import PlannedEpisode
     from webtraj.rollouts.results import RolloutSummary
     from webtraj.rollouts.sampling import Blocklist
+    from webtraj.runs.plan import PlannedEpisode
 
 __all__ = ["PARALLEL", "WHEN", "Judged", "When", "judge_rollout", "judged_place"]
 
@@ -195,7 +195,7 @@ def _settle(
 ) -> dict[str, Outcome]:
     """Write the metrics and blocked sites of judged episodes, and return their outcomes."""
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.metrics import measure, write_metrics
+    from webtraj.metrics import measure, write_metrics
 
     try:
         dataset = open_dataset(place, storage_options=storage_options)

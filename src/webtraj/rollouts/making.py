@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
-from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.runs.plan import PlannedEpisode
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from webtraj import errors
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.layout import format_named
 from webtraj.store.places import is_url
 

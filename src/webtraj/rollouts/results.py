@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.trajectory import AGENT_FAILURES, EndReason, Outcome
+from webtraj.metrics.measuring import measure_results
+from webtraj.metrics.rates import Rate
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
+from webtraj.trajectory import EndReason
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
     from webtraj.rollouts.judging import Judged
-    from webtraj.rollouts.plan import PlannedEpisode
-    from webtraj.store.index import EpisodeSummary
+    from webtraj.runs.plan import PlannedEpisode
 
 __all__ = [
     "EpisodeResult",
@@ -24,88 +25,6 @@ __all__ = [
     "TaskSummary",
     "TeeRolloutObserver",
 ]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeResult:
-    """Result of one episode of a rollout."""
-
-    task: str
-    """Name of the task."""
-    seed: int | None
-    """Seed of the environment; None if it takes no seed."""
-    attempt: int
-    """Number of this attempt at the task in this rollout, from 0."""
-    episode_id: str
-    """Id of the recorded episode; empty if not recorded, or failed before the first step."""
-    end_reason: EndReason
-    """Why the episode ended."""
-    outcome: Outcome
-    """Outcome, such as success or failure."""
-    num_steps: int
-    """Environment steps after the first observation."""
-    total_reward: float | None
-    """Sum of all rewards; None unless the episode terminated or was truncated."""
-    seconds: float
-    """Duration in seconds."""
-    error: str = ""
-    """Error message, if any; the record holds the full error."""
-    row: int = 0
-    """Row of the planned episode in the plan."""
-    number: int = 0
-    """Number of earlier tries at this planned episode."""
-    site: str = ""
-    """The task's site, if it has one."""
-    level: str = "unknown"
-    """The task's difficulty level."""
-    cause: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
-    """The exception, if it was raised in this process."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the episode ended in an error, the agent's own included."""
-        return self.end_reason is EndReason.ERRORED
-
-    @property
-    def counts(self) -> bool:
-        """Whether the result counts for the agent: it finished the episode, or failed itself.
-
-        A row of the plan with such a result is done.
-        """
-        return self.finished or self.outcome is Outcome.AGENT_ERROR
-
-    @property
-    def broke(self) -> bool:
-        """Whether an infrastructure failure ended the episode."""
-        return self.failed and not self.counts
-
-    @property
-    def finished(self) -> bool:
-        """Whether the episode terminated or was truncated."""
-        return self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
-
-    @classmethod
-    def of_summary(
-        cls, summary: EpisodeSummary, planned: PlannedEpisode, number: int
-    ) -> EpisodeResult:
-        """Return the result of a recorded episode."""
-        finished = summary.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
-        start, end = summary.start_time, summary.end_time
-        return cls(
-            task=summary.task or planned.task,
-            seed=summary.seed,
-            attempt=planned.attempt,
-            episode_id=summary.episode_id,
-            end_reason=summary.end_reason,
-            outcome=summary.outcome,
-            num_steps=summary.num_steps,
-            total_reward=summary.total_reward if finished else None,
-            seconds=0.0 if start is None or end is None else max(end - start, 0.0),
-            row=planned.row,
-            number=number,
-            site=planned.spec.site,
-            level=planned.spec.level,
-        )
 
 
 # Observers of a running rollout: progress bars, live pages, counters.
@@ -166,6 +85,8 @@ class TaskSummary:
     cancelled episodes are neither successes nor failures."""
     steps: int
     """Total steps of all episodes."""
+    infrastructure_failures: int = 0
+    """Number of episodes that a browser, page, server or judge failed."""
     seconds: float
     """Total time of all episodes in seconds, counting concurrent episodes separately."""
     end_reasons: Mapping[EndReason, int]
@@ -174,8 +95,7 @@ class TaskSummary:
     @property
     def success_rate(self) -> float | None:
         """Share of successes among successes and failures; None if there are neither."""
-        judged = self.successes + self.failures
-        return self.successes / judged if judged else None
+        return Rate(self.successes, self.successes + self.failures).value
 
     @property
     def mean_steps(self) -> float:
@@ -190,18 +110,17 @@ class TaskSummary:
     @classmethod
     def of(cls, task: str, results: Iterable[EpisodeResult]) -> TaskSummary:
         """Return the summary of the results."""
-        results = tuple(results)
-        outcomes = collections.Counter(result.outcome for result in results)
+        metrics = measure_results(results, by=()).overall
+        reasons = ((reason, metrics.end_reasons[reason.name.lower()]) for reason in EndReason)
         return cls(
             task=task,
-            episodes=len(results),
-            successes=outcomes[Outcome.SUCCESS],
-            failures=sum(outcomes[outcome] for outcome in AGENT_FAILURES),
-            steps=sum(result.num_steps for result in results),
-            seconds=sum(result.seconds for result in results),
-            end_reasons=dict(
-                sorted(collections.Counter(result.end_reason for result in results).items())
-            ),
+            episodes=metrics.total,
+            successes=metrics.successes,
+            failures=metrics.failures,
+            infrastructure_failures=metrics.infrastructure_failures,
+            steps=metrics.steps,
+            seconds=metrics.throughput.episode_seconds,
+            end_reasons={reason: number for reason, number in reasons if number},
         )
 
 
@@ -228,8 +147,8 @@ class RolloutSummary:
 
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
-        """The counting try of each row of the plan, by row (`runs.counting`)."""
-        from webtraj.rollouts.runs import counting
+        """The counting try of each row of the plan, by row (`runs.run.counting`)."""
+        from webtraj.runs.run import counting
 
         return tuple(counting(self.results))
 

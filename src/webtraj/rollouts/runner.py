@@ -19,12 +19,12 @@ from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
 from webtraj.rollouts.making import close_quietly, make_environment
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult, RolloutObserver
-from webtraj.rollouts.runs import Run
+from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult, Run
 from webtraj.trajectory import EpisodeInfo, Outcome, new_episode_id
 
 if TYPE_CHECKING:

@@ -8,72 +8,14 @@ import collections
 import dataclasses
 import heapq
 import itertools
-import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from webtraj import errors
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.trajectory import Outcome
+from webtraj.runs.run import RETRIED, RetryPolicy, Turn
 
 __all__ = ["Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
-
-# Retries: when to try a failed episode again, as an attempt with a record of its own.
-
-RETRIED: Mapping[Outcome, bool] = {
-    Outcome.ENV_ERROR: True,
-    Outcome.TIMEOUT: True,
-    Outcome.MODEL_ERROR: True,
-    Outcome.AGENT_ERROR: False,
-    Outcome.SUCCESS: False,
-    Outcome.FAILURE: False,
-    Outcome.BLOCKED: False,
-    Outcome.JUDGE_ERROR: False,
-    Outcome.UNKNOWN: False,
-    Outcome.CANCELLED: False,
-}
-"""Whether another try may help, by outcome. An agent's error counts as its failure and is final. A
-judge's error is fixed by judging again, and a resumed rollout plays cancelled episodes again."""
-
-_HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """Number and timing of retries after an episode ended in an error."""
-
-    max_retries: int = 0
-    """Tries after the first."""
-    pause: float = 1.0
-    """Longest pause before the first retry, in seconds; doubled before each further one."""
-    max_pause: float = 60.0
-    """Upper limit of the pause, in seconds."""
-
-    def __post_init__(self) -> None:
-        if self.max_retries < 0 or self.pause < 0 or self.max_pause < 0:
-            raise errors.InvalidInputError(f"RetryPolicy takes numbers of 0 or more; got {self}.")
-
-    def retries(self, outcome: Outcome, tries: int, error: BaseException | None = None) -> bool:
-        """Return whether to try again.
-
-        Args:
-            outcome: Outcome of the last try.
-            tries: Number of failed tries so far, including the last.
-            error: Error of the last try, if known.
-        """
-        if not RETRIED[outcome] or tries > self.max_retries:
-            return False
-        return not isinstance(error, _HOPELESS)
-
-    def delay(self, tries: int, source: random.Random) -> float:
-        """Return a random number of seconds to wait after `tries` tries, up to the pause.
-
-        Randomness keeps episodes that failed together from being retried together.
-        """
-        longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
-        return source.uniform(0, longest)
-
 
 Order = Literal["given", "longest", "fair"]
 """`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
@@ -95,24 +37,6 @@ class Politeness:
                 "Politeness takes per_site of 1 or more and an interval of 0 s or more; got "
                 f"{self.per_site} and {self.interval}."
             )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One try at a planned episode."""
-
-    planned: PlannedEpisode
-    number: int = 0
-    """Number of earlier tries."""
-    failures: int = 0
-    """Number of earlier tries that ended in an error; others were cut short."""
-    retry_of: str = ""
-    """Episode id of the last try."""
-
-    @property
-    def site(self) -> str:
-        """The site it visits, or the task's preset if it has none."""
-        return self.planned.spec.site or self.planned.spec.preset
 
 
 _Rank = tuple[int, int]

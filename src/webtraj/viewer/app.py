@@ -5,7 +5,7 @@
     GET /api/datasets               {"datasets": [{"name", "place", "episodes", "iteration", "open",
                                     "writing", "has_run", "problem"}]}
     GET /api/episodes               {"total", "offset", "rows", "facets", "graded": {"success",
-                                    "of", "low", "high"}}
+                                    "of", "low", "high", "broken"}}
     GET /api/episodes/DATASET/ID    what `webtraj.viewer.episode.episode_data` returns, with
                                     "state", "label" and "note"
     GET /api/blobs/DATASET/SHA256.EXT    bytes, as an episode's data names them
@@ -24,7 +24,8 @@
 `max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front for descending;
 `offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each field, with the
 number of episodes that have it and match everything else. `graded` counts the successes of all
-matching episodes that succeeded or failed, with the rate's 95 % interval.
+matching episodes that succeeded or failed, with the rate's 95 % interval; `broken` counts those
+that ended with an infrastructure failure, which are in no rate.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webtraj import errors, rates
+from webtraj import errors
 from webtraj import local_pages as serving_lib
 from webtraj.local_pages import missing
 from webtraj.viewer import values
@@ -132,15 +133,20 @@ class _Handlers:
         query = parse_query(request.query_params.multi_items())
         page = await _in_thread(self._viewer.page, query)
         rows = [row.to_data() for row in page.rows]
-        low, high = rates.wilson_interval(*page.graded) or (None, None)
+        low, high = page.success.interval or (None, None)
         return _json(
             {
                 "total": page.total,
                 "offset": query.offset,
                 "rows": rows,
                 "facets": page.facets,
-                "graded": dict(zip(("success", "of"), page.graded, strict=True))
-                | {"low": low, "high": high},
+                "graded": {
+                    "success": page.success.numerator,
+                    "of": page.success.denominator,
+                    "low": low,
+                    "high": high,
+                    "broken": page.broken,
+                },
             }
         )
 

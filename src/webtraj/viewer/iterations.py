@@ -1,9 +1,9 @@
 """Success by iteration, for datasets that are iterations, such as a loop's.
 
-A *series* is the iterations of one split in a folder (see `rollouts.iterations`), or the datasets
+A *series* is the iterations of one split in a folder (see `runs.iterations`), or the datasets
 called `iteration_0001` and so on in any other folder. If an iteration was judged, its judged
-dataset counts. Episodes that are neither a success nor a failure do not count, as in a loop's
-metrics; the numbers equal those in its `metrics.jsonl`, but appear as soon as an episode ends.
+dataset counts. The numbers equal those in a loop's `metrics.jsonl`, but appear as soon as an
+episode ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.rates import mean_of_tasks, wilson_interval
+from webtraj.metrics.rates import Rate, mean_of_tasks
 from webtraj.store.places import is_url
 from webtraj.viewer.source import Source
 from webtraj.viewer.table import Table
@@ -110,7 +110,7 @@ def iterations_data(
         writing: The names of datasets that are being written.
     """
     every = series_of(sources)
-    counts = table.graded({source.name for one in every for source in _all_of(one)})
+    counts = table.success({source.name for one in every for source in _all_of(one)})
     now = set(writing)
     several_homes = len({one.home for one in every}) > 1
     told: list[dict[str, Any]] = []
@@ -122,13 +122,12 @@ def iterations_data(
             if not shown:
                 continue
             rates = counts[shown[0].name]
-            for task, (solved, graded) in rates.items():
-                ends = wilson_interval(solved, graded)
-                rate = [len(told), len(points), solved, graded, *(ends or (None, None))]
-                tasks.setdefault(task, []).append(rate)
-            solved = sum(solved for solved, _ in rates.values())
-            graded = sum(graded for _, graded in rates.values())
-            low, high = wilson_interval(solved, graded) or (None, None)
+            for task, rate in rates.items():
+                numbers = [*_counts(rate), *(rate.interval or (None, None))]
+                tasks.setdefault(task, []).append([len(told), len(points), *numbers])
+            overall = Rate.total(rates.values())
+            low, high = overall.interval or (None, None)
+            solved, graded = _counts(overall)
             points.append(
                 {
                     "at": number - one.shift,
@@ -136,7 +135,7 @@ def iterations_data(
                     "iteration": number,
                     "judged": shown[0] is one.judged.get(number),
                     "writing": any(source.name in now for source in _versions_of(one, number)),
-                    "mean": mean_of_tasks(list(rates.values())),
+                    "mean": mean_of_tasks(list(map(_counts, rates.values()))),
                     "all": {"successes": solved, "graded": graded, "low": low, "high": high},
                 }
             )
@@ -184,6 +183,10 @@ def _gradients(every: Iterable[Series]) -> Iterator[tuple[str, list[dict[str, An
                 points.append({**where, **values})
         if points:
             yield one.home.rpartition("/")[2], points
+
+
+def _counts(rate: Rate) -> tuple[int, int]:
+    return rate.numerator, rate.denominator
 
 
 def _versions_of(series: Series, number: int) -> list[Source]:

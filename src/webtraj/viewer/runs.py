@@ -9,10 +9,10 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.place import DatasetPlace
+from webtraj.metrics.measuring import plain
 from webtraj.monitor.status import RunStatus
 from webtraj.monitor.watching import RunMonitor
-from webtraj.reporting.report import plain
-from webtraj.rollouts.runs import run_ids
+from webtraj.runs.run import run_ids
 
 __all__ = ["Runs"]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.metrics.rates import GRADED, Rate, is_broken, success_rate
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
@@ -290,6 +291,8 @@ _GOAL_LENGTH = 500
 # Looking up an enum's name costs more than everything else in a row.
 _OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
 _END_REASONS = {reason: reason.name.lower() for reason in EndReason}
+_OUTCOME_OF = {name: outcome for outcome, name in _OUTCOMES.items()}
+_END_REASON_OF = {name: reason for reason, name in _END_REASONS.items()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -411,7 +414,7 @@ _KEPT = 16
 _T = TypeVar("_T")
 _Mask = NDArray[np.bool_]
 _Order = NDArray[np.intp]
-_Found = tuple[_Order, dict[str, Any], tuple[int, int]]
+_Found = tuple[_Order, dict[str, Any], Rate, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -424,8 +427,10 @@ class Page:
     facets: dict[str, list[tuple[Any, int]]]
     """For each of `FACETS` its values, the most frequent first, each with the number of episodes
     that have it and meet the query's other conditions. Iterations are in order."""
-    graded: tuple[int, int] = (0, 0)
-    """Of all matching episodes: successes, and successes + failures."""
+    success: Rate = dataclasses.field(default_factory=Rate)
+    """The success rate of all matching episodes."""
+    broken: int = 0
+    """The number of those that the machinery failed; they are not in the rate."""
 
 
 class Table:
@@ -479,31 +484,29 @@ class Table:
         """Return a page of the rows that match a query; the sort is stable."""
         asked = dataclasses.replace(query, offset=0, limit=1)
         unsorted = dataclasses.replace(asked, sort="", descending=False)
-        positions, facets, graded = self._found.get(unsorted, lambda: self._select(query))
+        positions, facets, rate, broken = self._found.get(unsorted, lambda: self._select(query))
         order = self._orders.get(asked, lambda: self._sorted(positions, query))
         shown = order[query.offset : query.offset + query.limit]
         rows = tuple(self._rows[position] for position in shown)
-        return Page(len(order), rows, facets, graded)
+        return Page(len(order), rows, facets, rate, broken)
 
-    def graded(self, datasets: Collection[str]) -> dict[str, dict[str, tuple[int, int]]]:
-        """Return (successes, successes + failures) by dataset and task, for some datasets."""
+    def success(self, datasets: Collection[str]) -> dict[str, dict[str, Rate]]:
+        """Return the success rate by dataset and task, for some datasets, without empty rates."""
         places, tasks = self._words_of("dataset"), self._words_of("task")
         outcomes = self._words_of("outcome")
         wanted = [places.known[name] for name in datasets if name in places.known]
         # Encode a pair of dataset and task as one number.
         pairs = places.codes * max(len(tasks.known), 1) + tasks.codes
-        found: dict[str, dict[str, list[int]]] = {}
-        for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
-            code = outcomes.known.get(outcome.name.lower(), -1)
+        found: dict[str, dict[str, dict[Outcome, int]]] = {}
+        for outcome in GRADED:
+            code = outcomes.known.get(_OUTCOMES[outcome], -1)
             mask = (outcomes.codes == code) & np.isin(places.codes, wanted)
             for pair, count in zip(*np.unique(pairs[mask], return_counts=True), strict=True):
                 place, task = divmod(int(pair), len(tasks.known))
                 of_place = found.setdefault(places.words[place], {})
-                both = of_place.setdefault(tasks.words[task], [0, 0])
-                both[0] += int(count) * (outcome is Outcome.SUCCESS)
-                both[1] += int(count)
+                of_place.setdefault(tasks.words[task], {})[outcome] = int(count)
         return {
-            name: {task: (solved, graded) for task, (solved, graded) in of_place.items()}
+            name: {task: success_rate(counts) for task, counts in of_place.items()}
             for name, of_place in found.items()
         }
 
@@ -513,7 +516,7 @@ class Table:
         return order
 
     def _select(self, query: Query) -> _Found:
-        """Return the positions of the rows that match, the facets' counts, and their grades."""
+        """Return the positions of the rows that match, the facets' counts, and success."""
         common = np.ones(len(self._rows), dtype=np.bool_)
         if query.min_reward is not None:
             common &= self._numbers_of("reward") >= query.min_reward
@@ -530,15 +533,22 @@ class Table:
                 facets[name] = self._counted(name, _all_of(common, others))
             else:
                 facets[name] = self._counted(name, every)
-        return np.flatnonzero(every), facets, self._grades(every)
+        return np.flatnonzero(every), facets, *self._success(every)
 
-    def _grades(self, mask: _Mask) -> tuple[int, int]:
-        outcomes = self._words_of("outcome")
-        solved, failed = (
-            int(np.count_nonzero(outcomes.codes[mask] == outcomes.known.get(name, -1)))
-            for name in (_OUTCOMES[Outcome.SUCCESS], _OUTCOMES[Outcome.FAILURE])
-        )
-        return solved, solved + failed
+    def _success(self, mask: _Mask) -> tuple[Rate, int]:
+        """Return the success rate of some rows, and how many of them the machinery failed."""
+        outcomes, reasons = self._words_of("outcome"), self._words_of("end_reason")
+        width = max(len(reasons.known), 1)  # Encode a pair as one number.
+        pairs = np.bincount((outcomes.codes * width + reasons.codes)[mask])
+        counts: collections.Counter[Outcome] = collections.Counter()
+        broken = 0
+        for pair in np.flatnonzero(pairs).tolist():
+            outcome = _OUTCOME_OF.get(outcomes.words[pair // width])
+            reason = _END_REASON_OF.get(reasons.words[pair % width])
+            if outcome is not None and reason is not None:  # Else the episode is open.
+                counts[outcome] += int(pairs[pair])
+                broken += is_broken(outcome, reason) * int(pairs[pair])
+        return success_rate(counts), broken
 
     def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":

@@ -15,8 +15,8 @@ from webtraj.environments.apps.tasks import Assignment
 from webtraj.environments.browser.oracles import PageView
 from webtraj.judging.catalog import make_judge
 from webtraj.judging.quality import evaluate, labels_of_dataset
+from webtraj.metrics import measure
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import measure
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Outcome
 

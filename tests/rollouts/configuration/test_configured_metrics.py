@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from webtraj import errors
+from webtraj.metrics import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration import load_configuration
 from webtraj.rollouts.configuration.quick import build_quick, resume_quick
-from webtraj.rollouts.metrics import MetricsTargets, WandbTarget
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from webtraj import Outcome, errors, open_dataset, registry
+from webtraj.metrics import read_metrics
 from webtraj.rollouts import TaskSpec, collect
 from webtraj.rollouts.configuration.quick import build_quick, resume_quick
-from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout, judged_place
-from webtraj.rollouts.metrics import read_metrics
-from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
+from webtraj.runs.iterations import Iterations
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 

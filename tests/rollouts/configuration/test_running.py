@@ -12,7 +12,7 @@ from webtraj import EndReason, errors, open_dataset
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.quick import build_quick, resume_quick
-from webtraj.rollouts.iterations import Iterations
+from webtraj.runs.iterations import Iterations
 from webtraj.store.places import open_storage
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")

@@ -12,8 +12,8 @@ from webtraj.rollouts.distributed.ledger import Record
 from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.rollouts.runs import Progress, Run, progress_of
 from webtraj.rollouts.scheduling import Turn
+from webtraj.runs.run import Progress, Run, progress_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 

@@ -17,7 +17,7 @@ from webtraj import (
 )
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import Completion, Deadlines, RetryPolicy, RolloutSettings
-from webtraj.rollouts.runs import Run, counting, progress_of
+from webtraj.runs.run import Run, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
 

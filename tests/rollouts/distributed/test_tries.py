@@ -7,8 +7,7 @@ import pytest
 from webtraj import EndReason, Outcome, errors
 from webtraj.rollouts import RetryPolicy, plan_episodes
 from webtraj.rollouts.distributed import NodeSizing
-from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.runs import TRIES_A_SESSION, Run, counting, progress_of
+from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run, counting, progress_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
 

@@ -6,7 +6,7 @@ from webtraj import errors
 from webtraj.rollouts.distributed.driver import Away, Underway, UnderwayNote, read_underway
 from webtraj.rollouts.distributed.ledger import Lease, Member
 from webtraj.rollouts.distributed.messages import Place
-from webtraj.rollouts.runs import Run
+from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
 KEY = "runs/one/underway.json"

@@ -7,10 +7,9 @@ from measured_episodes import make_trajectory, patient, reply
 
 from webtraj import EndReason, Outcome, errors
 from webtraj.environments.actions import Answer, Click, GoBack
-from webtraj.rollouts.metrics import measure_trajectories
-from webtraj.rollouts.metrics.crashes import classify
-from webtraj.rollouts.metrics.facts import EpisodeFacts, StepFacts, step_facts
-from webtraj.rollouts.metrics.tally import Tally
+from webtraj.metrics import measure_trajectories
+from webtraj.metrics.facts import EpisodeFacts, StepFacts, classify, step_facts
+from webtraj.metrics.tally import Tally
 
 R, O = EndReason, Outcome  # noqa: E741
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from measured_episodes import patient
 
 from webtraj import errors
-from webtraj.rates import pass_at_k, wilson_interval
+from webtraj.metrics.rates import pass_at_k, wilson_interval
 
 
 @pytest.mark.parametrize("attempts", range(1, 9))

@@ -8,8 +8,8 @@ import pytest
 from measured_episodes import make_trajectory
 
 from webtraj import EndReason, Outcome, errors
+from webtraj.metrics import MetricsObserver, Rate
 from webtraj.rollouts import EpisodeResult, collect
-from webtraj.rollouts.metrics import MetricsObserver, Rate
 from webtraj.rollouts.results import NullRolloutObserver, TeeRolloutObserver
 
 WAIT = 30.0
@@ -168,7 +168,7 @@ async def test_a_rollout_is_counted_as_it_runs(climber, tmp_path):
 
 
 def test_what_has_no_steps_read_still_has_names_to_plot():
-    from webtraj.rollouts.metrics import measure_trajectories
+    from webtraj.metrics import measure_trajectories
 
     scalars = measure_trajectories([make_trajectory()]).overall.scalars()
     assert scalars["success_rate"] == scalars["pass_at_1"] == 1.0

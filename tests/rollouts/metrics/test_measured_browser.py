@@ -5,8 +5,8 @@ import pytest
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient
+from webtraj.metrics import Rate, measure
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import Rate, measure
 from webtraj.testing.model_server import FakeModelServer
 
 pytestmark = pytest.mark.browser

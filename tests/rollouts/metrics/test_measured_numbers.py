@@ -10,15 +10,9 @@ from measured_episodes import make_trajectory, patient, reply
 from webtraj import EndReason, Outcome
 from webtraj.agents.models.accounting import Price
 from webtraj.environments.actions import Click, GoBack, InvalidAction
+from webtraj.metrics import PassAtK, Rate, Ratio, measure_results, measure_trajectories
+from webtraj.metrics.facts import StepFacts, step_facts
 from webtraj.rollouts import EpisodeResult
-from webtraj.rollouts.metrics import (
-    PassAtK,
-    Rate,
-    Ratio,
-    measure_results,
-    measure_trajectories,
-)
-from webtraj.rollouts.metrics.facts import StepFacts, step_facts
 from webtraj.testing.strategies import trajectories
 
 O, R = Outcome, EndReason  # noqa: E741

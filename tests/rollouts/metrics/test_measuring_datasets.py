@@ -12,8 +12,7 @@ from removing import remove
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
-from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect, plan_tasks
-from webtraj.rollouts.metrics import (
+from webtraj.metrics import (
     Rate,
     Ratio,
     measure,
@@ -22,8 +21,8 @@ from webtraj.rollouts.metrics import (
     read_metrics,
     write_metrics,
 )
-from webtraj.rollouts.metrics.measuring import run_ids
-from webtraj.rollouts.runs import Run
+from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect, plan_tasks
+from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import open_storage
 
 LONG = "x" * 300_000
@@ -216,7 +215,7 @@ async def test_metrics_that_cannot_be_written_end_no_rollout(
     def full(run, report):
         raise errors.StorageError("no space left")
 
-    monkeypatch.setattr("webtraj.rollouts.metrics.write_metrics", full)
+    monkeypatch.setattr("webtraj.metrics.write_metrics", full)
     with caplog.at_level(logging.WARNING):
         summary = await play(climber, tmp_path, "one")
     assert len(summary.results) == 8

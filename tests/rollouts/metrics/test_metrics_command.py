@@ -11,8 +11,8 @@ from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.cli.metrics import metrics
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
+from webtraj.metrics import measure
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import measure
 
 
 def call(*arguments):
@@ -158,3 +158,36 @@ def test_damaged_episodes_are_named(dataset):
 def test_what_is_wrong_is_told(dataset, arguments, message):
     with pytest.raises(errors.InvalidInputError, match=message):
         call(dataset, *arguments)
+
+
+def test_the_iterations_of_a_save_path_stand_side_by_side(tmp_path):
+    for number, outcome in enumerate((Outcome.FAILURE, Outcome.SUCCESS), start=1):
+        place = tmp_path / "test_trajectories" / f"iteration_{number:04d}"
+        with DatasetWriter(place) as writer:
+            writer.add(make_trajectory([GoBack()], episode_id="e1", task="a", outcome=outcome))
+    found = rows(call(tmp_path))
+    assert found["success rate"] == ["0.0%", "100.0%"]
+    assert f"{tmp_path}: test 2: 1 episode" in call(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--by", "task"], ["--crash-rule", "webgym"], ["--pass-at", "2"], ["--price", "m=1,2"],
+    ],
+)  # fmt: skip
+def test_a_page_refuses_what_it_would_not_heed(dataset, tmp_path, options):
+    with pytest.raises(errors.InvalidInputError, match=f"{options[0]} does not go with --html"):
+        call(dataset, "--html", tmp_path / "page.html", *options)
+    with pytest.raises(errors.InvalidInputError, match="give --html FILE too"):
+        call(dataset, "--title", "A page")
+
+
+def test_a_page_is_written_or_printed_as_json(dataset, tmp_path):
+    printed = json.loads(call(dataset, "--html", tmp_path / "page.html", "--json"))
+    (subject,) = printed["subjects"]
+    assert subject["points"][0]["metrics"]["overall"]["success_rate"]["value"] == 0.5
+    assert not (tmp_path / "page.html").exists()
+    pytest.importorskip("matplotlib")
+    assert f"Report: {tmp_path / 'page.html'}" in call(dataset, "--html", tmp_path / "page.html")
+    assert "<!doctype html>" in (tmp_path / "page.html").read_text()

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from measured_episodes import patient
 
 from webtraj import EndReason, Outcome
-from webtraj.rollouts.metrics import Measuring, RolloutMetrics
-from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin, StepFacts
-from webtraj.rollouts.metrics.tally import BusyTime
+from webtraj.metrics import Measuring, RolloutMetrics
+from webtraj.metrics.facts import EpisodeFacts, Origin, StepFacts
+from webtraj.metrics.tally import BusyTime
 
 counts = st.integers(0, 20)
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from webtraj import EndReason, Outcome
-from webtraj.rollouts.metrics import Rate, measure_summaries
+from webtraj.metrics import Rate, measure_summaries
 from webtraj.store.index import EpisodeSummary
 
 TASKS = 100

@@ -10,13 +10,8 @@ from measured_episodes import make_trajectory
 
 from wandb_support import needs_wandb, offline_runs, run_with_wandb
 from webtraj import errors
+from webtraj.metrics import MetricsObserver, TensorBoardSink, WandbSink, measure_trajectories
 from webtraj.rollouts import collect
-from webtraj.rollouts.metrics import (
-    MetricsObserver,
-    TensorBoardSink,
-    WandbSink,
-    measure_trajectories,
-)
 
 needs_tensorboard = pytest.mark.skipif(
     importlib.util.find_spec("tensorboard") is None, reason="needs tensorboard"
@@ -118,7 +113,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(make, package, monkey
 
 def test_metrics_import_neither_until_asked():
     code = (
-        "import sys, webtraj.rollouts.metrics\n"
+        "import sys, webtraj.metrics\n"
         "print([n for n in ('tensorboard', 'wandb', 'rich', 'playwright') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

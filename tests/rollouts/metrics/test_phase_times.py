@@ -8,7 +8,7 @@ from hypothesis import given
 from measured_episodes import make_trajectory, patient, reply
 
 from webtraj import EndReason, Outcome
-from webtraj.rollouts.metrics.facts import PhaseTimes, phase_times
+from webtraj.metrics.facts import PhaseTimes, phase_times
 from webtraj.testing.strategies import trajectories
 from webtraj.trajectory import EpisodeTrajectory
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from webtraj.rollouts.metrics.live import WandbSink
+from webtraj.metrics.live import WandbSink
 
 
 def main(folder):

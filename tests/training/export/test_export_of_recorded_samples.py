@@ -17,7 +17,7 @@ from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.cli.app import make_app
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.rollouts import collect
-from webtraj.rollouts.plan import plan_episodes
+from webtraj.runs.plan import plan_episodes
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.export import FORMATS, export_selection, make_format
 from webtraj.training.export.pictures import PictureReader

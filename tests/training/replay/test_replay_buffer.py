@@ -13,7 +13,7 @@ import pytest
 
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
-from webtraj.rollouts.iterations import Iterations
+from webtraj.runs.iterations import Iterations
 from webtraj.training.replay import (
     AgentRenderer,
     Filters,

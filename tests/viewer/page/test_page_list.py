@@ -59,9 +59,9 @@ async def test_filters_search_and_order(look, serve, written_episodes, tmp_path)
 async def test_the_success_rate_follows_the_filters(look, serve, written_episodes, tmp_path):
     page = await look(await serve(written_episodes(tmp_path / "d", 45)))
     rate = page.locator(".rate")
-    await expect(rate).to_have_text("50 % success")
+    await expect(rate).to_have_text("36 % success, 17 infrastructure failures")
     await expect(rate).to_have_attribute(
-        "title", "5 of 10 graded episodes; 95 % interval: 24 % to 76 %"
+        "title", "5 of 14 graded episodes; 95 % interval: 16 % to 61 %"
     )
     await page.get_by_role("button", name="success 5").click()
     await expect(rate).to_have_text("100 % success")

@@ -25,13 +25,13 @@ from webtraj.rollouts.configuration.players import (
 from webtraj.rollouts.configuration.rollout import CrawlConfig, EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.making import Browsers, channels_for, environment_options
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.runs import Run, new_run_id, run_ids
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.runs.iterations import Iterations
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import Run, new_run_id, run_ids
 from webtraj.store.places import is_url, open_storage
 
 __all__ = ["build_rollout"]

@@ -12,7 +12,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.agents import pointing as pointing_options
 from webtraj.rollouts.configuration.rollout import CrawlConfig, EnvConfig, RolloutConfig
-from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.runs.plan import PlannedEpisode
 from webtraj.store.places import is_url
 from webtraj.tasks import TaskSpec
 

@@ -20,10 +20,10 @@ from webtraj.rollouts.configuration.rollout import MetricsConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.judging import When
 from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
 from webtraj.rollouts.recording import EpisodeFormat
-from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.plan import PlannedEpisode, plan_episodes
+from webtraj.runs.run import Run, new_run_id
 from webtraj.store.places import is_url, open_storage
 
 __all__ = ["SOURCE", "QuickConfig", "build_quick", "resume_quick"]

@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
+from webtraj.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration.judges import OpenAIConfig
 from webtraj.rollouts.judging import PARALLEL, When
-from webtraj.rollouts.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = [

@@ -21,27 +21,26 @@ import orjson
 
 from webtraj import configuration as configuration_lib
 from webtraj import errors
+from webtraj.metrics.facts import EpisodeFacts
+from webtraj.metrics.live import MetricsObserver, MetricsTargets
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import players
 from webtraj.rollouts.configuration.judges import Judging, close_judge
 from webtraj.rollouts.configuration.players import Player, Proposing
-from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
-from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.live import MetricsObserver, MetricsTargets
-from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import (
-    EpisodeResult,
     NullRolloutObserver,
     RolloutObserver,
     RolloutSummary,
     TeeRolloutObserver,
 )
-from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.iterations import Iterations
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:

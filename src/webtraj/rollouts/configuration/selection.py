@@ -22,8 +22,8 @@ from webtraj.rollouts.configuration.rollout import (
     EnvConfig,
     RolloutConfig,
 )
-from webtraj.rollouts.iterations import Iterations
-from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.runs.iterations import Iterations
+from webtraj.runs.plan import PlannedEpisode, plan_tasks, specs_of_presets
 from webtraj.store.places import is_url
 from webtraj.tasks import TaskSpec, read_tasks
 

@@ -22,9 +22,9 @@ from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
-from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.run import Progress, Run, new_run_id, progress_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 
@@ -110,7 +110,7 @@ async def collect_on_ray(
 
     Returns:
         Every recorded result, including earlier ones of a resumed run. Of several tries at a row,
-        `rollouts.runs.counting` says which one counts.
+        `runs.run.counting` says which one counts.
 
     Raises:
         InvalidInputError: An argument is invalid, or no cluster runs at that address.

@@ -21,11 +21,11 @@ import orjson
 from webtraj import errors
 from webtraj.rollouts.distributed.ledger import Ledger, Member, Members, Record, Shares
 from webtraj.rollouts.distributed.messages import Cluster, Failure, NodeLostError, Place, Report
-from webtraj.rollouts.results import EpisodeResult, RolloutObserver
-from webtraj.rollouts.runs import TRIES_A_SESSION, Run
+from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
 
 __all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_underway"]
 

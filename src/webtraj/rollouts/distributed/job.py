@@ -22,12 +22,12 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.rollouts.distributed.collecting import collect_on_ray
 from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
 from webtraj.rollouts.recording import checked_format
-from webtraj.rollouts.results import EpisodeResult, RolloutSummary
-from webtraj.rollouts.runs import counting
+from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.scheduling import RetryPolicy
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.runs.run import EpisodeResult, counting
 from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]

@@ -19,11 +19,11 @@ from webtraj.datasets.dataset import open_dataset, summarize_file
 from webtraj.datasets.place import DatasetPlace, map_in_order, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.distributed.messages import Node, Place, Report
-from webtraj.rollouts.results import EpisodeResult, RolloutObserver
-from webtraj.rollouts.runs import TRIES_A_SESSION, Run
+from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import episode_key
 from webtraj.trajectory import Outcome

@@ -14,9 +14,9 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.rollouts.making import Browsers
 from webtraj.rollouts.recording import EpisodeFormat
-from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.run import EpisodeResult
 
 __all__ = [
     "Cluster",

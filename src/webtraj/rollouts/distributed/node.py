@@ -27,13 +27,12 @@ from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.distributed.messages import Ended, Failure, Opened, Report, Work
-from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.recording import open_collector
-from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.runs import Run
 from webtraj.rollouts.scheduling import Politeness, RetryPolicy, Turn
 from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
 

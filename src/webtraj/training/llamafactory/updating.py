@@ -28,7 +28,7 @@ import numpy as np
 
 from webtraj import errors
 from webtraj.datasets.exporters.base import new_place
-from webtraj.rollouts.iterations import Iterations
+from webtraj.runs.iterations import Iterations
 from webtraj.serving import interpreters
 from webtraj.store import files
 from webtraj.training.export import ExportReport, export_samples

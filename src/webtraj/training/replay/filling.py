@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.rollouts.iterations import Iterations
+from webtraj.runs.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason

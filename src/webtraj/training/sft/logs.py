@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from webtraj.rollouts.metrics.live import MetricsSink, TensorBoardSink, WandbSink
+from webtraj.metrics.live import MetricsSink, TensorBoardSink, WandbSink
 from webtraj.store import files, records
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.settings import SftSettings

@@ -173,8 +173,8 @@ class EpisodeList {
     this.total = total;
     this.active = Math.max(0, Math.min(this.active, total - 1));
     this.total_.textContent = count(total, "episode");
-    const { success, of, low, high } = graded;
-    this.rate.textContent = of ? `${percent(success / of)} success` : "";
+    const { success, of, low, high, broken } = graded;
+    this.rate.textContent = [of && `${percent(success / of)} success`, broken && count(broken, "infrastructure failure")].filter(Boolean).join(", ");
     this.rate.title = of ? `${number(success)} of ${number(of)} graded episodes; 95 % interval: ${percent(low)} to ${percent(high)}` : "";
     this.grid.setAttribute("aria-rowcount", String(total + 1));
     this.height = Math.min(total * ROW, BODY_AT_MOST);

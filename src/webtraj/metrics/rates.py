@@ -1,6 +1,7 @@
 """Rates, ratios and spreads with their counts; intervals, pass@k and differences of rates.
 
-Pure functions of numbers. Intervals are Wilson's; intervals of differences are Newcombe's, built
+`success_rate` is the one rule for what a success rate counts. All else are pure functions of
+numbers. Intervals are Wilson's; intervals of differences are Newcombe's, built
 from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
 """
 
@@ -9,23 +10,28 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 from webtraj import errors
+from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 __all__ = [
     "CONFIDENCE",
+    "GRADED",
     "PassAtK",
     "Rate",
     "Ratio",
     "Spread",
     "SpreadTally",
     "difference_interval",
+    "is_broken",
     "mcnemar_p",
     "mean_of_tasks",
     "paired_difference_interval",
     "pass_at_k",
+    "success_rate",
+    "succeeded",
     "wilson_interval",
 ]
 
@@ -145,6 +151,12 @@ class Rate:
         """The share; None if there are no episodes."""
         return self.numerator / self.denominator if self.denominator else None
 
+    @classmethod
+    def total(cls, rates: Iterable[Self]) -> Self:
+        """Return the rate over all episodes of several rates."""
+        counts = [(rate.numerator, rate.denominator) for rate in rates]
+        return cls(sum(made for made, _ in counts), sum(of for _, of in counts))
+
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95 % interval for the underlying probability; None if there are no episodes."""
@@ -160,6 +172,38 @@ class Rate:
             "low": low,
             "high": high,
         }
+
+
+GRADED = (Outcome.SUCCESS, *AGENT_FAILURES)
+"""The outcomes that success rates count. An agent's error is its failure; failures of browsers,
+pages, servers and judges are not, and stand beside the rate."""
+
+
+def succeeded(outcome: Outcome) -> bool | None:
+    """Return whether the agent did its task; None if the outcome does not tell.
+
+    >>> succeeded(Outcome.AGENT_ERROR), succeeded(Outcome.ENV_ERROR)
+    (False, None)
+    """
+    return outcome is Outcome.SUCCESS if outcome in GRADED else None
+
+
+def success_rate(outcomes: Mapping[Outcome, int]) -> Rate:
+    """Return the success rate from the numbers of episodes by outcome.
+
+    >>> success_rate({Outcome.SUCCESS: 2, Outcome.AGENT_ERROR: 1, Outcome.ENV_ERROR: 5})
+    Rate(numerator=2, denominator=3)
+    """
+    return Rate(
+        outcomes.get(Outcome.SUCCESS, 0), sum(outcomes.get(outcome, 0) for outcome in GRADED)
+    )
+
+
+def is_broken(outcome: Outcome, end_reason: EndReason) -> bool:
+    """Return whether the machinery failed an episode, which then stands beside the success rate."""
+    return outcome in INFRASTRUCTURE_FAILURES or (
+        outcome is Outcome.UNKNOWN and end_reason in (EndReason.ERRORED, EndReason.CRASHED)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,10 +12,26 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webtraj.rates import PassAtK, Rate, Ratio, Spread, SpreadTally, pass_at_k
-from webtraj.rollouts.metrics.crashes import CrashRule, EpisodeClass, classify
-from webtraj.rollouts.metrics.facts import EpisodeFacts, PhaseTimes, StepFacts
-from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReason, Outcome
+from webtraj.metrics.facts import (
+    CrashRule,
+    EpisodeClass,
+    EpisodeFacts,
+    PhaseTimes,
+    StepFacts,
+    classify,
+)
+from webtraj.metrics.rates import (
+    PassAtK,
+    Rate,
+    Ratio,
+    Spread,
+    SpreadTally,
+    is_broken,
+    pass_at_k,
+    succeeded,
+    success_rate,
+)
+from webtraj.trajectory import EndReason, Outcome
 
 __all__ = ["BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
 
@@ -90,7 +106,7 @@ class RolloutMetrics:
     """Metrics of a set of episodes.
 
     The rule `crash_rule` puts every episode into exactly one of the classes `valid`, `blocked`,
-    `crashed` and `unfinished` (`webtraj.rollouts.metrics.crashes`). Metrics of the policy cover
+    `crashed` and `unfinished` (`webtraj.metrics.facts`). Metrics of the policy cover
     valid episodes. Infrastructure failures are counted separately and are in none of their
     denominators.
     """
@@ -267,9 +283,6 @@ class BusyTime:
 
 # Counting episodes one by one, in memory that does not grow with their number.
 
-_BROKEN_ENDS = (EndReason.ERRORED, EndReason.CRASHED)
-_GRADES = (Outcome.SUCCESS, *AGENT_FAILURES)
-
 
 class Tally:
     """Counts episodes and returns their metrics at any time.
@@ -323,9 +336,7 @@ class Tally:
         self._classes[kind] += 1
         self._outcomes[facts.outcome] += 1
         self._end_reasons[facts.end_reason] += 1
-        self._broken += facts.outcome in INFRASTRUCTURE_FAILURES or (
-            facts.outcome is Outcome.UNKNOWN and facts.end_reason in _BROKEN_ENDS
-        )
+        self._broken += is_broken(facts.outcome, facts.end_reason)
         self._retries += facts.origin.number > 0
         self._steps += facts.num_steps
         if facts.seconds is not None:
@@ -349,8 +360,8 @@ class Tally:
         classes, grades, seen = self._classes, self._grades, self._behaviour
         valid, blocked = classes[EpisodeClass.VALID], classes[EpisodeClass.BLOCKED]
         crashed, total = classes[EpisodeClass.CRASHED], classes.total()
-        successes = grades[Outcome.SUCCESS]
-        failures = grades.total() - successes
+        rate = success_rate(grades)
+        successes, failures = rate.numerator, rate.denominator - rate.numerator
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,
@@ -367,7 +378,7 @@ class Tally:
             with_steps=self._with_steps,
             outcomes={member.name.lower(): self._outcomes[member] for member in Outcome},
             end_reasons={member.name.lower(): self._end_reasons[member] for member in EndReason},
-            success_rate=Rate(successes, successes + failures),
+            success_rate=rate,
             crashed_rate=Rate(crashed, total),
             blocked_rate=Rate(blocked, blocked + valid),
             avg_steps=Ratio(self._valid_steps, valid),
@@ -393,10 +404,10 @@ class Tally:
 
     def _add_valid(self, facts: EpisodeFacts) -> None:
         self._valid_steps += facts.num_steps
-        if facts.outcome in _GRADES:
+        success = succeeded(facts.outcome)
+        if success is not None:
             self._grades[facts.outcome] += 1
             made, solved = self._attempts.get(facts.attempts_key, (0, 0))
-            success = facts.outcome is Outcome.SUCCESS
             self._attempts[facts.attempts_key] = (made + 1, solved + success)
             if success:
                 self._steps_to_success.add(facts.num_steps)

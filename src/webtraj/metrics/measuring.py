@@ -17,7 +17,8 @@ versions.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,21 +26,30 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.agents.models.accounting import Price
-from webtraj.rollouts.metrics.crashes import CrashRule, check_rule
-from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.tally import RolloutMetrics, Tally
+from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, step_facts
+from webtraj.metrics.tally import RolloutMetrics, Tally
+from webtraj.runs.run import EpisodeResult, Run, run_ids
 from webtraj.store import records
 from webtraj.trajectory import Count
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.runs import Run
+    from webtraj.datasets.dataset import Dataset
+    from webtraj.store.index import EpisodeSummary
+    from webtraj.store.places import Storage
+    from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [
     "DEFAULT_GROUPINGS",
     "GROUPINGS",
+    "MAX_GROUPS",
     "Measuring",
     "MetricsReport",
+    "measure",
+    "measure_results",
+    "measure_summaries",
+    "measure_trajectories",
     "metrics_key",
+    "plain",
     "read_metrics",
     "to_bytes",
     "write_metrics",
@@ -63,7 +73,7 @@ DEFAULT_GROUPINGS = ("task", "group", "site", "difficulty", "level", "policy")
 _TIMED = ("policy", "run")
 """Groupings whose groups have the machine to themselves, so that wall time is meaningful."""
 
-_MAX_GROUPS = 1000
+MAX_GROUPS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +138,7 @@ class Measuring:
         crash_rule: CrashRule = "typed",
         ks: Iterable[int] | None = None,
         prices: Mapping[str, Price] | None = None,
-        max_groups: int | None = _MAX_GROUPS,
+        max_groups: int | None = MAX_GROUPS,
     ) -> None:
         self._by = tuple(dict.fromkeys(by))
         for name in self._by:
@@ -229,22 +239,31 @@ def to_bytes(report: MetricsReport, *, indent: bool = True) -> bytes:
     imported episodes may have either.
     """
     option = orjson.OPT_INDENT_2 if indent else 0
-    return orjson.dumps(_readable(report.to_data()), option=option) + b"\n"
+    return orjson.dumps(plain(report.to_data()), option=option) + b"\n"
 
 
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_readable(key): _readable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
+# Data that every JSON reader accepts.
+
+_LARGEST = 2**63 - 1
+
+
+def plain(value: Any) -> Any:
+    r"""Return JSON data with valid Unicode, and None for numbers that JSON lacks.
+
+    >>> plain({"a": ["\ud800b", float("inf")]})
+    {'a': ['?b', None]}
+    """
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, int) and abs(value) > _LARGEST:
         return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value
-
-
-_LARGEST = 2**63 - 1
 
 
 def write_metrics(run: Run, report: MetricsReport) -> None:
@@ -289,3 +308,174 @@ def read_metrics(run: Run) -> Mapping[str, Any]:
 class _Header:
     kind: str
     version: Count
+
+
+# Measuring: a dataset, one of its runs, or results, in constant memory.
+
+_EPISODES_AHEAD = 8
+
+
+def measure(
+    dataset: Dataset,
+    *,
+    run: str | None = None,
+    steps: bool = True,
+    plans: Storage | None = None,
+    **options: Any,
+) -> MetricsReport:
+    """Return the metrics of a dataset's episodes, or of one of its runs.
+
+    The tasks' difficulty and domain come from the plans of the dataset's runs.
+
+    Args:
+        dataset: The dataset, or part of one.
+        run: A run's id, or "last" for the latest.
+        steps: Whether to read the episodes themselves. If not, only the index is read, and metrics
+            that need steps are null. An unreadable episode is listed and counts by its summary.
+        plans: Storage with the runs' plans, if not the dataset's own: for a processed dataset, that
+            of its source.
+        options: Options of `Measuring`: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
+
+    Raises:
+        InvalidInputError: There is no such run, or an option is invalid.
+        StorageError: The dataset cannot be read.
+    """
+    measuring = Measuring(**options)
+    storage = dataset.place.storage if plans is None else plans
+    known = _Plans(storage, run_ids(storage))
+    about: dict[str, Any] = {"source": dataset.url}
+    summaries = dataset.summaries
+    if run is not None:
+        chosen = known.run(run)
+        summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
+        rows = {chosen.place_of(summary.episode_id) for summary in summaries}
+        about |= {
+            "run": chosen.run_id,
+            "planned": known.length(chosen.run_id),
+            "played": len({place[0] for place in rows if place is not None}),
+        }
+    if steps:
+        _add_records(measuring, dataset, summaries, known)
+    else:
+        for summary in summaries:
+            measuring.add(EpisodeFacts.of_summary(summary, known.origin(summary.episode_id)))
+    return measuring.report(**about)
+
+
+def measure_results(
+    results: Iterable[EpisodeResult],
+    *,
+    policy: str = "",
+    seconds: float | None = None,
+    **options: Any,
+) -> MetricsReport:
+    """Return the metrics of results, such as `RolloutSummary.results`, without their steps.
+
+    Args:
+        results: The results, every try.
+        policy: The agent's name.
+        seconds: Duration of the rollout.
+        options: Options of `Measuring`.
+
+    Raises:
+        InvalidInputError: An option is invalid, or the crash rule needs steps.
+    """
+    measuring = Measuring(**options)
+    for result in results:
+        measuring.add(EpisodeFacts.of_result(result, policy))
+    return measuring.report(wall_seconds=seconds)
+
+
+def measure_summaries(summaries: Iterable[EpisodeSummary], **options: Any) -> MetricsReport:
+    """Return the metrics of summaries from any source.
+
+    Raises:
+        InvalidInputError: An option is invalid, or the crash rule needs steps.
+    """
+    measuring = Measuring(**options)
+    for summary in summaries:
+        measuring.add(EpisodeFacts.of_summary(summary))
+    return measuring.report()
+
+
+def measure_trajectories(
+    trajectories: Iterable[EpisodeTrajectory], **options: Any
+) -> MetricsReport:
+    """Return the metrics of episodes from any source.
+
+    Raises:
+        InvalidInputError: An option is invalid.
+    """
+    measuring = Measuring(**options)
+    for trajectory in trajectories:
+        steps = step_facts(trajectory, measuring.prices)
+        measuring.add(EpisodeFacts.of_trajectory(trajectory, steps=steps))
+    return measuring.report()
+
+
+class _Plans:
+    """The plans of a dataset's runs, each read when first needed."""
+
+    def __init__(self, storage: Storage, known: Sequence[str]) -> None:
+        self._storage = storage
+        self._known = dict.fromkeys(known)
+        self._rows: dict[str, list[Origin]] = {}
+
+    def run(self, run_id: str) -> Run:
+        """Return a run by its id, or the latest run for "last"."""
+        if run_id == "last" and self._known:
+            run_id = max(self._known)
+        if run_id not in self._known:
+            some = ", ".join(sorted(self._known)[-5:]) or "none"
+            raise errors.InvalidInputError(
+                f"No run {run_id!r:.200} in {self._storage.url!r}; its latest runs are: {some}."
+            )
+        return Run(self._storage, run_id)
+
+    def length(self, run_id: str) -> int:
+        """Return the number of rows in a run's plan."""
+        return len(self._origins(run_id))
+
+    def origin(self, episode_id: str) -> Origin | None:
+        """Return an episode's origin; None if it belongs to no run of the dataset."""
+        run_id = episode_id.rsplit("-", 2)[0]
+        place = Run(self._storage, run_id).place_of(episode_id) if run_id in self._known else None
+        if place is None:
+            return None
+        row, number = place
+        origins = self._origins(run_id)
+        if row >= len(origins):
+            return None
+        return dataclasses.replace(origins[row], number=number) if number else origins[row]
+
+    def _origins(self, run_id: str) -> list[Origin]:
+        if run_id not in self._rows:
+            plan = Run(self._storage, run_id).read_plan()
+            self._rows[run_id] = [Origin.of(planned, run_id, 0) for planned in plan]
+        return self._rows[run_id]
+
+
+def _add_records(
+    measuring: Measuring, dataset: Dataset, summaries: Sequence[EpisodeSummary], plans: _Plans
+) -> None:
+    """Read and add episodes; those of a bucket are read ahead."""
+    from webtraj.datasets.dataset import Dataset
+
+    lazy = Dataset(dataset.place, summaries, "lazy")
+
+    def read(summary: EpisodeSummary) -> EpisodeFacts | None:
+        origin = plans.origin(summary.episode_id)
+        try:
+            trajectory = lazy[summary.episode_id]
+            steps = step_facts(trajectory, measuring.prices)
+        except errors.DatasetError:
+            return None
+        return EpisodeFacts.of_trajectory(trajectory, origin, steps=steps)
+
+    read_all = dataset.place.map(read, summaries, workers=_EPISODES_AHEAD)
+    for summary, facts in zip(summaries, read_all, strict=True):
+        if facts is None:
+            facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))
+            measuring.add_unreadable(facts)
+        else:
+            measuring.add(facts)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import random
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,16 +31,19 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.scheduling import RETRIED, RetryPolicy, Turn
+from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
+from webtraj.trajectory import EndReason, Outcome
 
 __all__ = [
-    "TRIES_A_SESSION",
+    "EpisodeResult",
     "Progress",
+    "RETRIED",
+    "RetryPolicy",
     "Run",
+    "TRIES_A_SESSION",
+    "Turn",
     "counting",
     "new_run_id",
     "progress_of",
@@ -219,6 +223,168 @@ class Run:
 
     def _key(self, name: str) -> str:
         return f"{_RUNS}{self.run_id}/{name}"
+
+
+# Tries at the rows of a plan.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One try at a planned episode."""
+
+    planned: PlannedEpisode
+    number: int = 0
+    """Number of earlier tries."""
+    failures: int = 0
+    """Number of earlier tries that ended in an error; others were cut short."""
+    retry_of: str = ""
+    """Episode id of the last try."""
+
+    @property
+    def site(self) -> str:
+        """The site it visits, or the task's preset if it has none."""
+        return self.planned.spec.site or self.planned.spec.preset
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeResult:
+    """Result of one episode of a rollout."""
+
+    task: str
+    """Name of the task."""
+    seed: int | None
+    """Seed of the environment; None if it takes no seed."""
+    attempt: int
+    """Number of this attempt at the task in this rollout, from 0."""
+    episode_id: str
+    """Id of the recorded episode; empty if not recorded, or failed before the first step."""
+    end_reason: EndReason
+    """Why the episode ended."""
+    outcome: Outcome
+    """Outcome, such as success or failure."""
+    num_steps: int
+    """Environment steps after the first observation."""
+    total_reward: float | None
+    """Sum of all rewards; None unless the episode terminated or was truncated."""
+    seconds: float
+    """Duration in seconds."""
+    error: str = ""
+    """Error message, if any; the record holds the full error."""
+    row: int = 0
+    """Row of the planned episode in the plan."""
+    number: int = 0
+    """Number of earlier tries at this planned episode."""
+    site: str = ""
+    """The task's site, if it has one."""
+    level: str = "unknown"
+    """The task's difficulty level."""
+    cause: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The exception, if it was raised in this process."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the episode ended in an error, the agent's own included."""
+        return self.end_reason is EndReason.ERRORED
+
+    @property
+    def counts(self) -> bool:
+        """Whether the result counts for the agent: it finished the episode, or failed itself.
+
+        A row of the plan with such a result is done.
+        """
+        return self.finished or self.outcome is Outcome.AGENT_ERROR
+
+    @property
+    def broke(self) -> bool:
+        """Whether an infrastructure failure ended the episode."""
+        return self.failed and not self.counts
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode terminated or was truncated."""
+        return self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+
+    @classmethod
+    def of_summary(
+        cls, summary: EpisodeSummary, planned: PlannedEpisode, number: int
+    ) -> EpisodeResult:
+        """Return the result of a recorded episode."""
+        finished = summary.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        start, end = summary.start_time, summary.end_time
+        return cls(
+            task=summary.task or planned.task,
+            seed=summary.seed,
+            attempt=planned.attempt,
+            episode_id=summary.episode_id,
+            end_reason=summary.end_reason,
+            outcome=summary.outcome,
+            num_steps=summary.num_steps,
+            total_reward=summary.total_reward if finished else None,
+            seconds=0.0 if start is None or end is None else max(end - start, 0.0),
+            row=planned.row,
+            number=number,
+            site=planned.spec.site,
+            level=planned.spec.level,
+        )
+
+
+# Retries: when to try a failed episode again, as an attempt with a record of its own.
+
+RETRIED: Mapping[Outcome, bool] = {
+    Outcome.ENV_ERROR: True,
+    Outcome.TIMEOUT: True,
+    Outcome.MODEL_ERROR: True,
+    Outcome.AGENT_ERROR: False,
+    Outcome.SUCCESS: False,
+    Outcome.FAILURE: False,
+    Outcome.BLOCKED: False,
+    Outcome.JUDGE_ERROR: False,
+    Outcome.UNKNOWN: False,
+    Outcome.CANCELLED: False,
+}
+"""Whether another try may help, by outcome. An agent's error counts as its failure and is final. A
+judge's error is fixed by judging again, and a resumed rollout plays cancelled episodes again."""
+
+_HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Number and timing of retries after an episode ended in an error."""
+
+    max_retries: int = 0
+    """Tries after the first."""
+    pause: float = 1.0
+    """Longest pause before the first retry, in seconds; doubled before each further one."""
+    max_pause: float = 60.0
+    """Upper limit of the pause, in seconds."""
+
+    def __post_init__(self) -> None:
+        if self.max_retries < 0 or self.pause < 0 or self.max_pause < 0:
+            raise errors.InvalidInputError(f"RetryPolicy takes numbers of 0 or more; got {self}.")
+
+    def retries(self, outcome: Outcome, tries: int, error: BaseException | None = None) -> bool:
+        """Return whether to try again.
+
+        Args:
+            outcome: Outcome of the last try.
+            tries: Number of failed tries so far, including the last.
+            error: Error of the last try, if known.
+        """
+        if not RETRIED[outcome] or tries > self.max_retries:
+            return False
+        return not isinstance(error, _HOPELESS)
+
+    def delay(self, tries: int, source: random.Random) -> float:
+        """Return a random number of seconds to wait after `tries` tries, up to the pause.
+
+        Randomness keeps episodes that failed together from being retried together.
+        """
+        longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
+        return source.uniform(0, longest)
+
+
+# Progress: what was played, and what is left.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from typing import Any, Literal, Protocol
 
 from webtraj import errors
 from webtraj.closing import Closing
-from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.tally import RolloutMetrics, Tally
-from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.metrics.facts import EpisodeFacts
+from webtraj.metrics.tally import RolloutMetrics, Tally
+from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.run import EpisodeResult
 
 __all__ = [
     "MetricsObserver",
@@ -31,6 +31,7 @@ __all__ = [
     "TensorBoardSink",
     "WandbSink",
     "WandbTarget",
+    "flat",
 ]
 
 # Sinks of live metrics: TensorBoard and Weights & Biases, imported when a sink is made.
@@ -185,6 +186,36 @@ def _imported(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise errors.missing_dependency(f"Live metrics need {extra} ({error})", extra) from error
+
+
+def flat(
+    line: Mapping[str, Any], *, separator: str = "/", whole: bool = True, prefix: str = ""
+) -> dict[str, float]:
+    """Return the numbers in JSON data by names such as `evaluation/mean/value`.
+
+    Args:
+        line: The data.
+        separator: What stands between the parts of a name.
+        whole: Whether to name each part of a rate; if not, a rate is its value, and what is
+            grouped (`by_task`) is left out.
+        prefix: What names begin with.
+
+    >>> flat({"loss": 0.5, "success": {"value": 1.0, "low": None}})
+    {'loss': 0.5, 'success/value': 1.0}
+    >>> flat({"success": {"value": 1.0, "low": 0.2}, "by_task": {}}, whole=False)
+    {'success': 1.0}
+    """
+    values: dict[str, float] = {}
+    for key, value in line.items():
+        if not whole and isinstance(value, Mapping) and "value" in value:
+            value = value["value"]
+        if isinstance(value, Mapping):
+            if whole or not key.startswith("by_"):
+                inner = f"{prefix}{key}{separator}"
+                values |= flat(value, separator=separator, whole=whole, prefix=inner)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            values[f"{prefix}{key}"] = float(value)
+    return values
 
 
 _logger = logging.getLogger(__name__)

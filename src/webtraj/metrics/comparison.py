@@ -1,7 +1,7 @@
-"""Measure the subjects of a report.
+"""Measure datasets and iterations beside each other, and say whether chance explains the rest.
 
 A subject is a dataset, one of its runs, or a loop's save path. It has one point, or one for each
-iteration and split.
+iteration and split. `compare` gives the differences of two points.
 """
 
 from __future__ import annotations
@@ -15,74 +15,39 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.rollouts.iterations import Iterations, Split
-from webtraj.rollouts.metrics import MetricsReport, measure
-from webtraj.rollouts.metrics.measuring import run_ids
-from webtraj.rollouts.runs import Run
-from webtraj.store.blobs import LazyBlob
+from webtraj.metrics.facts import BROKEN, Fault, fault_of, is_fault
+from webtraj.metrics.live import flat
+from webtraj.metrics.measuring import MetricsReport, measure
+from webtraj.metrics.rates import (
+    Rate,
+    difference_interval,
+    mcnemar_p,
+    paired_difference_interval,
+    succeeded,
+)
+from webtraj.runs.iterations import Iterations, Split
+from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import Storage, open_storage
-from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
+from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
-    from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [
     "BROKEN",
+    "Comparison",
+    "Difference",
     "Fault",
     "GROUPINGS",
     "PairKey",
+    "Pairs",
     "Point",
     "Subject",
+    "compare",
     "fault_of",
     "is_fault",
     "subjects_of",
 ]
-
-# The error that ended an episode, as a kind and a message.
-
-BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
-"""The outcomes of episodes that ended with an error."""
-
-_LONGEST = 400
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
-    """An error that ended an episode."""
-
-    kind: str
-    """The error's type without its module, such as `BrowserCrashedError`; or the outcome or end
-    reason, such as `crashed`."""
-    message: str = ""
-    """The start of the message's first line."""
-
-
-def is_fault(summary: EpisodeSummary) -> bool:
-    """Return whether an episode ended with an error, according to its summary."""
-    return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
-
-
-def fault_of(trajectory: EpisodeTrajectory) -> Fault:
-    """Return the error that ended an episode."""
-    end = trajectory.end
-    error = None if end is None else end.error
-    if error is not None and error.type:
-        return Fault(str(error.type).rpartition(".")[2], _first_line(error.message))
-    if trajectory.outcome is Outcome.JUDGE_ERROR:
-        judgements = () if end is None else end.judgements
-        return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
-    if trajectory.outcome in BROKEN:
-        return Fault(trajectory.outcome.name.lower())
-    return Fault(trajectory.end_reason.name.lower())
-
-
-def _first_line(message: object) -> str:
-    text = message.load() if isinstance(message, LazyBlob) else message
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    return str(text).strip().partition("\n")[0][:_LONGEST]
-
 
 GROUPINGS = ("task", "level", "site")
 """The groupings in a report."""
@@ -147,10 +112,12 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reading:
-    """The episodes to take, and whether to read their steps."""
+    """The episodes to take, and what to read of them."""
 
     condition: Callable[[EpisodeSummary], bool] | None
     steps: bool
+    compared: bool
+    options: Mapping[str, Any]
 
 
 def subjects_of(
@@ -161,6 +128,8 @@ def subjects_of(
     condition: Callable[[EpisodeSummary], bool] | None = None,
     steps: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    compared: bool = True,
+    **options: Any,
 ) -> tuple[Subject, ...]:
     """Measure a place, and return one subject, or one for each run.
 
@@ -171,13 +140,17 @@ def subjects_of(
         condition: The condition on episodes.
         steps: Whether to read the episodes; if not, metrics that need steps are left out.
         storage_options: For a bucket: the storage options.
+        compared: Whether to find errors and pairs too, as a report needs them. If so, a place
+            without episodes is an error.
+        options: Options of `webtraj.metrics.Measuring`; by default `by` is `GROUPINGS`.
 
     Raises:
         InvalidInputError: There are no episodes, or no such run.
         NotADatasetError: There is neither a dataset nor an iteration.
         StorageError: The place cannot be read.
     """
-    reading = _Reading(condition, steps)
+    options = {"by": GROUPINGS, "max_groups": None, **options}
+    reading = _Reading(condition, steps, compared, options)
     try:
         dataset = open_dataset(place, storage_options=storage_options)
     except errors.NotADatasetError:
@@ -195,7 +168,8 @@ def subjects_of(
     known = run_ids(dataset.place.storage)
     if not known:
         raise errors.InvalidInputError(
-            f"No runs in {place!r:.200} to compare. Leave out --each-run to report all episodes."
+            f"No runs in {place!r:.200} to compare. Leave out --each-run to measure all its "
+            "episodes."
         )
     return tuple(
         Subject(name=one, points=(_point(dataset, place, reading=reading, run=one),))
@@ -264,7 +238,9 @@ def _point(
     note: str = "",
 ) -> Point:
     kept = dataset if reading.condition is None else dataset.filter(reading.condition)
-    report = measure(kept, run=run, steps=reading.steps, plans=plans, by=GROUPINGS, max_groups=None)
+    report = measure(kept, run=run, steps=reading.steps, plans=plans, **reading.options)
+    if not reading.compared:
+        return Point(label="", place=place, report=report, graded={}, faults={}, note=note)
     summaries: Sequence[EpisodeSummary] = kept.summaries
     if report.run:
         of_run = Run(dataset.place.storage, report.run)
@@ -292,9 +268,10 @@ def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
     seen: collections.Counter[tuple[str, int]] = collections.Counter()
     graded: dict[PairKey, bool] = {}
     for summary in summaries:  # In order of start.
-        if summary.outcome in (Outcome.SUCCESS, Outcome.FAILURE) and summary.seed is not None:
+        success = succeeded(summary.outcome)
+        if success is not None and summary.seed is not None:
             key = (summary.task, summary.seed)
-            graded[*key, seen[key]] = summary.outcome is Outcome.SUCCESS
+            graded[*key, seen[key]] = success
             seen[key] += 1
     return graded
 
@@ -335,18 +312,173 @@ def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
             data = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
-        numbers = dict(_flat(data)) if isinstance(data, dict) else {}
+        numbers = flat(data, separator=".", whole=False) if isinstance(data, dict) else {}
         if "iteration" in numbers:
             yield numbers
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield a line's numbers, with a rate as its value. Skip `by_*`, which are measured here."""
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and "value" in value:
-            value = value["value"]
-        if isinstance(value, Mapping) and not key.startswith("by_"):
-            yield from _flat(value, f"{name}.")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield name, float(value)
+# Two points compared.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """The rate of the second point minus the rate of the first."""
+
+    name: str
+    first: Rate
+    second: Rate
+
+    @property
+    def value(self) -> float | None:
+        """The difference, from -1 to 1; None if either rate is unknown."""
+        before, after = self.first.value, self.second.value
+        return None if before is None or after is None else after - before
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Newcombe's 95 % interval for independent episodes."""
+        return difference_interval(_counts(self.first), _counts(self.second))
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes 0."""
+        ends = self.interval
+        return ends is not None and (ends[0] > 0 or ends[1] < 0)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the difference as JSON data."""
+        low, high = self.interval or (None, None)
+        return {
+            "name": self.name,
+            "first": self.first.to_data(),
+            "second": self.second.to_data(),
+            "difference": self.value,
+            "low": low,
+            "high": high,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """Pairs of episodes with the same task and seed in both points."""
+
+    both: int
+    """Pairs in which both succeeded."""
+    first_only: int
+    """Pairs in which only the first succeeded."""
+    second_only: int
+    """Pairs in which only the second succeeded."""
+    neither: int
+    """Pairs in which neither succeeded."""
+    gained: Mapping[str, int]
+    """Pairs in which only the second succeeded, by task."""
+    lost: Mapping[str, int]
+    """Pairs in which only the first succeeded, by task."""
+
+    @property
+    def number(self) -> int:
+        """The number of pairs."""
+        return self.both + self.first_only + self.second_only + self.neither
+
+    @property
+    def value(self) -> float:
+        """The second's success rate minus the first's."""
+        return (self.second_only - self.first_only) / self.number
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Newcombe's 95 % interval for pairs."""
+        return paired_difference_interval(
+            self.both, self.first_only, self.second_only, self.neither
+        )
+
+    @property
+    def p(self) -> float:
+        """The p-value of McNemar's exact test."""
+        return mcnemar_p(self.first_only, self.second_only)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the pairs as JSON data."""
+        low, high = self.interval or (None, None)
+        numbers = {"difference": self.value, "low": low, "high": high, "p": self.p}
+        return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A comparison of two points."""
+
+    first_name: str
+    second_name: str
+    first: Point
+    second: Point
+    rates: tuple[Difference, ...]
+    """The differences over all episodes: success, crashed, blocked."""
+    groups: Mapping[str, tuple[Difference, ...]]
+    """The success rates of shared groups, by grouping; the largest differences first."""
+    pairs: Pairs | None
+    """The pairs; None if the points share no task and seed."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the comparison as JSON data."""
+        return {
+            "first": self.first_name,
+            "second": self.second_name,
+            "rates": [difference.to_data() for difference in self.rates],
+            "groups": {
+                by: [difference.to_data() for difference in found]
+                for by, found in self.groups.items()
+            },
+            "pairs": None if self.pairs is None else self.pairs.to_data(),
+        }
+
+
+def compare(first_name: str, first: Point, second_name: str, second: Point) -> Comparison:
+    """Compare the second point with the first."""
+    one, other = first.report.overall, second.report.overall
+    rates = (
+        Difference("success rate", one.success_rate, other.success_rate),
+        Difference("crashed rate", one.crashed_rate, other.crashed_rate),
+        Difference("blocked rate", one.blocked_rate, other.blocked_rate),
+    )
+    return Comparison(
+        first_name=first_name,
+        second_name=second_name,
+        first=first,
+        second=second,
+        rates=rates,
+        groups={by: _groups(first, second, by) for by in first.report.by if by != "site"},
+        pairs=_pairs(first.graded, second.graded),
+    )
+
+
+def _groups(first: Point, second: Point, by: str) -> tuple[Difference, ...]:
+    before, after = first.report.by[by], second.report.by.get(by, {})
+    found = [
+        Difference(name, metrics.success_rate, after[name].success_rate)
+        for name, metrics in before.items()
+        if name in after
+    ]
+    known = [difference for difference in found if difference.value is not None]
+    return tuple(sorted(known, key=lambda difference: -abs(difference.value or 0.0)))
+
+
+def _pairs(first: Mapping[Any, bool], second: Mapping[Any, bool]) -> Pairs | None:
+    shared = [key for key in first if key in second]
+    if not shared:
+        return None
+    counts = collections.Counter((first[key], second[key]) for key in shared)
+    gained = collections.Counter(key[0] for key in shared if second[key] and not first[key])
+    lost = collections.Counter(key[0] for key in shared if first[key] and not second[key])
+    return Pairs(
+        both=counts[True, True],
+        first_only=counts[True, False],
+        second_only=counts[False, True],
+        neither=counts[False, False],
+        gained=dict(gained.most_common()),
+        lost=dict(lost.most_common()),
+    )
+
+
+def _counts(rate: Rate) -> tuple[int, int]:
+    return rate.numerator, rate.denominator

@@ -28,9 +28,8 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.rollouts.runs import Run, progress_of, run_ids
-from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
+from webtraj.runs.run import RetryPolicy, Run, progress_of, run_ids
 from webtraj.store.layout import HEADER
 from webtraj.store.places import Storage, is_url, open_storage
 

@@ -7,14 +7,16 @@ its whole record. Metrics read only the facts.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from webtraj import errors
 from webtraj.agents.models.accounting import Account, Price, account_for
 from webtraj.environments.actions.recorded import (
+    ANSWER,
     DUMMY,
     GO_BACK,
     INVALID,
@@ -25,6 +27,7 @@ from webtraj.environments.actions.recorded import (
 from webtraj.store.blobs import LazyBlob
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
+    INFRASTRUCTURE_FAILURES,
     Decision,
     EndReason,
     EpisodeTrajectory,
@@ -34,15 +37,24 @@ from webtraj.trajectory import (
 )
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.plan import PlannedEpisode
-    from webtraj.rollouts.results import EpisodeResult
+    from webtraj.runs.plan import PlannedEpisode
+    from webtraj.runs.run import EpisodeResult
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
+    "BROKEN",
+    "CRASH_RULES",
+    "CrashRule",
+    "EpisodeClass",
     "EpisodeFacts",
+    "Fault",
     "Origin",
     "PhaseTimes",
     "StepFacts",
+    "check_rule",
+    "classify",
+    "fault_of",
+    "is_fault",
     "phase_times",
     "step_facts",
 ]
@@ -433,3 +445,151 @@ def _text(values: Mapping[str, Any], name: str) -> str:
 def _number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
     value = values.get(name, default)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+# Episode classes: whether an episode counts for the policy, and if not, why.
+#
+# There are two rules. Each puts every episode into exactly one class:
+#
+# `typed`: by the outcome.
+#
+#     valid       success, failure, agent_error or judge_error; unknown, if the episode finished
+#     blocked     the site refused the agent
+#     crashed     env_error, model_error or timeout; unknown, if an error or a crash ended it
+#     unfinished  cancelled; unknown, if it was cut short otherwise
+#
+# `webgym`: WebGym's `is_crashed` (scripts/rollout.py), quoting its documentation in brackets.
+#
+#     crashed     no steps ("it's empty or has no steps");
+#                 the first action is `invalid_url` ("first action is invalid_url");
+#                 a dummy in place of an action ("contains dummy actions (None values)");
+#                 or fewer than 10 steps, no answer at the end, and not blocked
+#     blocked     of the rest, those that the site refused
+#     valid       everything else
+#
+# If an error, a time limit or a cancellation ends an episode, WebGym discards its steps and stores
+# a dummy, so those ends count as dummies here. The rule calls every short episode without an answer
+# crashed, even a success, so it suits only tasks that ask for an answer.
+
+CrashRule = Literal["typed", "webgym"]
+CRASH_RULES: tuple[CrashRule, ...] = get_args(CrashRule)
+
+_MIN_STEPS = 10
+"""WebGym's threshold: a shorter episode must have an answer."""
+
+_CRASHES = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT)
+_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
+_DUMMY_ENDS = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
+
+
+class EpisodeClass(enum.StrEnum):
+    """Whether an episode counts for the policy, and if not, why."""
+
+    VALID = "valid"
+    """Played; counts for the policy."""
+    BLOCKED = "blocked"
+    """Refused by the site."""
+    CRASHED = "crashed"
+    """Broken by an error."""
+    UNFINISHED = "unfinished"
+    """Cut short, by a person or by the end of the rollout."""
+
+
+def check_rule(rule: str) -> CrashRule:
+    """Return a rule's name after checking it.
+
+    Raises:
+        InvalidInputError: There is no such rule.
+    """
+    for known in CRASH_RULES:
+        if rule == known:
+            return known
+    raise errors.InvalidInputError(
+        f"Unknown crash_rule={rule!r:.60}; expected {' or '.join(map(repr, CRASH_RULES))}."
+    )
+
+
+def classify(facts: EpisodeFacts, rule: CrashRule = "typed") -> EpisodeClass:
+    """Return the class of an episode.
+
+    Raises:
+        InvalidInputError: WebGym's rule needs the episode's steps, which were not read.
+    """
+    return _typed(facts) if rule == "typed" else _webgym(facts)
+
+
+def _typed(facts: EpisodeFacts) -> EpisodeClass:
+    outcome, reason = facts.outcome, facts.end_reason
+    if outcome is Outcome.BLOCKED:
+        return EpisodeClass.BLOCKED
+    if outcome in _CRASHES:
+        return EpisodeClass.CRASHED
+    if outcome is Outcome.CANCELLED:
+        return EpisodeClass.UNFINISHED
+    if outcome is not Outcome.UNKNOWN or reason in _ENDED:
+        return EpisodeClass.VALID
+    if reason in (EndReason.ERRORED, EndReason.CRASHED):
+        return EpisodeClass.CRASHED
+    return EpisodeClass.UNFINISHED
+
+
+def _webgym(facts: EpisodeFacts) -> EpisodeClass:
+    steps = facts.steps
+    if facts.num_steps and steps is None:
+        raise errors.InvalidInputError(
+            f"WebGym's crash rule needs the actions of {facts.episode_id or facts.task!r}, which a "
+            "summary does not contain. Measure a recorded dataset, with its steps."
+        )
+    blocked = facts.outcome is Outcome.BLOCKED
+    if steps is None or not facts.num_steps or facts.end_reason in _DUMMY_ENDS:
+        return EpisodeClass.CRASHED
+    if steps.first_verb == INVALID_URL or steps.dummies:
+        return EpisodeClass.CRASHED
+    if facts.num_steps < _MIN_STEPS and steps.last_verb != ANSWER and not blocked:
+        return EpisodeClass.CRASHED
+    return EpisodeClass.BLOCKED if blocked else EpisodeClass.VALID
+
+
+# The error that ended an episode, as a kind and a message.
+
+BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
+"""The outcomes of episodes that ended with an error."""
+
+_LONGEST = 400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """An error that ended an episode."""
+
+    kind: str
+    """The error's type without its module, such as `BrowserCrashedError`; or the outcome or end
+    reason, such as `crashed`."""
+    message: str = ""
+    """The start of the message's first line."""
+
+
+def is_fault(summary: EpisodeSummary) -> bool:
+    """Return whether an episode ended with an error, according to its summary."""
+    return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
+
+
+def fault_of(trajectory: EpisodeTrajectory) -> Fault:
+    """Return the error that ended an episode."""
+    end = trajectory.end
+    error = None if end is None else end.error
+    if error is not None and error.type:
+        return Fault(str(error.type).rpartition(".")[2], _first_line(error.message))
+    if trajectory.outcome is Outcome.JUDGE_ERROR:
+        judgements = () if end is None else end.judgements
+        return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
+    if trajectory.outcome in BROKEN:
+        return Fault(trajectory.outcome.name.lower())
+    return Fault(trajectory.end_reason.name.lower())
+
+
+def _first_line(message: object) -> str:
+    text = message.load() if isinstance(message, LazyBlob) else message
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return str(text).strip().partition("\n")[0][:_LONGEST]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from webtraj.rates import Rate, Ratio
-from webtraj.rollouts.metrics.tally import RolloutMetrics
+from webtraj.metrics.rates import Rate, Ratio
+from webtraj.metrics.tally import RolloutMetrics
 
 __all__ = ["GROUP_COLUMNS", "comparison", "details", "group_row", "group_comparison"]
 

@@ -10,25 +10,30 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.rates import Rate
-from webtraj.reporting.comparing import Comparison
-from webtraj.reporting.sources import Point, Subject
-from webtraj.rollouts.metrics import PhaseTimes
+from webtraj.metrics.comparison import Comparison, Point, Subject
+from webtraj.metrics.facts import PhaseTimes
+from webtraj.metrics.rates import Rate
 
 __all__ = [
     "Picture",
     "differences",
     "loop_numbers",
     "outcomes",
+    "plot_success",
     "success_by_group",
     "success_over_iterations",
     "time_by_phase",
 ]
+
+_logger = logging.getLogger(__name__)
 
 MOST_GROUPS = 40
 """The most groups that fit in a chart."""
@@ -83,16 +88,12 @@ def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
         return None
     figure, axes = _new(3.6)
     for (name, points), colour in zip(lines.items(), _cycle(), strict=False):
-        numbers = [point.iteration for point in points]
-        rates = [point.report.overall.success_rate for point in points]
-        low, high = zip(*(rate.interval or (0, 1) for rate in rates), strict=True)
-        axes.plot(numbers, [rate.value for rate in rates], "o-", color=colour, label=_label(name))
-        axes.fill_between(numbers, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_ylim(-0.02, 1.02)
+        rates = [
+            (point.iteration or 0, point.report.overall.success_rate.to_data()) for point in points
+        ]
+        _draw_by_iteration(axes, rates, colour, name)
     axes.set_xlabel("iteration")
     axes.set_ylabel("success rate")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    _percents(axes.yaxis)
     _legend(axes)
     return Picture(
         name="success_over_iterations",
@@ -330,3 +331,100 @@ def _mean(rates: Any) -> float:
 def _cycle() -> Iterator[str]:
     while True:
         yield from _COLOURS
+
+
+# `success.png`: success rate by iteration, the mean of the tasks and each task, with intervals.
+#
+# Needs matplotlib, which is imported only for drawing. Without it there is no plot, but the numbers
+# are in `metrics.jsonl`.
+
+_COLUMNS = 4
+_MAX_TASKS = 60
+"""Most tasks to draw: those with the lowest last success rate."""
+
+
+def plot_success(lines: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
+    """Plot success rates by iteration; return the plot's path, or None if there is nothing to plot.
+
+    Args:
+        lines: Lines of a loop's metrics.
+        path: The PNG file to write or replace.
+    """
+    means = [
+        (line["iteration"], line["evaluation"]["mean"])
+        for line in lines
+        if "mean" in line.get("evaluation", {})
+    ]
+    played = [(line["iteration"], line["success"]) for line in lines if "success" in line]
+    if not _known(means) and not _known(played):
+        return None
+    try:
+        figure, _ = _new(3.6, axes=False)
+    except errors.MissingDependencyError:
+        _logger.info("Skipped the success plot: matplotlib is not installed.")
+        return None
+    tasks = _points_by_task(lines)
+    rows = math.ceil(len(tasks) / _COLUMNS)
+    figure.set_size_inches(9, 3.6 + 1.7 * rows)
+    grid = figure.add_gridspec(1 + rows, _COLUMNS, height_ratios=[2.2, *[1.0] * rows])
+    panels = [top := figure.add_subplot(grid[0, :])]
+    evaluated, trained = _COLOURS[:2]
+    name = "evaluation, mean of the tasks, after the iteration"
+    _draw_by_iteration(top, means, evaluated, name)
+    name = "episodes to train on, in the iteration"
+    _draw_by_iteration(top, played, trained, name, style="s--")
+    _legend(top)
+    top.set_xlabel("iteration")
+    top.set_ylabel("success, and 95 % interval")
+    for index, (task, points) in enumerate(tasks.items()):
+        panel = figure.add_subplot(grid[1 + index // _COLUMNS, index % _COLUMNS])
+        _draw_by_iteration(panel, points, evaluated, task)
+        panel.set_title(_label(task), fontsize=7, parse_math=False)
+        panel.tick_params(labelsize=7)
+        panels.append(panel)
+    last = max(line["iteration"] for line in lines)
+    for panel in panels:
+        panel.set_xlim(-0.3, last + 0.3)
+        panel.grid(alpha=0.3)
+    draft = path.with_name(f".{path.name}")
+    with _drawing():
+        figure.savefig(draft, dpi=110, format="png")
+    return draft.replace(path)
+
+
+def _draw_by_iteration(
+    axes: Any,
+    points: Sequence[tuple[int, Mapping[str, Any]]],
+    colour: str,
+    name: str,
+    style: str = "o-",
+) -> None:
+    """Draw rates, as their JSON data, by iteration with their intervals."""
+    known = _known(points)
+    numbers = [number for number, _ in known]
+    values, low, high = ([rate[key] for _, rate in known] for key in ("value", "low", "high"))
+    if known:
+        axes.plot(numbers, values, style, color=colour, label=_label(name), markersize=4)
+        axes.fill_between(numbers, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_ylim(-0.02, 1.02)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _percents(axes.yaxis)
+
+
+def _known(
+    points: Sequence[tuple[int, Mapping[str, Any]]],
+) -> list[tuple[int, Mapping[str, Any]]]:
+    return [(number, rate) for number, rate in points if rate["value"] is not None]
+
+
+def _points_by_task(
+    lines: Sequence[Mapping[str, Any]],
+) -> dict[str, list[tuple[int, Mapping[str, Any]]]]:
+    """Return each task's points, sorted by task."""
+    tasks: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for line in lines:
+        for task, rate in line.get("evaluation", {}).get("by_task", {}).items():
+            if rate["value"] is not None:
+                tasks.setdefault(task, []).append((line["iteration"], rate))
+    lowest = sorted(tasks, key=lambda task: tasks[task][-1][1]["value"])[:_MAX_TASKS]
+    return {task: tasks[task] for task in sorted(lowest)}

@@ -1,0 +1,75 @@
+"""What episodes came to: success rates with intervals, and everything beside them.
+
+* `facts`: what metrics need to know about one episode, whether it counts for the policy, by our
+  rule or WebGym's, and the error that ended it.
+* `rates`: rates, ratios and spreads with their counts, and intervals.
+* `tally`: the metrics, counted episode by episode.
+* `measuring`: from a dataset, a run or results to a report, and `metrics.json`.
+* `comparison`: datasets and iterations beside each other. `page`, `figures`: the same as a page.
+* `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
+* `presenting`: metrics as text, for tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
+
+if TYPE_CHECKING:
+    from webtraj.metrics.facts import CrashRule as CrashRule
+    from webtraj.metrics.facts import EpisodeClass as EpisodeClass
+    from webtraj.metrics.facts import EpisodeFacts as EpisodeFacts
+    from webtraj.metrics.facts import PhaseTimes as PhaseTimes
+    from webtraj.metrics.live import MetricsObserver as MetricsObserver
+    from webtraj.metrics.live import MetricsSink as MetricsSink
+    from webtraj.metrics.live import MetricsTargets as MetricsTargets
+    from webtraj.metrics.live import TensorBoardSink as TensorBoardSink
+    from webtraj.metrics.live import WandbSink as WandbSink
+    from webtraj.metrics.live import WandbTarget as WandbTarget
+    from webtraj.metrics.measuring import Measuring as Measuring
+    from webtraj.metrics.measuring import MetricsReport as MetricsReport
+    from webtraj.metrics.measuring import measure as measure
+    from webtraj.metrics.measuring import measure_results as measure_results
+    from webtraj.metrics.measuring import measure_summaries as measure_summaries
+    from webtraj.metrics.measuring import measure_trajectories as measure_trajectories
+    from webtraj.metrics.measuring import read_metrics as read_metrics
+    from webtraj.metrics.measuring import write_metrics as write_metrics
+    from webtraj.metrics.rates import PassAtK as PassAtK
+    from webtraj.metrics.rates import Rate as Rate
+    from webtraj.metrics.rates import Ratio as Ratio
+    from webtraj.metrics.rates import Spread as Spread
+    from webtraj.metrics.rates import pass_at_k as pass_at_k
+    from webtraj.metrics.rates import wilson_interval as wilson_interval
+    from webtraj.metrics.tally import RolloutMetrics as RolloutMetrics
+
+_HOMES = {
+    "CrashRule": "facts",
+    "EpisodeClass": "facts",
+    "EpisodeFacts": "facts",
+    "Measuring": "measuring",
+    "MetricsObserver": "live",
+    "MetricsReport": "measuring",
+    "MetricsSink": "live",
+    "MetricsTargets": "live",
+    "PassAtK": "rates",
+    "PhaseTimes": "facts",
+    "Rate": "rates",
+    "Ratio": "rates",
+    "RolloutMetrics": "tally",
+    "Spread": "rates",
+    "TensorBoardSink": "live",
+    "WandbSink": "live",
+    "WandbTarget": "live",
+    "measure": "measuring",
+    "measure_results": "measuring",
+    "measure_summaries": "measuring",
+    "measure_trajectories": "measuring",
+    "pass_at_k": "rates",
+    "read_metrics": "measuring",
+    "wilson_interval": "rates",
+    "write_metrics": "measuring",
+}
+
+__all__ = [*sorted(_HOMES)]
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

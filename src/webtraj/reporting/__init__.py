@@ -1,1 +1,0 @@
-"""Reports on the results of rollouts, over iterations and compared: HTML and charts."""

@@ -1,0 +1,128 @@
+"""A stranger's agents and environment: whose failure is whose, and one success rate everywhere."""
+
+import dataclasses
+
+import dm_env
+import pytest
+
+import webtraj
+from webtraj import Decision, Outcome, errors, registry
+from webtraj.cli.progress import RolloutProgress
+from webtraj.metrics import Rate, measure
+from webtraj.metrics.comparison import subjects_of
+from webtraj.monitor import RunMonitor
+from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.viewer.table import Query, Row, Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Push:
+    """An action of this environment."""
+
+    hard: bool = True
+
+
+class Door:
+    """Opens at a push. Its task says what goes wrong."""
+
+    def __init__(self, tasks):
+        (self.task,) = tasks
+        self.opened = False
+        self.seed = None
+
+    def set_seed(self, seed):
+        self.seed = seed
+
+    def describe_episode(self):
+        return {"task": self.task, "seed": self.seed}
+
+    def episode_outcome(self):
+        return Outcome.SUCCESS if self.opened else Outcome.FAILURE
+
+    def reset(self):
+        if self.task == "no page":
+            raise errors.PageLoadError("the site is down")
+        return dm_env.restart(self.task)
+
+    def step(self, action):
+        if self.task == "browser":
+            raise errors.BrowserCrashedError("it is gone")
+        if action not in ("push", "pull", Push()):
+            raise errors.InvalidInputError(f"There is no action {action!r}.")
+        self.opened = action != "pull"
+        return dm_env.termination(float(self.opened), self.task)
+
+    def close(self):
+        pass
+
+
+def act(task):
+    """The function that a stranger passes as an agent."""
+    if task == "own error":
+        return {}["no such key"]
+    if task == "server":
+        raise errors.ModelUnavailableError("the server is down")
+    return {
+        "a string": "push", "an object": Push(), "a decision": Decision(action="push"),
+        "wrong": "pull", "nothing": None, "a number": 7, "unusable": "open sesame",
+    }.get(task, "push")  # fmt: skip
+
+
+OUTCOMES = {
+    "a string": Outcome.SUCCESS,
+    "an object": Outcome.SUCCESS,
+    "a decision": Outcome.SUCCESS,
+    "wrong": Outcome.FAILURE,
+    "own error": Outcome.AGENT_ERROR,
+    "nothing": Outcome.AGENT_ERROR,
+    "a number": Outcome.AGENT_ERROR,
+    "unusable": Outcome.AGENT_ERROR,
+    "no page": Outcome.ENV_ERROR,
+    "browser": Outcome.ENV_ERROR,
+    "server": Outcome.MODEL_ERROR,
+}
+RATE = Rate(3, 8)
+BROKEN = 3 * 2  # Each is tried again.
+
+
+@pytest.fixture
+async def rollout(tmp_path):
+    registry.register("door", lambda tasks: webtraj.as_async(Door(tasks)), tasks=tuple(OUTCOMES))
+    progress = RolloutProgress(str(tmp_path / "data"), bar=False)
+    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0.0))
+    summary = await collect(
+        "door", act, out=tmp_path / "data", settings=settings, observer=progress
+    )
+    return tmp_path / "data", summary, progress
+
+
+async def test_an_agents_failures_are_its_own_and_final(rollout):
+    _, summary, _ = rollout
+    tries = {task: [one for one in summary.results if one.task == task] for task in OUTCOMES}
+    assert {task: results[-1].outcome for task, results in tries.items()} == OUTCOMES
+    again = {task for task, results in tries.items() if len(results) == 2}
+    assert again == {"no page", "browser", "server"}
+    errored = [one for one in summary.results if one.failed]
+    assert all(one.total_reward is None for one in errored)
+
+
+async def test_every_place_shows_the_same_rate(rollout):
+    place, summary, progress = rollout
+    total = summary.total
+    assert (total.successes, total.failures, total.infrastructure_failures) == (3, 5, BROKEN)
+    dataset = webtraj.open_dataset(place)
+    overall = measure(dataset).overall
+    assert (overall.success_rate, overall.infrastructure_failures) == (RATE, BROKEN)
+    assert overall.reward.count == 4
+    status = RunMonitor(str(place)).look()
+    assert status.success == (RATE.numerator, RATE.denominator)
+    assert status.interval == RATE.interval
+    assert "38% solved" in progress.counts
+    table = Table()
+    table.put(Row("data", one) for one in dataset.summaries)
+    page = table.page(Query())
+    assert (page.success, page.broken) == (RATE, BROKEN)
+    assert Rate.total(table.success(["data"])["data"].values()) == RATE
+    (subject,) = subjects_of(str(place))
+    assert subject.main.report.overall.success_rate == RATE
+    assert sorted(subject.main.graded.values()) == [False] * 5 + [True] * 3
