@@ -4,11 +4,12 @@
     .venv/bin/python benchmarks/training.py --model Qwen/Qwen3-VL-2B-Instruct
     .venv/bin/python benchmarks/training.py --size 2b        (as large, with random weights)
 
-Each trainer has a process and an environment of its own: webtraj and transformers' Trainer
-`.venv-train`, TRL's SFTTrainer `.venv-trl` (scripts/environment.sh trl), LLaMA-Factory
-`.venv-llamafactory` (scripts/environment.sh llamafactory). One that is missing or fails is named.
-All get the same batches' size, accumulation, learning rate and number of steps, all weights, and no
-gradient checkpointing; each reads what webtraj exports for it.
+Each trainer has a process of its own, and an environment if there is one (`sh
+scripts/environment.sh train trl llamafactory`); the others run in the Python that runs this. One
+that fails is named. All get the same batches' size, accumulation, learning rate, number of steps
+and adapters, and no gradient checkpointing; each reads what webtraj exports for it. "webtraj's loss
+on transformers" is a subclass of transformers' Trainer with webtraj's batches and loss; it also
+resumes from its middle.
 
 It prints tokens per second, padding left out, of the whole run and by the median step (a GPU's
 first steps are mostly preparations); the highest memory (of the process; on a GPU, of the tensors
@@ -38,15 +39,17 @@ from webtraj.training.samples import Sample, SampleKey
 ROOT = Path(__file__).resolve().parents[1]
 MAKER = ROOT / "tests" / "training" / "llamafactory" / "make_qwen_vl.py"
 TRAINERS = {
-    "webtraj": (".venv-train", "scripts/environment.sh train"),
-    "webtraj_cudnn": (".venv-train", "scripts/environment.sh train"),
-    "transformers": (".venv-train", "scripts/environment.sh train"),
-    "trl": (".venv-trl", "scripts/environment.sh trl"),
-    "llamafactory": (".venv-llamafactory", "scripts/environment.sh llamafactory"),
+    "webtraj": ".venv-train",
+    "webtraj_cudnn": ".venv-train",
+    "subclass": ".venv-train",
+    "transformers": ".venv-train",
+    "trl": ".venv-trl",
+    "llamafactory": ".venv-llamafactory",
 }
 NAMES = {
     "webtraj": "webtraj",
     "webtraj_cudnn": "with cuDNN's attention",
+    "subclass": "webtraj's loss on transformers",
     "transformers": "transformers' Trainer",
     "trl": "TRL's SFTTrainer",
     "llamafactory": "LLaMA-Factory",
@@ -54,52 +57,78 @@ NAMES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", help="default: a Qwen3-VL of random weights, made on the spot")
-    parser.add_argument("--size", choices=("tiny", "2b"), default="tiny", help="of that")
-    parser.add_argument("--template", default="qwen3_vl_nothink", help="LLaMA-Factory's")
-    parser.add_argument("--samples", type=int, default=96)
-    parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--accumulation", type=int, default=2)
-    parser.add_argument("--cutoff-len", type=int, default=2048)
-    parser.add_argument("--learning-rate", type=float, default=1e-4)
-    parser.add_argument("--width", type=int, default=320, help="of the images, in pixels")
-    arguments = parser.parse_args()
-    if not (ROOT / ".venv-train").exists():
-        sys.exit("There is no .venv-train; sh scripts/environment.sh train makes it.")
+    arguments = parser().parse_args()
+    rows = compare(arguments)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    made.add_argument("--model", help="default: a Qwen3-VL of random weights, made on the spot")
+    made.add_argument("--size", choices=("tiny", "2b"), default="tiny", help="of that")
+    made.add_argument("--template", default="qwen3_vl_nothink", help="LLaMA-Factory's")
+    made.add_argument("--method", choices=("full", "lora"), default="full")
+    made.add_argument("--samples", type=int, default=96)
+    made.add_argument("--batch-size", type=int, default=4)
+    made.add_argument("--accumulation", type=int, default=2)
+    made.add_argument("--cutoff-len", type=int, default=2048)
+    made.add_argument("--learning-rate", type=float, default=1e-4)
+    made.add_argument("--width", type=int, default=320, help="of the images, in pixels")
+    made.add_argument("--trainers", nargs="+", choices=TRAINERS, help="default: all")
+    made.add_argument("--json", help="a file for the results")
+    return made
+
+
+def compare(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measures the trainers one after the other, and prints and returns a row for each."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        job = prepared(folder, arguments)
-        peak, error = measured("matmul", ".venv-train", job)
+        job = prepared(Path(temporary), arguments)
+        peak, error = measured("matmul", job)
         if peak is None:
             sys.exit(error)
-        work, error = measured("work", ".venv-train", job)
+        work, error = measured("work", job)
         if work is None:
             sys.exit(error)
         print(
             f"{arguments.samples} samples of {work['tokens']} tokens, {work['trained']} of them "
-            f"trained on; {work['parameters'] / 1e6:.1f} million parameters; "
-            f"{peak['flops'] / 1e12:.3f} TFLOP/s by a product of matrices; load "
-            f"{os.getloadavg()[0]:.1f}."
+            f"trained on; {work['parameters'] / 1e6:.1f} million parameters, "
+            f"{arguments.method}; {peak['flops'] / 1e12:.3f} TFLOP/s by a product of matrices; "
+            f"load {os.getloadavg()[0]:.1f}."
         )
         print(
             f"{'':34}{'steps':>6}{'tokens/s':>10}{'median':>9}{'GiB':>7}{'of peak':>9}{'loss':>8}"
         )
-        for name, (venv, script) in TRAINERS.items():
+        rows = []
+        for name in arguments.trainers or TRAINERS:
             if name == "webtraj_cudnn" and not peak["gpu"]:
                 continue
-            found, error = measured(name, venv, job)
+            found, error = measured(name, job)
+            row: dict[str, Any] = {"trainer": name, "method": arguments.method}
+            rows.append(row)
             if found is None:
-                print(f"{NAMES[name]:34}not measured: {error} (sh {script} makes {venv})")
+                row["error"] = error
+                print(f"{NAMES[name]:34}not measured: {error}", flush=True)
                 continue
             steady = found["median"] * found["steps"]
-            share = work["flops"] / steady / peak["flops"]
-            title = f"{NAMES[name]} {found['version']}"
+            row |= found | {
+                "tokens_per_second": work["tokens"] / found["seconds"],
+                "tokens_per_second_by_median": work["tokens"] / steady,
+                # Adapters need less arithmetic than this share is of.
+                "share_of_peak": work["flops"] / steady / peak["flops"],
+            }
             print(
-                f"{title:34}{found['steps']:>6}{work['tokens'] / found['seconds']:>10,.0f}"
-                f"{work['tokens'] / steady:>9,.0f}{found['gib']:>7.2f}{share:>9.1%}"
-                f"{found['loss']:>8.3f}"
+                f"{NAMES[name] + ' ' + found['version']:34}{found['steps']:>6}"
+                f"{row['tokens_per_second']:>10,.0f}{row['tokens_per_second_by_median']:>9,.0f}"
+                f"{found['gib']:>7.2f}{row['share_of_peak']:>9.1%}{found['loss']:>8.3f}",
+                flush=True,
             )
+            if "exact" in found:
+                print(
+                    f"    resumes bit for bit: {found['exact']}; from a checkpoint whose writing "
+                    f"was cut off: {found['after_a_cut']:.120}"
+                )
+        return rows
 
 
 def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
@@ -110,7 +139,7 @@ def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
         model = str(folder / "model")
         (folder / "corpus.txt").write_text(corpus)
         command = [
-            str(ROOT / ".venv-train/bin/python"),
+            python_of("webtraj"),
             str(MAKER),
             model,
             str(folder / "corpus.txt"),
@@ -131,6 +160,7 @@ def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
         "cutoff_len": arguments.cutoff_len,
         "learning_rate": arguments.learning_rate,
         "template": arguments.template,
+        "method": arguments.method,
     }
     job.write_text(json.dumps(data))
     return job
@@ -156,13 +186,17 @@ def make_samples(text: str, count: int, width: int) -> list[Sample]:
     return samples
 
 
-def measured(name: str, venv: str, job: Path) -> tuple[dict[str, Any] | None, str]:
+def python_of(name: str) -> str:
+    """Returns the trainer's Python: that of its environment, or this one if there is none."""
+    python = ROOT / TRAINERS.get(name, ".venv-train") / "bin" / "python"
+    return str(python) if python.exists() else sys.executable
+
+
+def measured(name: str, job: Path) -> tuple[dict[str, Any] | None, str]:
     """Runs a trainer; returns what it measured, or why there is nothing."""
-    python = ROOT / venv / "bin" / "python"
-    if not python.exists():
-        return None, f"there is no {venv}"
+    peers = ROOT / "benchmarks" / "training_peers.py"
     done = subprocess.run(
-        [str(python), "-W", "ignore", str(ROOT / "benchmarks" / "training_peers.py"), name, job],
+        [python_of(name), "-W", "ignore", str(peers), name, job],
         capture_output=True,
         text=True,
         cwd=job.parent,
@@ -173,7 +207,7 @@ def measured(name: str, venv: str, job: Path) -> tuple[dict[str, Any] | None, st
         if line.startswith("RESULT "):
             return json.loads(line.removeprefix("RESULT ")), ""
     said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-    return None, f"it ended with {done.returncode}: {said:.300}"
+    return None, f"{python_of(name)} ended with {done.returncode}: {said:.300}"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import importlib.metadata
 import itertools
 import json
 import resource
+import shutil
 import statistics
 import sys
 import time
@@ -23,6 +24,8 @@ from typing import Any
 import torch
 
 GPU = torch.cuda.is_available()
+DTYPE = torch.bfloat16 if GPU else torch.float32
+ADAPTERS = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 
 
 def main() -> None:
@@ -30,6 +33,7 @@ def main() -> None:
     torch.manual_seed(0)
     result = globals()[f"measure_{name}"](job)
     if GPU:
+        result["gpu"] = torch.cuda.get_device_name()
         result["gib"] = torch.cuda.max_memory_allocated() / 2**30
     else:
         result["gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -66,8 +70,7 @@ def measure_work(job: dict[str, Any]) -> dict[str, Any]:
 
     settings, samples, tools = ours(job)
     data = TrainingData(samples, Encoder(tools), settings)
-    dtype = torch.bfloat16 if GPU else torch.float32
-    model = load_weights(settings.model, tools, dtype=dtype, attention="eager")
+    model = load_weights(settings.model, tools, dtype=DTYPE, attention="eager")
     model = model.to("cuda" if GPU else "cpu").eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         for number in range(data.report.used):
@@ -156,13 +159,106 @@ def measure_transformers(job: dict[str, Any]) -> dict[str, Any]:
         if tools.processor is None
         else transformers.AutoModelForImageTextToText
     )
+    model = kind.from_pretrained(
+        job["model"], dtype=torch.float32 if job["method"] == "full" else DTYPE
+    )
+    if job["method"] == "lora":
+        model = peft_model(model)
     trainer = transformers.Trainer(
-        model=kind.from_pretrained(job["model"], dtype=torch.float32),
+        model=model,
         args=transformers.TrainingArguments(**common(job, "trainer"), remove_unused_columns=False),
         train_dataset=list(range(len(encoded))),  # type: ignore[arg-type]
         data_collator=collate,
     )
     return trained_by(trainer, "transformers")
+
+
+def measure_subclass(job: dict[str, Any]) -> dict[str, Any]:
+    """Trains by a subclass of transformers.Trainer that takes webtraj's model, batches and loss.
+
+    Then it trains again from the middle checkpoint, and again from one whose writing was cut off.
+    """
+    trainer = on_transformers(job, "subclass")
+    result = trained_by(trainer, "transformers")
+    if job["method"] == "lora":
+        return result
+    whole = trainer.model.state_dict()
+    middle = Path(job["out"]) / "subclass" / f"checkpoint-{trainer.state.max_steps // 2}"
+    again = on_transformers(job, "subclass")
+    again.train(resume_from_checkpoint=str(middle))
+    same = all(torch.equal(whole[name], value) for name, value in again.model.state_dict().items())
+    weights = middle / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    for later in middle.parent.glob("checkpoint-*"):
+        if later != middle:
+            shutil.rmtree(later)
+    try:
+        on_transformers(job, "subclass").train(resume_from_checkpoint=True)
+    except Exception as error:
+        cut = f"{type(error).__name__}: {error}"
+    else:
+        cut = "resumes"
+    return {**result, "exact": same, "after_a_cut": cut}
+
+
+def on_transformers(job: dict[str, Any], name: str) -> Any:
+    """Returns a transformers.Trainer with webtraj's plan of batches, optimizer and loss."""
+    import transformers
+
+    from webtraj.training.sft import models
+    from webtraj.training.sft.batches import Plan
+    from webtraj.training.sft.data import TrainingData
+    from webtraj.training.sft.encoding import Encoder
+    from webtraj.training.sft.stepping import make_optimizer, token_losses, weighted_sum
+
+    settings, samples, tools = ours(job)
+    data = TrainingData(samples, Encoder(tools), settings)
+    plan = Plan(
+        data.lengths,
+        batch_size=settings.batch_size,
+        accumulation=settings.accumulation,
+        seed=settings.seed,
+    )
+    passes = [
+        (planned, data.mass(step.samples)) for step in plan.steps() for planned in step.ranks[0]
+    ]
+
+    class Passes(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return len(passes)
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            planned, mass = passes[number]
+            batch = data.batch(planned, masked=True)
+            return {"input_ids": batch.inputs["input_ids"], "batch": batch, "mass": mass}
+
+    class Subclass(transformers.Trainer):
+        def get_train_dataloader(self) -> Any:
+            # Resuming skips batches, which needs a batch sampler.
+            return torch.utils.data.DataLoader(
+                Passes(), batch_size=1, collate_fn=lambda one: one[0]
+            )
+
+        def create_optimizer(self, *more: Any) -> Any:
+            self.optimizer = make_optimizer(self.model, settings)
+            return self.optimizer
+
+        def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+            nll, weights, _, _ = token_losses(model, inputs["batch"])
+            return weighted_sum(nll, weights) / inputs["mass"]
+
+    steps = plan.num_steps
+    arguments = {**common(job, name), "save_strategy": "steps", "save_steps": steps // 2}
+    torch.manual_seed(settings.seed)
+    trainer = Subclass(
+        model=models.load_model(settings, tools),
+        args=transformers.TrainingArguments(
+            **arguments, remove_unused_columns=False, save_total_limit=None
+        ),
+        train_dataset=Passes(),
+    )
+    trainer.loss_is_scaled_for_ga = True
+    return trainer
 
 
 def measure_trl(job: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +277,9 @@ def measure_trl(job: dict[str, Any]) -> dict[str, Any]:
             **common(job, "trl"),
             max_length=None,
             gradient_checkpointing=False,
-            model_init_kwargs={"dtype": "float32"},
+            model_init_kwargs={"dtype": "float32" if job["method"] == "full" else DTYPE},
         ),
+        peft_config=adapters() if job["method"] == "lora" else None,
         train_dataset=data.select_columns(["prompt", "completion", "images"]),
         processing_class=AutoProcessor.from_pretrained(job["model"]),
     )
@@ -199,7 +296,8 @@ def measure_llamafactory(job: dict[str, Any]) -> dict[str, Any]:
             "model_name_or_path": job["model"],
             "stage": "sft",
             "do_train": True,
-            "finetuning_type": "full",
+            "finetuning_type": job["method"],
+            **({"lora_rank": 16, "lora_alpha": 32} if job["method"] == "lora" else {}),
             "freeze_vision_tower": False,
             "freeze_multi_modal_projector": False,
             "disable_gradient_checkpointing": True,
@@ -215,6 +313,18 @@ def measure_llamafactory(job: dict[str, Any]) -> dict[str, Any]:
         callbacks=[clock],
     )
     return {**clock.result(), "version": importlib.metadata.version("llamafactory")}
+
+
+def adapters() -> Any:
+    import peft
+
+    return peft.LoraConfig(**ADAPTERS)
+
+
+def peft_model(model: Any) -> Any:
+    import peft
+
+    return peft.get_peft_model(model, adapters())
 
 
 def common(job: dict[str, Any], name: str) -> dict[str, Any]:
@@ -281,6 +391,7 @@ def ours(job: dict[str, Any]) -> tuple[Any, Any, Any]:
     settings = SftSettings(
         model=job["model"],
         output=str(Path(job["out"]) / "webtraj"),
+        method=job["method"],
         batch_size=job["batch_size"],
         accumulation=job["accumulation"],
         cutoff_len=job["cutoff_len"],

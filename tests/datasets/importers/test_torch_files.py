@@ -19,7 +19,7 @@ from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_fil
 
 DATA = Path(__file__).parent / "data" / "torch"
 FILES = ("tensors.pt", "tensors.legacy.pt")
-SMALL = Limits(file_bytes=1 << 20, operations=10_000, expanded=100_000, depth=50)
+SMALL = Limits(file_bytes=1 << 20, expanded=100_000, depth=50)
 
 
 @pytest.mark.parametrize("name", FILES)

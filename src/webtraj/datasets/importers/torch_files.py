@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.datasets.importers.pickles import Limits, Name, NotPlainError, RestrictedUnpickler
+from webtraj.datasets.importers.pickles import Limits, NotPlainError, ask
 from webtraj.store.decoding import Budget
+from webtraj.store.values import OpaqueRecord
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
 
@@ -27,6 +28,7 @@ _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 # Protocol 2, and the magic number as the first pickle: the start of every legacy file.
 _LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _LEGACY_PROTOCOL = 1001
+_STORAGE = "storage"  # No class has a name without a dot.
 
 _DTYPES = {
     "DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "BFloat16Storage": "<u2",
@@ -75,85 +77,65 @@ def read_torch_file(
     )
 
 
+def _storage(budget: Budget, pid: Any) -> OpaqueRecord:
+    """Return the storage that a persistent id names: the numbers that tensors are views of."""
+    match pid:
+        case ("storage", OpaqueRecord("name", {"name": name}), str(key), str(), int(count), *_):
+            kind = name.rpartition(".")[2]
+            if kind in _DTYPES and count >= 0:
+                return OpaqueRecord(_STORAGE, {"kind": kind, "key": key, "count": count})
+    raise NotPlainError(f"a persistent id is {pid!r:.100}")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Storage:
-    """The numbers that tensors are views of."""
+class _Tensors:
+    """Makes tensors from the bytes of their storages."""
 
-    dtype: str
-    key: str
-    count: int
-
-
-@dataclasses.dataclass(slots=True)
-class _Tensor:
-    """A tensor whose storage is looked up after everything has been read."""
-
-    storage: _Storage
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
     data_of: Callable[[str], bytes]
-    budget: Budget
 
-    def resolve(self) -> np.ndarray[Any, Any]:
+    def __call__(
+        self, budget: Budget, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any
+    ) -> np.ndarray[Any, Any]:
         """Return a copy of the tensor."""
-        dtype = np.dtype(_DTYPES[self.storage.dtype])
-        data = self.data_of(self.storage.key)
-        if len(data) != self.storage.count * dtype.itemsize:
-            raise NotPlainError(f"the storage {self.storage.key!r} has the wrong size")
-        count = math.prod(self.shape)
+        sound = isinstance(storage, OpaqueRecord) and storage.type_name == _STORAGE
+        if not sound or len(shape) != len(strides) or len(shape) > 32:
+            raise NotPlainError("a tensor has no valid storage")
+        kind, key, held = storage.fields.values()
+        if not all(type(size) is int and 0 <= size < 2**40 for size in (offset, *shape, *strides)):
+            raise NotPlainError("a tensor has invalid sizes")
+        dtype = np.dtype(_DTYPES[kind])
+        data = self.data_of(key)
+        if len(data) != held * dtype.itemsize:
+            raise NotPlainError(f"the storage {key!r} has the wrong size")
+        count = math.prod(shape)
         if not count:  # Each row of an empty array may become an object for the reader.
-            self.budget.take(math.prod(max(size, 1) for size in self.shape) * 64)
-            return np.empty(self.shape, dtype)
-        steps = zip(self.shape, self.strides, strict=True)
-        last = self.offset + sum((size - 1) * stride for size, stride in steps)
+            budget.take(math.prod(max(size, 1) for size in shape) * 64)
+            return np.empty(shape, dtype)
+        last = offset + sum(
+            (size - 1) * stride for size, stride in zip(shape, strides, strict=True)
+        )
         # A stride of 0 repeats numbers, so a small storage could fill the memory.
-        if last >= self.storage.count or count > max(self.storage.count, 1):
+        if last >= held or count > max(held, 1):
             raise NotPlainError("a tensor reaches beyond its storage")
         # The copy, and the storage, which is read again for each tensor.
-        self.budget.take(count * max(dtype.itemsize, 4) + len(data))
-        flat = np.frombuffer(data, dtype)[self.offset :]
+        budget.take(count * max(dtype.itemsize, 4) + len(data))
+        flat = np.frombuffer(data, dtype)[offset:]
         view = np.lib.stride_tricks.as_strided(
-            flat, self.shape, [stride * dtype.itemsize for stride in self.strides], writeable=False
+            flat, shape, [stride * dtype.itemsize for stride in strides], writeable=False
         )
-        if self.storage.dtype == "BFloat16Storage":  # The upper half of a 32-bit float.
+        if kind == "BFloat16Storage":  # The upper half of a 32-bit float.
             return (view.astype("<u4") << 16).view("<f4")
         return view.copy()
 
-
-class _TorchUnpickler(RestrictedUnpickler):
-    """Reads torch tensors, and the storages named by a file's persistent ids."""
-
-    def __init__(self, data_of: Callable[[str], bytes], *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._data_of = data_of
-        self.storages: dict[str, _Storage] = {}
-
-    def persistent_load(self, pid: Any) -> _Storage:
-        """Return the storage that a persistent id names."""
-        match pid:
-            case ("storage", Name(full), str(key), str(), int(count), *_) if count >= 0:
-                kind = full.rpartition(".")[2]
-                if kind in _DTYPES:
-                    storage = _Storage(kind, key, count)
-                    return self.storages.setdefault(key, storage)
-        raise NotPlainError(f"a persistent id is {pid!r:.100}")
-
-    def make(self, name: str, arguments: tuple[Any, ...], keywords: dict[Any, Any]) -> Any:
-        """Return the result of a call: a tensor for torch's own functions."""
-        if name == "torch._utils._rebuild_parameter" and arguments:
-            return arguments[0]
-        if name.startswith("torch._utils._rebuild_tensor"):
-            return self._tensor(*arguments[:4])
-        return super().make(name, arguments, keywords)
-
-    def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> _Tensor:
-        sizes = (offset, *shape, *strides)
-        if type(storage) is not _Storage or len(shape) != len(strides) or len(shape) > 32:
-            raise NotPlainError("a tensor has no valid storage")
-        if not all(type(size) is int and 0 <= size < 2**40 for size in sizes):
-            raise NotPlainError("a tensor has invalid sizes")
-        return _Tensor(storage, offset, tuple(shape), tuple(strides), self._data_of, self.budget)
+    @property
+    def calls(self) -> dict[str, Callable[..., Any]]:
+        """Return what becomes of the calls in a file."""
+        return {
+            "persistent": _storage,
+            "torch._utils._rebuild_tensor": self,
+            "torch._utils._rebuild_tensor_v2": self,
+            "torch._utils._rebuild_parameter": lambda budget, data, *_: data,
+        }
 
 
 def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits) -> Any:
@@ -184,9 +166,15 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
                     raise NotPlainError(f"the storage {key[:40]!r} is missing")
                 return archive.read(name)
 
-            return _TorchUnpickler(
-                data_of, archive.read(pickles[0]), where, names=names, limits=limits, budget=budget
-            ).load()
+            answer = ask(
+                archive.read(pickles[0]),
+                where,
+                names=names,
+                limits=limits,
+                budget=budget,
+                persistent=True,
+            )
+            return answer.values(_Tensors(data_of).calls)[0]
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
         raise errors.CorruptDataError(
             f"{where!r} is not a readable zip archive: {error}. The file is damaged."
@@ -200,32 +188,39 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
 
 
 def _read_legacy(content: bytes, where: str, names: Collection[str], limits: Limits) -> Any:
+    budget = Budget(where, len(content))
+    answer = ask(
+        content, where, names=names, limits=limits, budget=budget, count=5, persistent=True
+    )
+    sizes: dict[str, int] = {}
+
+    def note(budget: Budget, pid: Any) -> Any:
+        storage = _storage(budget, pid)
+        size = np.dtype(_DTYPES[storage.fields["kind"]]).itemsize
+        sizes.setdefault(storage.fields["key"], storage.fields["count"] * size)
+        return storage
+
+    # The first time without the tensors, whose storages come after the keys.
+    magic, protocol, system, _, keys = answer.values({"persistent": note})
+    little = isinstance(system, dict) and system.get("little_endian") is True
+    if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL or not little:
+        raise errors.CorruptDataError(
+            f"{where!r} was written by an unsupported torch.save version."
+        )
     storages: dict[str, bytes] = {}
+    position = answer.position
+    for key in keys if isinstance(keys, list) else ():
+        if not isinstance(key, str) or key not in sizes:
+            raise errors.CorruptDataError(f"{where!r} has a storage that nothing refers to.")
+        begin = position + 8  # Skip the element count, which the persistent id has too.
+        position = begin + sizes[key]
+        if position > len(content):
+            raise errors.CorruptDataError(f"{where!r} ends in the middle of a storage.")
+        storages[key] = content[begin:position]
 
     def data_of(key: str) -> bytes:
         if key not in storages:
             raise NotPlainError(f"the storage {key[:40]!r} is missing")
         return storages[key]
 
-    budget = Budget(where, len(content))
-    unpickler = _TorchUnpickler(data_of, content, where, names=names, limits=limits, budget=budget)
-    magic, protocol, system = unpickler.load(), unpickler.load(), unpickler.load()
-    little = isinstance(system, dict) and system.get("little_endian") is True
-    if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL or not little:
-        raise errors.CorruptDataError(
-            f"{where!r} was written by an unsupported torch.save version."
-        )
-    made = unpickler.load_unsettled()
-    keys = unpickler.load()
-    position = unpickler.position
-    for key in keys if isinstance(keys, list) else ():
-        storage = unpickler.storages.get(key) if isinstance(key, str) else None
-        if storage is None:
-            raise errors.CorruptDataError(f"{where!r} has a storage that nothing refers to.")
-        size = storage.count * np.dtype(_DTYPES[storage.dtype]).itemsize
-        begin = position + 8  # Skip the element count, which the persistent id has too.
-        position = begin + size
-        if position > len(content):
-            raise errors.CorruptDataError(f"{where!r} ends in the middle of a storage.")
-        storages[key] = content[begin:position]
-    return unpickler.settle(made)
+    return answer.values(_Tensors(data_of).calls)[3]
