@@ -114,7 +114,8 @@ class EpisodeSummary:
             )
         # Environments may set other types, which read as text; index fields must match.
         if not _TEXT_TYPES.issuperset(map(type, map(data.get, _TEXTS))):
-            raise TypeError("a field that holds text has a value of another type")
+            name = next(name for name in _TEXTS if type(data.get(name)) not in _TEXT_TYPES)
+            raise TypeError(f"{name} is {data[name]!r:.100}")
         known = records.read_fields(cls, data, decoding.Reading())
         check_episode_id(known["episode_id"])
         if known.get("format", "json") not in FORMATS:
