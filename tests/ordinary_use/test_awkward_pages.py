@@ -23,6 +23,7 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.local_server import LocalServer
 from webtraj.metrics.facts import step_facts
 
 pytestmark = pytest.mark.browser
@@ -66,13 +67,13 @@ async def site(
                 else:
                     writer.write(found)
                 await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    server = LocalServer(answer, tls=tls)
+    await server.start()
     try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield server.address
     finally:
-        server.close()
+        await server.stop()
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from webtraj.environments.local_server import LocalServer
+
 
 @dataclasses.dataclass(slots=True)
 class Response:
@@ -20,16 +22,15 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, str | Response] = {}
         self.asked: list[str] = []
-        self._server: asyncio.Server | None = None
+        self._server = LocalServer(self._answer)
 
     @property
     def port(self) -> int:
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
+        return int(self.host.partition(":")[2])
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return self._server.address
 
     def url(self, path: str = "/") -> str:
         return f"http://{self.host}{path}"
@@ -40,12 +41,11 @@ class Site:
         return {line.split(" ")[1] for line in self.asked} - {"/favicon.ico"}
 
     async def __aenter__(self) -> "Site":
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        await self._server.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
+        await self._server.stop()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -64,7 +64,6 @@ class Site:
                 lines = [f"HTTP/1.1 {page.status} x", *(f"{k}: {v}" for k, v in headers.items())]
                 writer.write("\r\n".join([*lines, "", ""]).encode() + body)
                 await writer.drain()
-        writer.close()
 
 
 class UdpListener(asyncio.DatagramProtocol):

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from email import message_from_bytes, policy
 from http import cookies
@@ -48,10 +49,12 @@ class LocalServer:
 
     Args:
         answer: Answers a connection.
+        tls: The context of a server for TLS.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
         self._answer = answer
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -65,7 +68,7 @@ class LocalServer:
     async def start(self) -> None:
         """Start listening."""
         server = await asyncio.start_server(
-            self._accept, "127.0.0.1", 0, limit=_CHUNK, start_serving=False
+            self._accept, "127.0.0.1", 0, limit=_CHUNK, ssl=self._tls, start_serving=False
         )
         try:
             await server.start_serving()

@@ -15,6 +15,7 @@ from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import BrowserTask, Verdict, WebTask
+from webtraj.environments.local_server import LocalServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -238,12 +239,11 @@ async def test_a_page_that_dies_while_it_loads_is_a_crash():
     async def never_answer(reader, writer):
         asked.set()
         await reader.read()
-        writer.close()
 
-    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    task = WebTask(goal="Look.", start_url=f"http://127.0.0.1:{port}/")
-    async with server, BrowserPool() as pool, BrowserEnvironment([task], pool=pool) as env:
+    server = LocalServer(never_answer)
+    await server.start()
+    task = WebTask(goal="Look.", start_url=f"http://{server.address}/")
+    async with BrowserPool() as pool, BrowserEnvironment([task], pool=pool) as env:
         loading = asyncio.ensure_future(env.reset())
         await asked.wait()
         for renderer in descendants(word="--type=renderer"):
@@ -251,6 +251,7 @@ async def test_a_page_that_dies_while_it_loads_is_a_crash():
                 renderer.kill()
         with pytest.raises(errors.BrowserCrashedError):
             await loading
+    await server.stop()
 
 
 async def test_what_is_no_task_is_refused_with_the_class_to_inherit_from():

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 
 import webtraj
+from webtraj.environments.local_server import LocalServer
 
 
 @pytest.mark.slow
@@ -28,10 +29,10 @@ async def test_credentials_storage_state_and_user_agent_reach_the_site() -> None
                 + body
             )
             await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    server = LocalServer(answer)
+    await server.start()
+    url = f"http://{server.address}/"
     options = {
         "http_credentials": {"username": "ada", "password": "lovelace"},
         "user_agent": "webtraj-test/1",
@@ -49,7 +50,7 @@ async def test_credentials_storage_state_and_user_agent_reach_the_site() -> None
                 " innerWidth, innerHeight]"
             ) == ["fr-FR", "Asia/Tokyo", 640, 480]
     finally:
-        server.close()
+        await server.stop()
     served = next(head for head in heads if wanted in head.lower())
     assert "user-agent: webtraj-test/1" in served.lower()
     assert "cookie: kept=yes" in served.lower()

@@ -8,6 +8,7 @@ import pytest
 
 import webtraj
 from webtraj.environments.browser import tasks as tasks_lib
+from webtraj.environments.local_server import LocalServer
 
 PAGE = b"""<!doctype html><title>Shop</title><h1>Shop</h1>
 <button onclick="document.title = 'Bought'; this.textContent = 'Bought'">Buy</button>"""
@@ -21,13 +22,13 @@ async def site() -> AsyncIterator[str]:
             head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
             writer.write(head + b"Content-Length: %d\r\n\r\n%b" % (len(PAGE), PAGE))
             await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = LocalServer(answer)
+    await server.start()
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        yield f"http://{server.address}/"
     finally:
-        server.close()
+        await server.stop()
 
 
 async def bought(session, answer):
