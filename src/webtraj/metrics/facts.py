@@ -472,6 +472,8 @@ def _number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
 # crashed, even a success, so it suits only tasks that ask for an answer.
 
 CrashRule = Literal["typed", "webgym"]
+"""A rule for crashed episodes: by the types of their ends, or WebGym's."""
+
 CRASH_RULES: tuple[CrashRule, ...] = get_args(CrashRule)
 
 _MIN_STEPS = 10
