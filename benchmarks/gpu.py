@@ -67,7 +67,7 @@ def main() -> None:
 
 
 async def roll_out(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
-    """Serves the model, and rolls out by ever more pages."""
+    """Serve the model, and roll out with more and more pages at once."""
     from webtraj.serving import ModelServer, VllmLaunch
 
     async with ModelServer(VllmLaunch(model=arguments.rollouts)) as server:
@@ -86,7 +86,7 @@ async def roll_out(arguments: argparse.Namespace, results: dict[str, Any]) -> No
 
 
 def webtraj(*arguments: str) -> str:
-    """Runs a command of webtraj, and returns what it prints."""
+    """Run a webtraj command and return its output."""
     command = [sys.executable, "-m", "webtraj", *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -101,7 +101,7 @@ SPEED = "tokens_per_second_by_median"
 
 
 def table(results: dict[str, Any]) -> str:
-    """Returns the results as Markdown; "beside" is the speed divided by the best peer's."""
+    """Return the results as Markdown; "beside" is the speed divided by the best peer's."""
     rows = [
         "| trainer | method | tokens/s | by median step | GiB | of peak, % | beside |",
         "|---|---|---|---|---|---|---|",

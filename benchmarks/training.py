@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def compare(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measures the trainers one after the other, and prints and returns a row for each."""
+    """Measure one trainer after another; print and return a row for each."""
     with tempfile.TemporaryDirectory() as temporary:
         job = prepared(Path(temporary), arguments)
         peak, error = measured("matmul", job)
@@ -187,7 +187,7 @@ def make_samples(text: str, count: int, width: int) -> list[Sample]:
 
 
 def python_of(name: str) -> str:
-    """Returns the trainer's Python: that of its environment, or this one if there is none."""
+    """Return the Python of the trainer's environment; without one, the current Python."""
     python = ROOT / TRAINERS.get(name, ".venv-train") / "bin" / "python"
     return str(python) if python.exists() else sys.executable
 

@@ -174,9 +174,9 @@ def measure_transformers(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_subclass(job: dict[str, Any]) -> dict[str, Any]:
-    """Trains by a subclass of transformers.Trainer that takes webtraj's model, batches and loss.
+    """Train with a subclass of transformers.Trainer that uses webtraj's model, batches and loss.
 
-    Then it trains again from the middle checkpoint, and again from one whose writing was cut off.
+    Then train from the middle checkpoint, and again after that checkpoint was truncated.
     """
     trainer = on_transformers(job, "subclass")
     result = trained_by(trainer, "transformers")
@@ -202,7 +202,7 @@ def measure_subclass(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def on_transformers(job: dict[str, Any], name: str) -> Any:
-    """Returns a transformers.Trainer with webtraj's plan of batches, optimizer and loss."""
+    """Return a transformers.Trainer with webtraj's batches, optimizer and loss."""
     import transformers
 
     from webtraj.training.sft import models
