@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import webtraj
-from webtraj import errors
+from webtraj import datasets, errors
 from webtraj.agents.models.accounting import Price
 from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, step_facts
 from webtraj.metrics.tally import RolloutMetrics, Tally
@@ -34,6 +34,7 @@ from webtraj.trajectory import Count
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
+    from webtraj.datasets.place import Place
     from webtraj.store.index import EpisodeSummary
     from webtraj.store.places import Storage
     from webtraj.trajectory import EpisodeTrajectory
@@ -316,7 +317,7 @@ _EPISODES_AHEAD = 8
 
 
 def measure(
-    dataset: Dataset,
+    dataset: Dataset | Place,
     *,
     run: str | None = None,
     steps: bool = True,
@@ -328,7 +329,7 @@ def measure(
     The tasks' difficulty and domain come from the plans of the dataset's runs.
 
     Args:
-        dataset: The dataset, or part of one.
+        dataset: The dataset, part of one, or its folder or URL.
         run: A run's id, or "last" for the latest.
         steps: Whether to read the episodes themselves. If not, only the index is read, and metrics
             that need steps are null. An unreadable episode is listed and counts by its summary.
@@ -341,6 +342,8 @@ def measure(
         StorageError: The dataset cannot be read.
     """
     measuring = Measuring(**options)
+    if not isinstance(dataset, datasets.Dataset):
+        dataset = datasets.open_dataset(dataset, blobs="lazy")
     storage = dataset.place.storage if plans is None else plans
     known = _Plans(storage, run_ids(storage))
     about: dict[str, Any] = {"source": dataset.url}

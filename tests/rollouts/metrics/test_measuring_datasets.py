@@ -80,6 +80,7 @@ def test_without_steps_the_index_is_enough(place, episodes):
     dataset = written(place, *episodes)
     report = measure(dataset, steps=False)
     whole = measure(dataset).overall
+    assert measure(dataset.url).overall == whole
     assert report.overall.with_steps == 0
     assert report.overall.goback_rate.value is None
     for name in ("success_rate", "avg_steps", "outcomes", "reward", "throughput", "pass_at_k"):
