@@ -496,7 +496,7 @@ def test_episodes_of_a_site_run_again_and_reach_the_same_state(tmp_path):
         for file, (assignment, world, answer) in ends.items():
             world.answers += [answer] if answer else []
             if not assignment.done(world):
-                failed[file] += " The state is not what the goal asks for."
+                failed[file] += f" The state is not what the goal asks for: {vars(world)}"
         return {episodes[file].info.task: error for file, error in failed.items() if error}
 
     assert asyncio.run(run()) == {}

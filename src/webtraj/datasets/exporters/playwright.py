@@ -484,7 +484,10 @@ class _Converter:
             add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
         page = Page(_text(last, "axtree"))
         known = _texts(Page(_text(_before_last_change(steps).observation, "axtree")))
-        for chain in itertools.islice(_appeared(page, known), _MOST_CHECKED):
+        appeared = tuple(itertools.islice(_appeared(page, known), _MOST_CHECKED))
+        if not appeared:  # Or the script would end before the page sends what it was given.
+            add(Call("wait_for_timeout", (_PAUSES[1],)))
+        for chain in appeared:
             add(*chain, kind="expect", argument=Call("to_be_visible"))
         answers = [answer_of(step.action) for step in steps[1:]]
         answer = next((answer for answer in reversed(answers) if answer), "")
