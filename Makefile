@@ -14,6 +14,7 @@ PROCESSED ?= 5000
 ORACLE_SEEDS ?= 20
 EXAMPLES ?= 10
 MORE_EXAMPLES ?= 40
+SLOW ?= slow or hypothesis
 ITERATIONS ?= 2
 KILLS ?= 100
 APP_SEEDS ?= 20
@@ -78,7 +79,7 @@ test: check
 	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "not slow"
 
 test-slow: setup
-	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(SLOW_ARGS) --durations=25 -m "slow or hypothesis" --ignore=tests/docs
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(SLOW_ARGS) --durations=25 -m "$(SLOW)" --ignore=tests/docs
 
 test-full: check
 	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25
