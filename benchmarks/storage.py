@@ -497,10 +497,10 @@ def freshly(step: StepRecord, n: int) -> StepRecord:
     return dataclasses.replace(step, observation=observation)
 
 
-def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
-    """Returns (way, steps/s, bytes) for a scan over many small episodes."""
+def small_episodes(steps: int) -> list[EpisodeTrajectory]:
+    """Returns episodes of 50 steps, each with three small values."""
     length = 50
-    episodes = [
+    return [
         EpisodeTrajectory(
             EpisodeInfo(episode_id=f"e{n:06}", task="small"),
             tuple(
@@ -518,6 +518,11 @@ def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
         )
         for n in range(steps // length)
     ]
+
+
+def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
+    """Returns (way, steps/s, bytes) for a scan over many small episodes."""
+    episodes = small_episodes(steps)
     rows = []
     for name, collector in (
         ("webtraj json", webtraj.JsonTrajectoryCollector),
@@ -532,21 +537,7 @@ def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
             times.append(time.perf_counter() - started)
             assert seen == steps
         rows.append((name, steps / min(times), size_of(folder)))
-    plain = {
-        "trajectories": [
-            [
-                {
-                    "observation": step.observation,
-                    "action": step.action,
-                    "reward": step.reward,
-                    "discount": step.discount,
-                }
-                for step in episode.steps
-            ]
-            for episode in episodes
-        ],
-        "metadata": {},
-    }
+    plain = {"trajectories": plain_trajectories(episodes), "metadata": {}}
     source = place / "small.pkl"
     source.write_bytes(pickle.dumps(plain))
     try:
@@ -559,6 +550,22 @@ def scanning(steps: int, place: Path) -> list[tuple[str, float, int]]:
         assert told["steps"] == steps
         rows.append((f"torch {told['torch']} load", steps / told["load"], told["bytes"]))
     return rows
+
+
+def plain_trajectories(episodes: Sequence[EpisodeTrajectory]) -> list[list[dict[str, Any]]]:
+    """Returns the same steps as plain dictionaries."""
+    return [
+        [
+            {
+                "observation": step.observation,
+                "action": step.action,
+                "reward": step.reward,
+                "discount": step.discount,
+            }
+            for step in episode.steps
+        ]
+        for episode in episodes
+    ]
 
 
 def copying(place: Path) -> list[tuple[str, float, float]]:
@@ -575,7 +582,18 @@ def copying(place: Path) -> list[tuple[str, float, float]]:
 
 def opening(count: int, place: Path) -> float:
     """Returns the seconds of CPU to open a dataset of many episodes, best of 3."""
-    layout = DatasetLayout(place / "many")
+    root = make_many(count, place / "many")
+    times = []
+    for _ in range(3):
+        started = time.process_time()
+        assert len(webtraj.open_dataset(root)) == count
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def make_many(count: int, root: Path) -> Path:
+    """Makes a dataset of many episodes with an index; their files are empty."""
+    layout = DatasetLayout(root)
     layout.create()
     index = IndexWriter(layout.index)
     for n in range(count):
@@ -587,12 +605,7 @@ def opening(count: int, place: Path) -> float:
         index.append(summary)
         layout.episode(summary.episode_id).touch()
     index.close()
-    times = []
-    for _ in range(3):
-        started = time.process_time()
-        assert len(webtraj.open_dataset(layout.root)) == count
-        times.append(time.process_time() - started)
-    return min(times)
+    return root
 
 
 def step_type(k: int, length: int) -> StepType:
