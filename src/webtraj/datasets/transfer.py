@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +18,11 @@ from webtraj import errors
 from webtraj.collectors.bucket import open_uploader
 from webtraj.collectors.spool import Spool
 from webtraj.collectors.uploading import Pauses, Unsent, UploadStatus
+from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, open_dataset, parse_condition
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.recovery import RecoveryReport, recover
+from webtraj.datasets.workers import Workers
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.blobs import BlobSource, blobs_of
 from webtraj.store.index import EpisodeSummary
@@ -53,6 +55,9 @@ __all__ = [
 # A different episode with the same id is kept, and the clash is reported.
 
 _WORKERS = 8
+_BATCH = 32
+_LARGE = 50_000
+"""Steps of a dataset in a folder that are worth the start of processes, about a second each."""
 
 Condition = Callable[[EpisodeSummary], bool]
 Options = Mapping[str, Any]
@@ -202,6 +207,10 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
     return _Transfer(dataset.place, writer).run(dataset.summaries)
 
 
+def _reopen(source: DatasetPlace, target: str, format_name: str) -> _Transfer:
+    return _Transfer(source, DatasetWriter(target, format=format_name))
+
+
 class _Transfer:
     def __init__(self, source: DatasetPlace, writer: DatasetWriter) -> None:
         self._source = source
@@ -210,12 +219,31 @@ class _Transfer:
             s.episode_id: s.sha256 for s in merge_index(writer.place.read_index()).values()
         }
 
-    def run(self, summaries: Iterable[EpisodeSummary]) -> TransferReport:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the places of a transfer from folder to folder."""
+        return _reopen, (self._source, self._writer.place.url, self._writer.format.name)
+
+    def run(self, summaries: Sequence[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
-        for kind, what in map_in_order(self._send, summaries, workers=_WORKERS):
+        for kind, what in self._sent(summaries):
             found[kind].append(what)
         self._writer.flush()
         return TransferReport(**{kind: tuple(names) for kind, names in found.items()})
+
+    def _sent(self, summaries: Sequence[EpisodeSummary]) -> Iterator[tuple[str, str]]:
+        """Send all episodes, many from folder to folder by a process per core."""
+        size, remote = workers.cores(), self._source.is_remote or self._writer.place.is_remote
+        if remote or size == 1 or sum(summary.num_steps for summary in summaries) < _LARGE:
+            yield from self.send_batch(summaries)
+            return
+        batches = (summaries[start : start + _BATCH] for start in range(0, len(summaries), _BATCH))
+        with contextlib.closing(Workers(self.send_batch, size)) as processes:
+            for done in map_in_order(processes.do, batches, workers=2 * size):
+                yield from done
+
+    def send_batch(self, summaries: Sequence[EpisodeSummary]) -> list[tuple[str, str]]:
+        """Send episodes; return for each what became of it, and its id or an error."""
+        return list(map_in_order(self._send, summaries, workers=_WORKERS))
 
     def _send(self, summary: EpisodeSummary) -> tuple[str, str]:
         episode_id = summary.episode_id

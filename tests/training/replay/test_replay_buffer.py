@@ -423,13 +423,14 @@ def processes(monkeypatch):
 
     pools = []
 
-    class Pool(scanning._Pool):
+    class Pool(scanning.Workers):
         def __init__(self, *args):
             super().__init__(*args)
             pools.append(self)
 
-    for name, value in (("_LARGE", 1), ("_BATCH", 3), ("_cores", lambda: 2), ("_Pool", Pool)):
+    for name, value in (("_LARGE", 1), ("_BATCH", 3), ("Workers", Pool)):
         monkeypatch.setattr(scanning, name, value)
+    monkeypatch.setattr(scanning.workers, "cores", lambda: 2)
     monkeypatch.setattr(scanning.values, "registered", tuple)  # Not those of other tests.
     return pools
 
@@ -473,8 +474,9 @@ def test_without_its_processes_a_buffer_is_filled_too(episode, dataset, processe
 def test_a_script_without_a_main_guard_fills_a_buffer_in_a_thread(episode, dataset):
     script = """
         import threading
+        from webtraj.datasets import workers
         from webtraj.training.replay import ReplayBuffer, scanning
-        scanning._LARGE, scanning._cores = 1, lambda: 2
+        scanning._LARGE, workers.cores = 1, lambda: 2
         def fill():
             print("filled", len(ReplayBuffer.from_datasets(PLACE)))
         thread = threading.Thread(target=fill)
@@ -485,18 +487,6 @@ def test_a_script_without_a_main_guard_fills_a_buffer_in_a_thread(episode, datas
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("filled 24\n", "")
-
-
-def test_a_scanning_process_ends_with_its_parent():
-    script = """
-        import os, signal
-        from webtraj.training.replay import Filters, scanning
-        pool = scanning._Pool(scanning.Scanner(Filters(), None), 1)
-        os.kill(os.getpid(), signal.SIGKILL)
-    """
-    # This waits until stderr is closed, which the process has too.
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (-9, b"")
 
 
 class Others:

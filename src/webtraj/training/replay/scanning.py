@@ -10,11 +10,6 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-import os
-import pickle
-import queue
-import subprocess
-import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +18,10 @@ from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.agents.models.base import ToolCall
+from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, parse_condition
 from webtraj.datasets.place import DatasetPlace, map_in_order
+from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
@@ -50,7 +47,6 @@ __all__ = [
     "prompt_digest",
     "sample_digest",
     "scan_batches",
-    "serve",
     "unit_digest",
 ]
 
@@ -164,6 +160,14 @@ class Scanner:
         self.filters = filters
         self.render = render
         self._where = parse_condition(filters.where) if filters.where else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the parsed condition."""
+        return Scanner, (self.filters, self.render)
+
+    def scan_job(self, job: tuple[DatasetPlace, Sequence[EpisodeSummary]]) -> Batch:
+        """Call `scan` with both of a pair."""
+        return self.scan(*job)
 
     def scan(self, place: DatasetPlace, summaries: Sequence[EpisodeSummary]) -> Batch:
         """Scan some episodes of a dataset.
@@ -393,16 +397,8 @@ def _level(trajectory: EpisodeTrajectory) -> str:
     return TaskSpec(name=trajectory.info.task, difficulty=known).level
 
 
-# Scanning in several processes.
-#
-# A process is a fresh interpreter that imports this module alone: not the caller's `__main__`, as
-# multiprocessing does, and not a fork, which is unsafe if there are threads. Its parent sends
-# batches over a pipe, so it ends with its parent, whatever ends that. Ctrl-C reaches only the
-# parent.
-
 _BATCH = 32
 _THREADS = 16
-_MOST_PROCESSES = 8
 _LARGE = 20_000
 """Steps of a dataset that are worth the start of processes, about a second each."""
 
@@ -418,102 +414,27 @@ def scan_batches(
         StorageError: An episode cannot be read.
     """
     with contextlib.ExitStack() as stack:
-        pool: _Pool | None = None
-        cores = min(_cores(), _MOST_PROCESSES)
+        pool: Workers[tuple[DatasetPlace, Sequence[EpisodeSummary]], Batch] | None = None
+        cores = workers.cores()
         for place, summaries in datasets:
             is_large = sum(summary.num_steps for summary in summaries) >= _LARGE
             if pool is None and is_large and cores > 1 and _may_leave(scanner):
-                pool = stack.enter_context(contextlib.closing(_Pool(scanner, cores)))
+                pool = stack.enter_context(contextlib.closing(Workers(scanner.scan_job, cores)))
             size = 1 if place.is_remote else _BATCH  # From a bucket, each read waits.
             jobs = (
                 (place, summaries[start : start + size]) for start in range(0, len(summaries), size)
             )
             found: Iterator[Batch]
             if place.is_remote:
-                found = map_in_order(lambda job: scanner.scan(*job), jobs, workers=_THREADS)
+                found = map_in_order(scanner.scan_job, jobs, workers=_THREADS)
             elif pool is not None and is_large:
-                found = map_in_order(pool.scan, jobs, workers=2 * cores)
+                found = map_in_order(pool.do, jobs, workers=2 * cores)
             else:
-                found = (scanner.scan(*job) for job in jobs)
+                found = map(scanner.scan_job, jobs)
             yield from found
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _may_leave(scanner: Scanner) -> bool:
     """Return whether another process scans alike: it knows only webtraj's classes."""
     known = [*values.registered(), *([] if scanner.render is None else [type(scanner.render)])]
-    return bool(sys.executable) and all(cls.__module__.startswith("webtraj.") for cls in known)
-
-
-class _Pool:
-    """Processes that scan batches, one batch at a time each."""
-
-    def __init__(self, scanner: Scanner, size: int) -> None:
-        self._scanner = scanner
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
-        path = os.pathsep.join(filter(None, sys.path))
-        self._processes = [
-            subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
-                process_group=0,
-            )
-            for _ in range(size)
-        ]
-        for process in self._processes:
-            with contextlib.suppress(OSError):  # It died already; `scan` does without it.
-                self._send(process, (scanner.filters, scanner.render))
-            self._idle.put(process)
-
-    def scan(self, job: tuple[DatasetPlace, Sequence[EpisodeSummary]]) -> Batch:
-        """Scan a batch in one of the processes; if that fails, in this one.
-
-        Raises:
-            StorageError: An episode cannot be read.
-        """
-        process = self._idle.get()
-        try:
-            self._send(process, job)
-            assert process.stdout is not None
-            found: Batch | None = pickle.load(process.stdout)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            process.kill()
-            found = None
-        finally:
-            self._idle.put(process)
-        return self._scanner.scan(*job) if found is None else found
-
-    def close(self) -> None:
-        """End the processes."""
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            with contextlib.suppress(OSError):  # It has not read all that was sent.
-                process.communicate()
-
-    def _send(self, process: subprocess.Popen[bytes], what: object) -> None:
-        assert process.stdin is not None
-        pickle.dump(what, process.stdin, pickle.HIGHEST_PROTOCOL)
-        process.stdin.flush()
-
-
-def serve() -> None:
-    """Scan the batches that come over stdin until it closes: the other end of `_Pool`."""
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Whatever prints.
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        scanner = Scanner(*pickle.load(sys.stdin.buffer))
-        while True:
-            job = pickle.load(sys.stdin.buffer)
-            try:
-                found = scanner.scan(*job)
-            except errors.WebtrajError:
-                found = None  # The other end scans the batch again, and raises.
-            pickle.dump(found, results, pickle.HIGHEST_PROTOCOL)
-            results.flush()
+    return all(cls.__module__.startswith("webtraj.") for cls in known)
