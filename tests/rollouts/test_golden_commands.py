@@ -207,3 +207,17 @@ def test_command_line_plays_what_it_always_did(name, reached):
         path.write_text(json.dumps({**golden, name: now}, indent=1, sort_keys=True) + "\n")
         return
     assert now == golden[name]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ((), []),
+        (("--parallel", "2"), []),
+        (("--model", "other"), ["model=m and now continues with other."]),
+    ],
+)
+def test_resuming_a_record_of_0_2_warns_of_what_changed_alone(changed, told, reached, capsys):
+    reached("--out", "begun/model", "--resume", *changed)
+    lines = [line.partition(" was started with ") for line in capsys.readouterr().err.splitlines()]
+    assert [what for _, found, what in lines if found] == told
