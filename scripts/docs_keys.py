@@ -1,4 +1,4 @@
-"""Writes the reference of the configuration keys of rollouts and crawls as Markdown.
+"""Writes the reference of the configuration keys of runs, rollouts and crawls as Markdown.
 
 Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints the page:
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
+from webtraj.runs.spec import RunSpec
 
 HEAD = """\
 # Configuration keys
@@ -27,7 +28,10 @@ def keys_reference() -> str:
     return "\n".join(
         [
             HEAD,
-            "## Rollouts\n",
+            "## Runs\n",
+            "`kind: run`: also the flags of `webtraj rollout`, and the fields of `RunSpec`.\n",
+            *_table(RunSpec),
+            "\n## Rollouts\n",
             *_table(RolloutConfig),
             "\n## Crawls\n",
             *_table(CrawlConfig),

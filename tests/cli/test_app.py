@@ -82,7 +82,7 @@ def test_each_command_explains_itself(command, call):
         (["rollout", "--preset", "a b"], 2, "'a b'"),
         (["rollout", "--preset", "miniwob/click-test", "--agent", "oracel"], 2, "mean 'oracle'"),
         (["rollout", "--preset", "miniwob/click-test", "--episodes", "0"], 2, "got 0"),
-        (["rollout", "--preset", "miniwob/click-test", "--parallel", "0"], 2, "got '0'"),
+        (["rollout", "--preset", "miniwob/click-test", "--parallel", "0"], 2, "parallel: must be"),
         (["rollout", "--preset", "miniwob/click-test", "--set", "steps"], 2, "got 'steps'"),
         (["rollout", "--preset", "miniwob/click-test", "--set", "stepz=3"], 2, "stepz=3"),
         (["rollout", "--preset", "web"], 2, "the preset 'web' has no start_url"),

@@ -159,10 +159,11 @@ def as_rollout(data, path):
     from webtraj.rollouts.configuration import load_configuration
 
     text = path.read_text()
-    if "defaults" not in data:
+    whole = data.get("kind") == "run"
+    if "defaults" not in data and not whole:
         text = f"defaults: [rollout_train, _self_]\n{text}"
     path.with_name("documented.yaml").write_text(text)
-    missing = [] if "save_path" in data else ["save_path=runs"]
+    missing = [] if "save_path" in data or whole else ["save_path=runs"]
     assert load_configuration("documented", missing, config_dir=path.parent)
 
 

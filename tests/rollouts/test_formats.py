@@ -9,7 +9,7 @@ from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.rollouts.configuration.quick import build_quick, resume_quick
+from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.rollouts.recording import settle_format
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
@@ -120,8 +120,8 @@ async def test_configurations_have_the_key(tmp_path):
 
 
 async def test_a_command_has_it_and_resume_needs_it_no_more(out):
-    rollout = build_quick({"preset": ["ladder/climb"], "format": "pb"}, out=out)
+    rollout = start_run({"preset": ["ladder/climb"], "format": "pb"}, out=out)
     await rollout.play()
     assert formats_in(out) == {"pb"}
-    summary = await resume_quick({}, out=out).play()
+    summary = await resume_run({}, out=out).play()
     assert len(summary.results) == 1

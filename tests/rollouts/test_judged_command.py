@@ -13,7 +13,7 @@ import pytest
 
 from webtraj import Outcome, open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.configuration.quick import resume_quick
+from webtraj.rollouts.configuration.building import resume_run
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.testing.model_server import FakeModelServer
 
@@ -139,7 +139,7 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
         assert "Nothing left to run" in done.stdout
         calls = len(asked)
         # With nothing left to judge, no model is asked.
-        again = asyncio.run(resume_quick({}, out=str(tmp_path / "quick")).judge())
+        again = asyncio.run(resume_run({}, out=str(tmp_path / "quick")).judge())
         assert again.complete
         assert len(asked) == calls
     judged = open_dataset(tmp_path / "quick-judged")

@@ -24,7 +24,7 @@ from webtraj.loop.state import LoopState
 from webtraj.metrics.measuring import read_metrics
 from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.target import Identity
-from webtraj.rollouts.configuration.quick import resume_quick
+from webtraj.rollouts.configuration.building import resume_run
 from webtraj.rollouts.recording import settle_format
 from webtraj.runs.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.runs.run import Run
@@ -62,7 +62,7 @@ def read_plan(path):
 
 def read_command(path):
     (path.parent / "plan.jsonl").write_bytes(PLAN)
-    resume_quick({"agent_options": {"untouched": 1}}, out=str(path.parents[2]), run_id="run")
+    resume_run({"agent_options": {"untouched": 1}}, out=str(path.parents[2]), run_id="run")
 
 
 def read_exploration(path):

@@ -23,7 +23,7 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import signals
+from webtraj.cli import flags, signals
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
@@ -206,7 +206,10 @@ def make_command(name: str) -> Any:
     others = [other for other in COMMANDS if other.startswith(f"{name} ")]
     also = "\n\n".join(f"webtraj {other}: {_text(other).splitlines()[0]}" for other in others)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, cls=_Command, help=_text(name), epilog=also or None)(_function(name))
+    function = _function(name)
+    if flags.takes_flags(function):
+        function = flags.with_flags(function)
+    app.command(name, cls=_Command, help=_text(name), epilog=also or None)(function)
     return typer.main.get_command(app)
 
 

@@ -76,15 +76,16 @@ def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
         InvalidInputError: The folder holds something else.
     """
     from webtraj import errors
-    from webtraj.rollouts.configuration import quick
+    from webtraj.rollouts.configuration.building import resume_run, start_run
     from webtraj.runs.run import Run
+    from webtraj.runs.spec import RECORD
     from webtraj.store.places import open_storage
 
     storage = open_storage(out)
     keys = [entry.key for entry in storage.list("")]
     begun: dict[str, str] = {}
     for run_id in sorted({key.split("/")[1] for key in keys if key.startswith("runs/")}):
-        values = Run(storage, run_id).read_begun(quick.SOURCE) or {}
+        values = Run(storage, run_id).read_begun(RECORD) or {}
         if values.get("preset") == _SELECTORS and values.get("agent") in AGENTS:
             begun[values["agent"]] = run_id
     if keys and not begun:
@@ -93,9 +94,9 @@ def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
             "delete this one."
         )
     return {
-        agent: quick.resume_quick({}, out=out, run_id=begun[agent])
+        agent: resume_run({}, out=out, run_id=begun[agent])
         if agent in begun
-        else quick.build_quick(
+        else start_run(
             {"preset": _SELECTORS, "agent": agent, "episodes": EPISODES, "parallel": 4}, out=out
         )
         for agent in AGENTS

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from webtraj import configuration, errors
 from webtraj.configuration import Section
 from webtraj.named import nearest
-from webtraj.rollouts.configuration.rollout import WandbConfig
+from webtraj.runs.spec import WandbConfig
 from webtraj.store.places import is_url
 
 __all__ = [

@@ -18,6 +18,7 @@ from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import EpisodeResult
+from webtraj.runs.spec import RunSpec
 from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "RolloutObserver",
     "RolloutSettings",
     "RolloutSummary",
+    "RunSpec",
     "TaskSpec",
     "TaskSummary",
     "collect",

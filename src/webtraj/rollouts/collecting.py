@@ -25,6 +25,7 @@ from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import Progress, Run, new_run_id, progress_of
+from webtraj.runs.spec import RunSpec
 from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
 
 
 async def collect(
-    tasks: Playable,
-    agent: agents_lib.Agent | agents_lib.Act | str,
+    tasks: Playable | RunSpec,
+    agent: agents_lib.Agent | agents_lib.Act | str = "",
     *,
     episodes: int | None = None,
     attempts: int = 1,
@@ -82,7 +83,9 @@ async def collect(
 
     Args:
         tasks: One or several selectors, such as `miniwob/click-test` or `miniwob/all@2/8`; tasks
-            from `read_tasks` or a sampler; or a plan. Ignored on `resume`.
+            from `read_tasks` or a sampler; or a plan. Ignored on `resume`. Or a `RunSpec`, the
+            settings of `webtraj rollout`, which has the agent and all else but `resume` and
+            `observer`.
         agent: An agent, a function from an observation to an action, or the name of an agent
             (`webtraj.agents.catalog`), which is then seeded with `seed`.
         episodes: For selectors: how many episodes to play in all, spread evenly over the tasks;
@@ -124,6 +127,14 @@ async def collect(
         CollectorError: An episode could not be recorded.
         BrowserNotFoundError: A preset needs a browser, and none is installed.
     """
+    if isinstance(tasks, RunSpec):
+        _check_alone(locals())
+        from webtraj.rollouts.configuration.building import build_rollout
+
+        built = await asyncio.to_thread(build_rollout, tasks, resume=resume)
+        return await built.play(observer=observer)
+    if not agent:
+        raise errors.InvalidInputError("The agent is missing; give an agent or its name.")
     overrides: dict[str, Any] = {
         "parallel": parallel,
         "max_steps": max_steps,
@@ -209,6 +220,16 @@ async def collect(
         blocklist=blocklist,
     )
     return dataclasses.replace(summary, judged=judged)
+
+
+def _check_alone(given: Mapping[str, Any]) -> None:
+    """Check that nothing is given beside a `RunSpec` that it has itself."""
+    defaults = dict(collect.__kwdefaults__ or {}, agent="")
+    for name, default in defaults.items():
+        if name not in ("resume", "observer") and given[name] != default:
+            raise errors.InvalidInputError(
+                f"{name} cannot be given beside a RunSpec; set it there."
+            )
 
 
 def plan_of(

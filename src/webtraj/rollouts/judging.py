@@ -21,10 +21,11 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.runs.run import Run
+from webtraj.runs.spec import When
 from webtraj.store.places import is_url, open_storage
 from webtraj.trajectory import Outcome
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PARALLEL", "WHEN", "Judged", "When", "judge_rollout", "judged_place"]
 
-When = Literal["unknown", "always"]
 WHEN: tuple[When, ...] = ("unknown", "always")
 """Which episodes to judge: those whose outcome the environment does not know, or all finished
 ones."""

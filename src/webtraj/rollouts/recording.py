@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from webtraj import errors
 from webtraj.runs.run import Run
+from webtraj.runs.spec import EpisodeFormat
 from webtraj.store.layout import format_named
 from webtraj.store.places import is_url
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from webtraj.collectors.local import JsonTrajectoryCollector, ProtobufTrajectoryCollector
 
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
-
-EpisodeFormat = Literal["json", "pb", "pb.zst"]
-"""Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
 
 _FORMATS = ("json", "pb", "pb.zst")
 _DEFAULT: EpisodeFormat = "json"

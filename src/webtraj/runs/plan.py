@@ -34,6 +34,7 @@ from webtraj.trajectory import Count
 
 __all__ = [
     "PlannedEpisode",
+    "check_groups",
     "episode_seed",
     "plan_episodes",
     "plan_from_bytes",
@@ -116,14 +117,7 @@ def plan_episodes(
     selectors = [presets] if isinstance(presets, str) else list(presets)
     if not selectors:
         raise errors.InvalidInputError("A rollout needs at least one preset; got none.")
-    if episodes is not None and episodes < 1:
-        raise errors.InvalidInputError(f"episodes must be 1 or more; got {episodes}.")
-    _check_group_size(group_size)
-    if episodes is not None and episodes % group_size:
-        raise errors.InvalidInputError(
-            f"{episodes} episodes do not divide into groups of {group_size}; give a multiple of "
-            f"{group_size}, such as {episodes + -episodes % group_size}."
-        )
+    check_groups(episodes, group_size)
     specs = specs_of_presets(selectors)
     total = len(specs) if episodes is None else episodes // group_size
     each, rest = divmod(total, len(specs))
@@ -178,6 +172,22 @@ def plan_tasks(
                     )
                 )
     return tuple(planned)
+
+
+def check_groups(episodes: int | None, group_size: int) -> None:
+    """Check that so many episodes divide into groups.
+
+    Raises:
+        InvalidInputError: A number is not positive, or they do not.
+    """
+    if episodes is not None and episodes < 1:
+        raise errors.InvalidInputError(f"episodes must be 1 or more; got {episodes}.")
+    _check_group_size(group_size)
+    if episodes is not None and episodes % group_size:
+        raise errors.InvalidInputError(
+            f"{episodes} episodes do not divide into groups of {group_size}; give a multiple of "
+            f"{group_size}, such as {episodes + -episodes % group_size}."
+        )
 
 
 def _check_group_size(group_size: int) -> None:

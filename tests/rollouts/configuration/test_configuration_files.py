@@ -36,8 +36,10 @@ def test_the_four_that_ship_have_the_values_of_their_sources():
         "easy": 30, "medium": 50, "hard": 70,
     }  # fmt: skip
     crawl = load("source_parquet_path=a.parquet", "s3_save_uri=s3://b/c", name="crawl")
-    assert (crawl.num_raw_data, crawl.data_per_batch, crawl.max_steps) == (5, 16, 15)
-    assert (crawl.max_tokens, crawl.dp_max_retries, crawl.max_repetitive_actions) == (500, 3, 3)
+    assert (crawl.episodes, crawl.parallel, crawl.max_steps) == (5, 16, 15)
+    assert (crawl.max_tokens, crawl.max_retries, crawl.max_repetitive_actions) == (500, 3, 3)
+    orbys = crawl.model_dump(by_alias=True)
+    assert (orbys["num_raw_data"], orbys["data_per_batch"], orbys["dp_max_retries"]) == (5, 16, 3)
 
 
 def test_every_key_that_ships_is_written_where_it_can_be_found():

@@ -8,7 +8,7 @@ import pytest
 from webtraj import errors
 from webtraj.metrics import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration import load_configuration
-from webtraj.rollouts.configuration.quick import build_quick, resume_quick
+from webtraj.rollouts.configuration.building import resume_run, start_run
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 
@@ -40,13 +40,13 @@ async def test_a_resumed_run_goes_on_with_its_numbers(tmp_path):
         "preset": ["ladder/climb", "ladder/hang"],
         "metrics": {"tensorboard": str(tmp_path / "events")},
     }
-    rollout = build_quick(given, out=str(tmp_path / "data"))
+    rollout = start_run(given, out=str(tmp_path / "data"))
     playing = asyncio.ensure_future(rollout.play())
     await until(lambda: list((tmp_path / "data" / "episodes").glob("*")))
     playing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await playing
-    await resume_quick({"max_steps": 1}, out=str(tmp_path / "data")).play()
+    await resume_run({"max_steps": 1}, out=str(tmp_path / "data")).play()
     points = numbers(tmp_path / "events" / rollout.run_id)
     steps = [step for step, _ in points["rollout/success_rate"]]
     assert steps == sorted(steps)
@@ -73,9 +73,7 @@ async def test_what_is_not_installed_is_missed_before_anything_begins(
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    rollout = build_quick(
-        {"preset": ["ladder/climb"], "metrics": given}, out=str(tmp_path / "data")
-    )
+    rollout = start_run({"preset": ["ladder/climb"], "metrics": given}, out=str(tmp_path / "data"))
     with pytest.raises(errors.MissingDependencyError, match=rf"\[{package}\]"):
         await rollout.play()
     assert not (tmp_path / "data").exists()

@@ -12,7 +12,7 @@ from PIL import Image
 from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.metrics import read_metrics
 from webtraj.rollouts import TaskSpec, collect
-from webtraj.rollouts.configuration.quick import build_quick, resume_quick
+from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.rollouts.judging import judge_rollout, judged_place
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
@@ -337,15 +337,15 @@ async def test_quick_rollouts_are_judged_beside_their_folder_and_on_resume(shops
     given = {
         "preset": ["shop/known"], "judge": f"rules:{rules}", "judge_when": "always",
     }  # fmt: skip
-    rollout = build_quick(given, out=out)
+    rollout = start_run(given, out=out)
     await rollout.only_play()
     assert not (tmp_path / "quick-judged").exists()
-    summary = await resume_quick({}, out=out).play()
+    summary = await resume_run({}, out=out).play()
     assert summary.judged.place == f"{out}-judged"
     assert outcomes(out) == {"known": "FAILURE"}
     assert outcomes(f"{out}-judged") == {"known": "SUCCESS"}
     with pytest.raises(errors.InvalidInputError, match="without a judge"):
-        build_quick({"preset": ["shop/known"], "judge_when": "always"}, out=out)
+        start_run({"preset": ["shop/known"], "judge_when": "always"}, out=out)
 
 
 async def test_the_library_judges_what_it_collects(shops, tmp_path):

@@ -289,6 +289,10 @@ CRAWL = {
     "dp_max_retries": Case("1", setting("retry.max_retries"), 1),
     "timeout": Case("60", setting("deadlines.episode"), 60.0),
     "verbose": Case("true", lambda r: r.verbose, True),
+    "group_size": Case("2", lambda r: [p.group for p in r.plan], [0, 0], ("num_raw_data=2",)),
+    "judge": Case("environment", judging("spec"), "environment"),
+    "judge_options": Case("{votes: 3}", judged("votes"), 3, ("judge=model",)),
+    "judge_when": Case("always", judging("when"), "always", ("judge=environment",)),
     "seed": Case("4", lambda r: r.seed, 4),
     "storage_options": Case(
         "{region: here}", lambda r: r.storage_options, {"region": "here"},

@@ -7,9 +7,10 @@ import pytest
 
 from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
+from webtraj.runs.spec import RunSpec
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
-MODELS = {"Rollouts": RolloutConfig, "Crawls": CrawlConfig}
+MODELS = {"Runs": RunSpec, "Rollouts": RolloutConfig, "Crawls": CrawlConfig}
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def page(monkeypatch):
 def test_page_has_all_keys_with_defaults_and_meanings(heading, page):
     section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     keys = list(keys_of(MODELS[heading]))
-    rows = section.strip().splitlines()[2:]
+    rows = section[section.index("|---") :].strip().splitlines()[1:]
     assert len(rows) == len(keys)
     for row, (key, field) in zip(rows, keys, strict=True):
         assert row.startswith(f"| `{key}` | ")

@@ -10,8 +10,8 @@ import pytest
 
 from webtraj import EndReason, errors, open_dataset
 from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.rollouts.configuration.players import Player
-from webtraj.rollouts.configuration.quick import build_quick, resume_quick
 from webtraj.runs.iterations import Iterations
 from webtraj.store.places import open_storage
 
@@ -398,15 +398,15 @@ async def test_a_crawl_writes_pb_unless_its_dataset_has_another_format(
 async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     options = {"height": 2, "secrets": {"password": "hush"}}
     given = {"preset": ["ladder/climb"], "episodes": 3, "seed": 5, "parallel": 2}
-    first = build_quick({**given, "environment_options": {"height": 2}}, out="quick")
+    first = start_run({**given, "environment_options": {"height": 2}}, out="quick")
     await first.play()
-    again = resume_quick({"parallel": 4}, out="quick")
+    again = resume_run({"parallel": 4}, out="quick")
     assert (again.plan, again.seed, again.settings.parallel) == (first.plan, 5, 4)
     assert again.environment_options == {"height": 2}
     assert len((await again.play()).results) == 3
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
-        resume_quick({"seed": 6}, out="quick")
-    secret = build_quick({**given, "environment_options": options}, out="secret")
+        resume_run({"seed": 6}, out="quick")
+    secret = start_run({**given, "environment_options": options}, out="secret")
     assert "hush" not in secret.source
     assert secret.environment_options == options
 
@@ -419,25 +419,25 @@ async def test_secret_of_a_quick_rollout_has_to_be_given_again(world, ladder, mo
     )  # fmt: skip
     given = {"preset": ["ladder/climb"]}
     secrets = {"environment_options": {"secrets": {"password": "${hush"}}}
-    await build_quick({**given, **secrets}, out="secret").play()
+    await start_run({**given, **secrets}, out="secret").play()
     assert not any("hush" in path.read_text() for path in world.glob("secret/**/*.json*"))
     with pytest.raises(errors.InvalidInputError, match=r"environment_options\.secrets\.password"):
-        resume_quick({}, out="secret")
-    assert resume_quick(secrets, out="secret").environment_options == secrets["environment_options"]
+        resume_run({}, out="secret")
+    assert resume_run(secrets, out="secret").environment_options == secrets["environment_options"]
 
 
 async def test_run_of_a_configuration_is_not_gone_on_with_as_a_quick_one(build):
     rollout = build(*ORACLE)
     await rollout.play()
     with pytest.raises(errors.InvalidInputError, match="--config-name"):
-        resume_quick({}, out=rollout.out)
+        resume_run({}, out=rollout.out)
 
 
 async def test_quick_rollout_in_a_bucket(world):
     place = "memory://test-quick/runs"
-    first = build_quick({"preset": ["ladder/climb"], "episodes": 2}, out=place)
+    first = start_run({"preset": ["ladder/climb"], "episodes": 2}, out=place)
     await first.play()
-    again = resume_quick({}, out=place, run_id=first.run_id)
+    again = resume_run({}, out=place, run_id=first.run_id)
     assert len((await again.play()).results) == len(open_dataset(place)) == 2
 
 
@@ -457,7 +457,7 @@ async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):
 
 async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypatch):
     monkeypatch.setitem(sys.modules, "omegaconf", None)
-    await build_quick({"preset": ["ladder/climb"]}, out="quick").play()
-    assert len((await resume_quick({}, out="quick").play()).results) == 1
+    await start_run({"preset": ["ladder/climb"]}, out="quick").play()
+    assert len((await resume_run({}, out="quick").play()).results) == 1
     with pytest.raises(errors.MissingDependencyError, match=r"\[config\]"):
         load_configuration("own", config_dir=world)

@@ -1,10 +1,10 @@
 """Configurations of rollouts: YAML and `key=value`, validated and built into a run.
 
 * `loading`: a file and the files that it builds on, read with `webtraj.configuration`.
-* `rollout`: the keys, with types and ranges, and rejected keys of other systems with the reasons.
-  `quick`: the keys of a command line without a file.
+* `rollout`: WebGym's and Orby's keys, and rejected keys of other systems with the reasons. Our own
+  keys, which are also the flags, are the fields of `webtraj.runs.spec.RunSpec`.
 * `building`: builds a `ConfiguredRollout` from a configuration, using `selection`, `players` and
-  `judges`.
+  `judges`; `start_run` and `resume_run` do so from the fields of a `RunSpec`.
 * `running`: plays and resumes it.
 
 The files that ship with webtraj are in `files/`.

@@ -10,19 +10,26 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.configuration import without_secrets
+from webtraj.configuration import (
+    COMMAND_LINE,
+    check_complete,
+    merged,
+    validate,
+    without_secrets,
+)
 from webtraj.environments.browser.lease import OperationLimits
+from webtraj.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration import selection
-from webtraj.rollouts.configuration.judges import judging_of
+from webtraj.rollouts.configuration.judges import judging_of, judging_of_run
 from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.players import (
+    Player,
     Rank,
     player_of,
-    player_of_crawl,
     proposing_of,
     rank_of,
 )
-from webtraj.rollouts.configuration.rollout import CrawlConfig, EnvConfig, RolloutConfig
+from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.making import Browsers, channels_for, environment_options
@@ -32,16 +39,19 @@ from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids
+from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec
 from webtraj.store.places import is_url, open_storage
 
-__all__ = ["build_rollout"]
+__all__ = ["build_rollout", "resume_run", "start_run"]
 
 _MINUTE = 60.0
 _HOUR = 3600.0
+_PLANNED = {"kind", "preset", "episodes", "seed", "group_size"}
+"""Fields of `RunSpec` on which the plan depends."""
 
 
 def build_rollout(
-    configuration: Configuration | RolloutConfig | CrawlConfig, *, resume: bool | str = False
+    configuration: Configuration | RolloutConfig | RunSpec, *, resume: bool | str = False
 ) -> ConfiguredRollout:
     """Build a rollout from a configuration: pick and plan the tasks, and claim an iteration.
 
@@ -49,7 +59,7 @@ def build_rollout(
     here, before anything starts.
 
     Args:
-        configuration: A configuration from `load_configuration`, or its values.
+        configuration: A configuration from `load_configuration`, its values, or a `RunSpec`.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
 
@@ -62,15 +72,72 @@ def build_rollout(
         StorageError: A bucket cannot be read or written.
         UnknownPresetError: No preset has a given name.
     """
-    if isinstance(configuration, Configuration):
-        values, source = configuration.values, configuration.source
-    else:
-        data = without_secrets(configuration.model_dump(by_alias=True))
-        # JSON is valid YAML, and can hold any text.
-        values, source = configuration, orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
-    build = _Rollout(values) if isinstance(values, RolloutConfig) else _Crawl(values)
+    values = configuration.values if isinstance(configuration, Configuration) else configuration
+    build = _Rollout(values) if isinstance(values, RolloutConfig) else _Run(values)
     built = build.resumed(resume) if resume else build.new()
-    return dataclasses.replace(built, source=source)
+    if isinstance(configuration, Configuration):
+        return dataclasses.replace(built, source=configuration.source)
+    if isinstance(configuration, RolloutConfig):
+        # JSON is valid YAML, and can hold any text.
+        data, name = configuration.model_dump(by_alias=True), "config.yaml"
+    else:
+        data, name = configuration.record(), RECORD
+    source = orjson.dumps(without_secrets(data), option=orjson.OPT_INDENT_2).decode()
+    return dataclasses.replace(built, source=source, source_name=name)
+
+
+def start_run(
+    given: Mapping[str, Any], *, out: str, storage_options: Mapping[str, Any] | None = None
+) -> ConfiguredRollout:
+    """Build a rollout from the fields of a `RunSpec` that differ from the defaults.
+
+    Raises:
+        InvalidInputError: A value is invalid.
+        UnknownPresetError: No preset has that name.
+    """
+    placed = {**given, "out": out, "storage_options": dict(storage_options or {})}
+    return build_rollout(validate(placed, RunSpec, COMMAND_LINE))
+
+
+def resume_run(
+    given: Mapping[str, Any],
+    *,
+    out: str,
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ConfiguredRollout:
+    """Build the rest of a run from the record beside its plan.
+
+    Args:
+        given: Fields to change, such as `parallel`.
+        out: The dataset of the run.
+        run_id: The run; the latest by default.
+        storage_options: For a bucket.
+
+    Raises:
+        InvalidInputError: The run does not exist or has no such record, or a field cannot be
+            changed.
+    """
+    storage = open_storage(out, storage_options)
+    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    run.read_plan()
+    begun = run.read_begun(RECORD)
+    if begun is None:
+        raise errors.InvalidInputError(
+            f"The run {run.run_id!r} in {out!r} was not started by a command line alone, so its "
+            "agent is unknown. Pass its configuration again, with --config-name and --resume, or "
+            "resume it with webtraj.rollouts.collect(resume=...)."
+        )
+    if fixed := sorted(_PLANNED & set(given)):
+        raise errors.InvalidInputError(
+            f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
+            "changed. Start a new run instead."
+        )
+    where = f"{out}/runs/{run.run_id}/{RECORD}"
+    values = merged(begun, given)
+    check_complete(values, where)
+    values |= {"out": out, "storage_options": dict(storage_options or {})}
+    return build_rollout(validate(values, RunSpec, where), resume=run.run_id)
 
 
 @dataclasses.dataclass
@@ -187,7 +254,7 @@ class _Rollout:
             judged_out=self.iterations.judged(number),
             claimed=self.iterations if claimed else None,
             format=self.config.format,
-            metrics=self.config.metrics.targets(),
+            metrics=_targets(self.config.metrics),
         )
 
     def _bucket_options(self, place: str) -> Mapping[str, Any] | None:
@@ -195,34 +262,40 @@ class _Rollout:
 
 
 @dataclasses.dataclass
-class _Crawl:
-    """Builds a crawl."""
+class _Run:
+    """Builds a rollout into one dataset."""
 
-    config: CrawlConfig
+    spec: RunSpec
 
     def __post_init__(self) -> None:
-        config = self.config
-        self.player = player_of_crawl(config)
-        self.proposing = proposing_of(config)
+        spec = self.spec
+        if spec.out is None:
+            raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
+        self.out = spec.out
+        # `basic` is the name that Orby's collector has for it.
+        agent = "model" if spec.agent == "basic" else spec.agent
+        self.player = Player(agent, spec.agents_options, spec.seed)
+        self.proposing = proposing_of(spec)
+        self.judging = judging_of_run(spec)
         self.settings = RolloutSettings(
-            parallel=config.data_per_batch,
-            max_steps=config.max_steps,
-            max_repetitive_actions=config.max_repetitive_actions,
-            deadlines=Deadlines(episode=config.timeout),
-            retry=RetryPolicy(max_retries=config.dp_max_retries),
+            parallel=spec.parallel or 1,
+            max_steps=spec.max_steps,
+            max_repetitive_actions=spec.max_repetitive_actions,
+            deadlines=Deadlines(episode=spec.timeout),
+            retry=RetryPolicy(max_retries=spec.max_retries),
         )
-        self.options = (config.storage_options or None) if is_url(config.s3_save_uri) else None
+        self.options = (spec.storage_options or None) if is_url(self.out) else None
 
     def new(self) -> ConfiguredRollout:
         channels = self._channels()
-        plan = selection.plan_crawl(self.config)
+        plan = selection.plan_run(self.spec)
         if self.proposing is not None:
             self.proposing.check(planned.spec for planned in plan)
         return self._built(plan, new_run_id(), channels, resume=False)
 
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
         channels = self._channels()
-        storage = open_storage(self.config.s3_save_uri, self.options)
+        storage = open_storage(self.out, self.options)
         run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
         return self._built(run.read_plan(), run.run_id, channels, resume=True)
 
@@ -234,22 +307,23 @@ class _Crawl:
         *,
         resume: bool,
     ) -> ConfiguredRollout:
-        config = self.config
+        spec = self.spec
         return ConfiguredRollout(
             plan=plan,
             player=self.player,
             settings=self.settings,
-            out=config.s3_save_uri,
+            out=self.out,
             run_id=run_id,
             resume=resume,
-            seed=config.seed,
+            seed=spec.seed,
             storage_options=self.options,
-            environment_options=environment_options(plan, config.environment_options, channels),
-            parallel=config.data_per_batch,
-            verbose=config.verbose,
-            format=config.format,
-            new_format="pb",
-            metrics=config.metrics.targets(),
+            environment_options=environment_options(plan, spec.environment_options, channels),
+            parallel=spec.parallel if isinstance(spec.parallel, int) else None,
+            verbose=spec.verbose,
+            format=spec.format,
+            new_format="pb" if spec.kind == "crawl" else "json",
+            metrics=_targets(spec.metrics),
+            judging=self.judging,
             proposing=self.proposing,
         )
 
@@ -258,7 +332,8 @@ class _Crawl:
         channels = channels_for(self.player.make())
         if self.proposing is not None:
             channels = self.proposing.channels(channels)
-        return list(dict.fromkeys((*channels, "screenshot"))) if channels else channels
+        also = ("screenshot",) if self.spec.kind == "crawl" else ()
+        return list(dict.fromkeys((*channels, *also))) if channels else channels
 
 
 def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
@@ -297,6 +372,11 @@ def _parallel(env: EnvConfig, rank: Rank | None) -> Any:
     if rank is None or isinstance(env.server_size, str):
         return env.server_size
     return rank.scaled(env.server_size)
+
+
+def _targets(config: MetricsConfig) -> MetricsTargets:
+    wandb = None if config.wandb is None else WandbTarget(**config.wandb.model_dump())
+    return MetricsTargets(tensorboard=config.tensorboard, wandb=wandb)
 
 
 def _times(value: float | None, factor: float) -> float | None:

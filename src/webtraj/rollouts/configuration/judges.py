@@ -18,13 +18,21 @@ from pydantic import Field
 from webtraj import errors
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
-from webtraj.rollouts.judging import PARALLEL, When
+from webtraj.rollouts.judging import PARALLEL
+from webtraj.runs.spec import RunSpec, When
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.judging.base import Judge
 
-__all__ = ["Judging", "OpenAIConfig", "QuestionConfig", "close_judge", "judging_of"]
+__all__ = [
+    "Judging",
+    "OpenAIConfig",
+    "QuestionConfig",
+    "close_judge",
+    "judging_of",
+    "judging_of_run",
+]
 
 _STAGES = {
     "keypoint_detection": ("screenshots",),
@@ -198,6 +206,22 @@ def judging_of(
         when=when,
         parallel=parallel,
     )
+
+
+def judging_of_run(spec: RunSpec) -> Judging | None:
+    """Return the judge of a run; None if there is none.
+
+    Raises:
+        InvalidInputError: Options are given without a judge.
+    """
+    if spec.judge is None:
+        if spec.judge_options or spec.judge_when != "unknown":
+            raise errors.InvalidInputError(
+                "Judge options were given without a judge. Add --judge environment, rules:FILE or "
+                "model."
+            )
+        return None
+    return Judging(spec=spec.judge, options=spec.judge_options, when=spec.judge_when)
 
 
 def _asked(config: OpenAIConfig | QuestionConfig) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from webtraj import configuration, errors
 from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
+from webtraj.runs.spec import RunSpec
 
 __all__ = ["Configuration", "config_names", "load_configuration"]
 
@@ -29,9 +30,10 @@ _SELF = "_self_"
 _DEFAULTS = "defaults"
 _PACKAGE = "webtraj.rollouts.configuration"
 
-_KINDS: Mapping[str, type[RolloutConfig] | type[CrawlConfig]] = {
+_KINDS: Mapping[str, type[RolloutConfig] | type[RunSpec]] = {
     "rollout": RolloutConfig,
     "crawl": CrawlConfig,
+    "run": RunSpec,
 }
 
 
@@ -39,7 +41,7 @@ _KINDS: Mapping[str, type[RolloutConfig] | type[CrawlConfig]] = {
 class Configuration:
     """A validated configuration."""
 
-    values: RolloutConfig | CrawlConfig
+    values: RolloutConfig | RunSpec
     """The values, with defaults for the rest."""
     source: str
     """The whole configuration as YAML, from which it can be loaded again. References to other

@@ -11,8 +11,9 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.agents import pointing as pointing_options
-from webtraj.rollouts.configuration.rollout import CrawlConfig, EnvConfig, RolloutConfig
+from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
 from webtraj.tasks import TaskSpec
 
@@ -26,7 +27,6 @@ __all__ = [
     "Proposing",
     "Rank",
     "player_of",
-    "player_of_crawl",
     "proposing_of",
     "rank_of",
     "refuse_ranks_on_ray",
@@ -118,7 +118,7 @@ def rank_of(config: EnvConfig) -> Rank | None:
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
 
 
-def refuse_ranks_on_ray(config: RolloutConfig | CrawlConfig) -> None:
+def refuse_ranks_on_ray(config: RolloutConfig | RunSpec) -> None:
     """Reject a configuration with a rank on a Ray cluster.
 
     Raises:
@@ -183,13 +183,11 @@ class Player:
     """Recipe for an agent, which may be made on another machine."""
 
     name: str
-    """A key of `webtraj.agents.catalog.AGENTS`."""
+    """Name of an agent in `webtraj.agents.catalog`, or `explorer`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the agent."""
     seed: int = 0
     """Seed for agents that act at random."""
-    explores: bool = False
-    """Whether `name` is in `webtraj.exploring.command.EXPLORERS` instead."""
 
     def make(self) -> agents_lib.Agent:
         """Return a new agent. If it has an `aclose`, the caller must call it.
@@ -197,10 +195,10 @@ class Player:
         Raises:
             InvalidInputError: The agent does not accept the options.
         """
-        if self.explores:
+        if self.name == "explorer":
             from webtraj.exploring.command import make_explorer
 
-            return make_explorer(self.name, seed=self.seed, options=self.options)
+            return make_explorer("model", seed=self.seed, options=self.options)
         return catalog.make_agent(self.name, seed=self.seed, options=self.options)
 
     __call__ = make
@@ -244,41 +242,11 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
     return _model_player(options, policy.agent_options, config.seed)
 
 
-def player_of_crawl(config: CrawlConfig) -> Player:
-    """Return the player of a crawl.
-
-    Raises:
-        InvalidInputError: The model's name is missing.
-    """
-    explores = config.agent_name in ("explorer", "curious")
-    if config.agent_name not in ("basic", "explorer"):
-        return Player(config.agent_name, config.agent_options, config.seed, explores)
-    if not config.model:
-        raise errors.InvalidInputError(
-            f"The agent {config.agent_name!r} needs a model; set agent_model_name."
-        )
-    options = {
-        "model": config.model,
-        "provider": config.agent_model_provider,
-        "base_url": config.agent_model_url,
-        "api_key_variable": config.agent_model_api_key_env_var,
-        "requests_per_minute": config.request_per_minute,
-        "temperature": config.temperature,
-        "max_tokens": config.max_tokens,
-    }
-    return _model_player(options, config.agent_options, config.seed, explores=explores)
-
-
 def _model_player(
-    options: Mapping[str, Any],
-    more: Mapping[str, Any],
-    seed: int,
-    *,
-    agent: str = "model",
-    explores: bool = False,
+    options: Mapping[str, Any], more: Mapping[str, Any], seed: int, *, agent: str = "model"
 ) -> Player:
     given = {name: value for name, value in options.items() if value is not None}
-    return Player(agent, {**given, **more}, seed, explores)
+    return Player(agent, {**given, **more}, seed)
 
 
 def _model_name(config: RolloutConfig) -> str:
@@ -385,33 +353,23 @@ class Proposing:
             await _close(proposer)
 
 
-def proposing_of(config: CrawlConfig) -> Proposing | None:
+def proposing_of(spec: RunSpec) -> Proposing | None:
     """Return the proposer; None if there is none.
 
     Raises:
         InvalidInputError: Options are given without a proposer.
     """
-    if config.proposer is None:
-        if config.proposer_options:
+    if spec.proposer is None:
+        if spec.proposer_options:
             raise errors.InvalidInputError(
                 "proposer_options are set without a proposer; set proposer=model."
             )
         return None
-    options: dict[str, Any] = {}
-    if config.proposer == "model":
-        asked = {
-            "model": config.model,
-            "provider": config.agent_model_provider,
-            "base_url": config.agent_model_url,
-            "api_key_variable": config.agent_model_api_key_env_var,
-            "requests_per_minute": config.request_per_minute,
-        }
-        options = {name: value for name, value in asked.items() if value is not None}
     return Proposing(
-        name=config.proposer,
-        options={**options, **config.proposer_options},
-        proposals=config.proposals_per_trajectory,
-        parallel=config.data_per_batch,
+        name=spec.proposer,
+        options=spec.proposers_options,
+        proposals=spec.proposals,
+        parallel=spec.parallel if isinstance(spec.parallel, int) else 1,
     )
 
 

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
-from webtraj.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration.judges import OpenAIConfig
-from webtraj.rollouts.judging import PARALLEL, When
-from webtraj.rollouts.recording import EpisodeFormat
+from webtraj.rollouts.judging import PARALLEL
+from webtraj.runs.spec import EpisodeFormat, MetricsConfig, RunSpec, When
 
 __all__ = [
     "ContextConfig",
@@ -26,13 +26,11 @@ __all__ = [
     "DifficultySteps",
     "EnvConfig",
     "HttpPools",
-    "MetricsConfig",
     "ModelConfig",
     "PolicyConfig",
     "REFUSED",
     "RetryConfig",
     "RolloutConfig",
-    "WandbConfig",
 ]
 
 # Rejected keys of other systems, each with the reason and what to do instead.
@@ -72,137 +70,103 @@ REFUSED: Mapping[str, str] = {
 """The reason for each key, by its full name."""
 
 
-# Keys of live metrics.
-
-
-class WandbConfig(Section):
-    """A Weights & Biases run."""
-
-    project: Annotated[str, Field(min_length=1)]
-    """Name of the project."""
-    entity: str | None = None
-    """User or team that owns the project; the account's default if null."""
-    run_name: str | None = None
-    """The run's name in W&B; the rollout's run id by default."""
-    mode: Literal["online", "offline", "disabled"] | None = None
-    """`offline` keeps the run on this machine for `wandb sync`; by default WANDB_MODE, or else
-    `online`."""
-    folder: str | None = None
-    """Folder for W&B's files; the current folder by default."""
-
-
-class MetricsConfig(Section):
-    """Destinations of live metrics, if any. `metrics.json` is always written."""
-
-    tensorboard: Annotated[str, Field(min_length=1)] | None = None
-    """Folder for TensorBoard, with a subfolder for each run."""
-    wandb: WandbConfig | None = None
-    """Weights & Biases."""
-
-    def targets(self) -> MetricsTargets:
-        """Return the destinations."""
-        given = self.wandb
-        wandb = (
-            None
-            if given is None
-            else WandbTarget(
-                project=given.project,
-                entity=given.entity,
-                run_name=given.run_name,
-                mode=given.mode,
-                folder=given.folder,
-            )
-        )
-        return MetricsTargets(tensorboard=self.tensorboard, wandb=wandb)
-
-
 # Keys of a crawl: an agent explores coarse tasks and records to a bucket.
 #
 # Names are those of Orby's trajectory collector (its `ParallelComputingController`), or webtraj's
 # where it has none.
 
+_Steps = Annotated[int, Field(ge=1, le=100_000)]
 _ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
 """The default of Orby's trajectory collector."""
 
 
-class CrawlConfig(Section):
-    """A crawl."""
+_ORBYS = {
+    "preset": "source_parquet_path",
+    "out": "s3_save_uri",
+    "episodes": "num_raw_data",
+    "parallel": "data_per_batch",
+    "requests_per_minute": "request_per_minute",
+    "agent": "agent_name",
+    "provider": "agent_model_provider",
+    "model": "agent_model_name",
+    "base_url": "agent_model_url",
+    "api_key_variable": "agent_model_api_key_env_var",
+    "max_retries": "dp_max_retries",
+    "proposals": "proposals_per_trajectory",
+}
+"""The names that Orby's controller, or earlier webtraj, has for fields of `RunSpec`."""
+
+
+class CrawlConfig(RunSpec):
+    """A crawl: `RunSpec` with the names and defaults of Orby's controller."""
 
     refused_keys = REFUSED
 
+    model_config = ConfigDict(
+        alias_generator=lambda name: _ORBYS.get(name, name),
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
     kind: Literal["crawl"] = "crawl"
     """Kind of configuration."""
-    source_parquet_path: Annotated[str, Field(min_length=1)]
-    """Task file (`.parquet` or `.jsonl`, a path or bucket URL), or a preset."""
-    s3_save_uri: Annotated[str, Field(min_length=1)]
+    out: Annotated[str, Field(min_length=1)]
     """Bucket URL or folder for the episodes."""
-    num_raw_data: Annotated[int, Field(ge=1)] | None = None
-    """Number of trajectories: one for each task in order, then from the start again. By default
-    one for each task."""
-    data_per_batch: Annotated[int, Field(ge=1)] = 16
-    """Episodes to play at a time."""
-    request_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Limit on model requests per minute; unlimited by default."""
-    max_steps: Annotated[int, Field(ge=1, le=100_000)] = 15
-    """Step limit of an episode. A task's own limit takes precedence."""
-    agent_name: Literal["basic", "explorer", "curious", "oracle", "random"] = "basic"
+    agent: Literal["basic", "model", "explorer", "curious", "oracle", "random"] = "basic"
     """The agent: `basic` asks a model, `explorer` asks a model to explore (`webtraj.exploring`),
     and `curious` explores without one."""
-    agent_model_provider: Provider = "anthropic"
-    """API of the model's server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
-    agent_model_name: str | None = None
+    model: str | None = None
     """The model's name on its server; for the provider anthropic, `claude-3-5-sonnet-20241022` by
     default."""
-    agent_model_url: str | None = None
-    """URL of the model's server; the provider's own by default."""
-    agent_model_api_key_env_var: str | None = None
-    """Environment variable with the API key. By default the provider's, and only for its own
-    server."""
-    agent_options: dict[str, Any] = Field(default_factory=dict)
-    """Further options of the agent, as in `--agent-set`; they override the other keys."""
-    proposer: Literal["model", "hindsight"] | None = None
-    """Proposer that turns what was seen into concrete tasks after the crawl: `model`, by default
-    the one that plays; `hindsight`, without a model; or null for none."""
-    proposer_options: dict[str, Any] = Field(default_factory=dict)
-    """Further options of the proposer `model`, as in `--proposer-set` of `webtraj explore`."""
-    proposals_per_trajectory: Annotated[int, Field(ge=1, le=100)] = 3
-    """Most tasks to propose for one trajectory."""
+    provider: Provider = "anthropic"
+    """API of the model's server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
+    parallel: Annotated[int, Field(ge=1)] = 16
+    """Episodes to play at a time."""
+    max_steps: _Steps = 15
+    """Step limit of an episode. A task's own limit takes precedence."""
+    max_repetitive_actions: Annotated[int, Field(ge=1)] | None = 3
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
+    max_retries: Annotated[int, Field(ge=0)] = 3
+    """Retries of an episode after an error of the environment or the model's server."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
     """Sampling temperature of replies."""
     max_tokens: Annotated[int, Field(ge=1)] | None = 500
     """Most tokens in a reply."""
-    max_repetitive_actions: Annotated[int, Field(ge=1)] | None = 3
-    """Truncate an episode when the agent repeats an action more often than this in a row."""
-    dp_max_retries: Annotated[int, Field(ge=0)] = 3
-    """Retries of an episode after an error of the environment or the model's server."""
-    timeout: Annotated[float, Field(gt=0)] | None = None
-    """Time limit in seconds of one try at an episode."""
-    format: EpisodeFormat | None = None
-    """Format of the episodes: `json`, `pb` or `pb.zst`. By default the dataset's own, or `pb` for a
-    new dataset."""
-    metrics: MetricsConfig = MetricsConfig()
-    """Destinations of live metrics."""
-    verbose: bool = False
-    """Whether the command prints details."""
-    seed: int = 0
-    """Seed from which the episodes' seeds are derived."""
-    storage_options: dict[str, Any] = Field(default_factory=dict)
-    """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
-    environment_options: dict[str, Any] = Field(default_factory=dict)
-    """Further options of the presets."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle(cls, data: Any) -> Any:
+        return data
 
     @property
-    def model(self) -> str | None:
+    def agents_options(self) -> dict[str, Any]:
+        """All options of the agent; those without a model take none of the model's keys."""
+        if self.agent not in ("basic", "model", "explorer"):
+            return self.agent_options
+        if not self.named_model:
+            raise errors.InvalidInputError(
+                f"The agent {self.agent!r} needs a model; set agent_model_name."
+            )
+        return {**super().agents_options, "model": self.named_model, **self.agent_options}
+
+    @property
+    def proposers_options(self) -> dict[str, Any]:
+        """All options of the proposer."""
+        named = {"model": self.named_model} if self.named_model else {}
+        asked = named if self.proposer == "model" else {}
+        return {**asked, **super().proposers_options}
+
+    @property
+    def named_model(self) -> str | None:
         """Name of the model that plays; None if unknown."""
-        if self.agent_model_name is None and self.agent_model_provider == "anthropic":
+        if self.model is None and self.provider == "anthropic":
             return _ANTHROPIC_MODEL
-        return self.agent_model_name
+        return self.model
 
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(gt=0)]
-_Steps = Annotated[int, Field(ge=1, le=100_000)]
 _SHOWN = ContextSettings()
 
 

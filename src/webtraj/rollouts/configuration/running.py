@@ -41,6 +41,7 @@ from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ class Milestones:
             )
 
 
-_WHO_PLAYS = ("policy_config.", "context_config.", "model_config.", "agent", "temperature")
+_WHO_PLAYS = (
+    "policy_config.", "context_config.", "model", "agent", "temperature", "max_tokens", "base_url",
+    "provider",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,10 +295,11 @@ class ConfiguredRollout:
         if not self.resume:
             await check_environments(self.plan, self.environment_options, elsewhere=True)
         written = self._keep_source()
+        explores = self.player.name == "explorer"
         return await collect_on_ray(
             self.plan,
-            self.player if self.player.explores else self.player.name,
-            agent_options=None if self.player.explores else self.player.options,
+            self.player if explores else self.player.name,
+            agent_options=None if explores else self.player.options,
             address=address,
             parallel=self.parallel,
             out=self.out,
@@ -356,14 +361,19 @@ class ConfiguredRollout:
                 exc_info=True,
             )  # fmt: skip
 
+    def _keys(self, source: str) -> dict[str, Any]:
+        """Return the values of a source by their dotted keys, as today's names have them."""
+        data = _read(source)
+        if self.source_name == RECORD:
+            data = configuration_lib.validate(data, RunSpec, RECORD).record()
+        return dict(configuration_lib.flattened(data))
+
     def _warn_of_changes(self) -> None:
         """Warn if the agent differs from the one that started the run: their episodes will mix."""
         storage = open_storage(self.out, self.storage_options)
         try:
             kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
-            begun, now = (
-                dict(configuration_lib.flattened(_read(text))) for text in (kept, self.source)
-            )
+            begun, now = self._keys(kept), self._keys(self.source)
         except (errors.StorageMissingError, errors.InvalidInputError):
             return  # Started another way; nothing to compare with.
         for key in sorted(set(begun) | set(now)):

@@ -17,17 +17,23 @@ from typing import Any
 from webtraj import errors
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.rollout import (
-    CrawlConfig,
     DifficultySteps,
     EnvConfig,
     RolloutConfig,
 )
 from webtraj.runs.iterations import Iterations
-from webtraj.runs.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.runs.plan import (
+    PlannedEpisode,
+    check_groups,
+    plan_episodes,
+    plan_tasks,
+    specs_of_presets,
+)
+from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
 from webtraj.tasks import TaskSpec, read_tasks
 
-__all__ = ["digest_of", "plan_crawl", "plan_rollout", "read_sources"]
+__all__ = ["digest_of", "plan_run", "plan_rollout", "read_sources"]
 
 _TASK_FILES = (".jsonl", ".parquet")
 
@@ -64,22 +70,28 @@ def plan_rollout(
     return plan_tasks(picked, seed=_sample_seed(config, number), **sizes)
 
 
-def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
-    """Return the plan of a crawl.
+def plan_run(spec: RunSpec) -> tuple[PlannedEpisode, ...]:
+    """Return the plan of a run: each task once, or as many `episodes` in all.
 
     Raises:
-        InvalidInputError: The task file is missing or invalid, or no task is left.
+        InvalidInputError: A task file is missing or invalid, or no task is left.
         StorageError: A bucket cannot be read.
+        UnknownPresetError: No preset has a given name.
     """
+    if spec.kind == "run" and not any(name.endswith(_TASK_FILES) for name in spec.preset):
+        return plan_episodes(
+            spec.preset, episodes=spec.episodes, seed=spec.seed, group_size=spec.group_size
+        )
+    check_groups(spec.episodes, spec.group_size)
     # The tasks' bucket and the episodes' bucket share their options.
-    options = config.storage_options if is_url(config.source_parquet_path) else {}
-    tasks = read_sources([config.source_parquet_path], data_path=".", storage_options=options)
-    first = sampling.Sequence(config.num_raw_data)(sampling.distinct(tasks), seed=config.seed)
+    tasks = read_sources(spec.preset, data_path=".", storage_options=spec.storage_options)
+    wanted = None if spec.episodes is None else spec.episodes // spec.group_size
     picked = [
-        dataclasses.replace(task, max_steps=task.max_steps or config.max_steps) for task in first
+        dataclasses.replace(task, max_steps=task.max_steps or spec.max_steps)
+        for task in sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed)
     ]
-    wanted = config.num_raw_data or len(picked)
-    return plan_tasks(itertools.islice(itertools.cycle(picked), wanted), seed=config.seed)
+    rounds = itertools.islice(itertools.cycle(picked), wanted or len(picked))
+    return plan_tasks(rounds, seed=spec.seed, group_size=spec.group_size)
 
 
 def read_sources(

@@ -1,0 +1,184 @@
+"""`RunSpec`: the settings of a run, for all ways to start one.
+
+Its fields are the flags of `webtraj rollout` (`webtraj.cli.flags` makes them), the keys of a
+configuration of the kind `run`, the arguments of `collect(RunSpec(...))`, and the record beside
+the plan from which `--resume` reads them. Other systems' names are aliases: see
+`webtraj.rollouts.configuration.rollout.CrawlConfig`.
+
+This module must stay light to import, since `webtraj rollout --help` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from webtraj.configuration import Section
+
+__all__ = ["RECORD", "EpisodeFormat", "MetricsConfig", "RunSpec", "WandbConfig", "When"]
+
+RECORD = "command.json"
+"""Name of the file beside the plan with the settings of a run."""
+
+EpisodeFormat = Literal["json", "pb", "pb.zst"]
+"""Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
+When = Literal["unknown", "always"]
+
+_MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
+"""What an agent and a proposer need to know of one model."""
+_SAMPLING = ("temperature", "max_tokens")
+_PLACE = ("out", "storage_options")
+"""Fields that the record lacks: it lies there."""
+
+_Positive = Annotated[int, Field(ge=1)]
+
+
+class WandbConfig(Section):
+    """A Weights & Biases run."""
+
+    project: Annotated[str, Field(min_length=1)]
+    """Name of the project."""
+    entity: str | None = None
+    """User or team that owns the project; the account's default if null."""
+    run_name: str | None = None
+    """The run's name in W&B; the rollout's run id by default."""
+    mode: Literal["online", "offline", "disabled"] | None = None
+    """`offline` keeps the run on this machine for `wandb sync`; by default WANDB_MODE, or else
+    `online`."""
+    folder: str | None = None
+    """Folder for W&B's files; the current folder by default."""
+
+
+class MetricsConfig(Section):
+    """Destinations of live metrics, if any. `metrics.json` is always written."""
+
+    tensorboard: Annotated[str, Field(min_length=1)] | None = None
+    """Folder for TensorBoard, with a subfolder for each run."""
+    wandb: WandbConfig | None = None
+    """Weights & Biases."""
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class RunSpec(Section):
+    """The settings of a run."""
+
+    kind: Literal["run", "crawl"] = "run"
+    """`crawl` plays the tasks in rounds, each task before any again, records screenshots, and
+    writes `pb` by default."""
+    preset: Annotated[list[str], Field(min_length=1), BeforeValidator(_as_list)]
+    """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
+    (`.jsonl` or `.parquet`, a path or bucket URL)."""
+    agent: str = "oracle"
+    """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
+    model is given, else oracle."""
+    model: str | None = None
+    """The agent's model, by its server's name."""
+    base_url: str | list[str] | None = None
+    """The model's server, such as http://127.0.0.1:8000/v1; default: the vendor's. Several share
+    the work."""
+    api_key_variable: str | None = None
+    """The environment variable that holds the API key for the model's server; default:
+    OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others."""
+    provider: str | None = None
+    """API of the model's server: vllm, openai, responses, anthropic, azure, bedrock, vertex, or
+    auto, which asks an OpenAI-compatible server whether it is vLLM."""
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Limit on model requests per minute; unlimited by default."""
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    """Sampling temperature of the model's replies; the agent's own by default."""
+    max_tokens: _Positive | None = None
+    """Most tokens in a reply; the agent's own limit by default."""
+    agent_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the agent, such as mode=marks or script=FILE. These override the others."""
+    episodes: _Positive | None = None
+    """The total number of episodes, spread over the tasks; default: one per task."""
+    group_size: _Positive = 1
+    """Episodes with the same task and seed that differ only in the agent's sampling, for
+    policy-gradient training. The number of episodes counts all of them."""
+    parallel: _Positive | Literal["auto"] | None = None
+    """Episodes at a time, or auto for as many as the machine can bear; default: 1, or on a cluster
+    as many as it can bear."""
+    max_steps: _Positive | None = None
+    """Truncate episodes after this many steps. A task's own limit takes precedence."""
+    max_repetitive_actions: _Positive | None = None
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
+    max_retries: Annotated[int, Field(ge=0)] = 0
+    """Retries of an episode after an error of the environment or the model's server."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Time limit in seconds of one try at an episode."""
+    seed: int = 0
+    """The run's seed; the same seed gives the same episodes."""
+    environment_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the preset, such as max_steps=20 or 'observe=["axtree"]'."""
+    out: Annotated[str, Field(min_length=1)] | None = None
+    """The dataset to write or add to, a folder or s3://bucket/prefix; default of the command:
+    runs/<date and time>."""
+    storage_options: dict[str, Any] = Field(default_factory=dict)
+    """For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=...,
+    profile=.... Credentials come from the environment, a profile or the machine."""
+    format: EpisodeFormat | None = None
+    """The episodes' file format: json, pb or pb.zst; default: the dataset's own."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Destinations of live metrics."""
+    judge: str | None = None
+    """Judge the recorded episodes after the rollout, into a dataset beside it: environment,
+    rules:FILE or model; default: model if a judging model is given, else no judge."""
+    judge_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the judge, such as votes=3."""
+    judge_when: When = "unknown"
+    """Which episodes to judge: unknown (those whose outcome the environment does not know) or
+    always."""
+    proposer: Literal["model", "hindsight"] | None = None
+    """Propose concrete tasks from what was seen in coarse ones: model, by default the agent's;
+    hindsight, without a model; default: no proposer."""
+    proposer_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the proposer, such as max_tokens=2000."""
+    proposals: Annotated[int, Field(ge=1, le=100)] = 3
+    """Most tasks to propose for one episode."""
+    verbose: bool = False
+    """Whether the command prints details."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle(cls, data: Any) -> Any:
+        """Fill in the agent and the judge that a model implies."""
+        if not isinstance(data, Mapping):
+            return data
+        settled = dict(data)
+        if isinstance(options := settled.get("agent_options"), Mapping):
+            # Records of webtraj 0.2 have the model among the options.
+            options = dict(options)
+            for name in _MODEL[:3]:
+                if (value := options.pop(name, None)) is not None:
+                    settled[name] = value if settled.get(name) is None else settled[name]
+            settled["agent_options"] = options
+        if settled.get("agent") is None:
+            settled["agent"] = "oracle" if settled.get("model") is None else "model"
+        judged = settled.get("judge_options")
+        if settled.get("judge") is None and isinstance(judged, Mapping) and "model" in judged:
+            settled["judge"] = "model"
+        return settled
+
+    @property
+    def agents_options(self) -> dict[str, Any]:
+        """All options of the agent."""
+        return {**self._given(*_MODEL, *_SAMPLING), **self.agent_options}
+
+    @property
+    def proposers_options(self) -> dict[str, Any]:
+        """All options of the proposer."""
+        asked = self._given(*_MODEL) if self.proposer == "model" else {}
+        return {**asked, **self.proposer_options}
+
+    def _given(self, *names: str) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def record(self) -> dict[str, Any]:
+        """Return what is kept beside the plan, from which the run can be resumed."""
+        return self.model_dump(exclude=set(_PLACE))

@@ -1,0 +1,153 @@
+"""One model is the flags, the YAML keys, the Python call and the record."""
+
+import json
+
+import pytest
+import typer
+
+from webtraj import errors, open_dataset
+from webtraj.cli import flags
+from webtraj.cli.app import make_command
+from webtraj.configuration import COMMAND_LINE, validate
+from webtraj.rollouts import RunSpec, collect
+from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.rollouts.configuration.building import resume_run, start_run
+
+SPEC = {"preset": ["ladder/climb", "ladder/slip"], "episodes": 4, "seed": 3, "max_steps": 5}
+NO_FLAG = {"kind", "metrics", "verbose"}
+
+
+@pytest.fixture(scope="module")
+def options():
+    """The command's options by the names of their parameters."""
+    return {one.name: one for one in make_command("rollout").params}
+
+
+@pytest.mark.parametrize("field", sorted(RunSpec.model_fields.keys() - NO_FLAG))
+def test_every_field_has_a_flag_that_tells_its_meaning(field, options):
+    meaning = " ".join(RunSpec.model_fields[field].description.split())
+    assert options[field].opts == [flags.flag(field)]
+    assert options[field].help.startswith(meaning)
+    assert options[field].default is None
+
+
+def test_no_flag_is_about_nothing(options):
+    about_the_call = {"arguments", "config_name", "config_dir", "print_config", "resume", "ray"}
+    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call - {"monitor"}
+    for name in parts:
+        fields = flags.fields_of({name: "x"})
+        assert set(fields) <= RunSpec.model_fields.keys()
+        validate({"preset": ["a"], **fields}, RunSpec, COMMAND_LINE)
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({"parallel": "auto"}, {"parallel": "auto"}),
+        ({"parallel": "4"}, {"parallel": 4}),
+        ({"base_url": ["a"]}, {"base_url": "a"}),
+        ({"base_url": ["a", "b"]}, {"base_url": ["a", "b"]}),
+        ({"agent_options": ["mode=marks", "full_rounds=2"]},
+         {"agent_options": {"mode": "marks", "full_rounds": 2}}),
+        ({"judge_options": ["votes=3", "model=a"], "judge_model": "b"},
+         {"judge_options": {"votes": 3, "model": "b"}}),
+        ({"har": True}, {"environment_options": {"har": True}}),
+        ({"environment_options": ["har=content"], "har": True},
+         {"environment_options": {"har": "content"}}),
+        ({"tensorboard": "t", "wandb": "p"},
+         {"metrics": {"tensorboard": "t", "wandb": {"project": "p"}}}),
+        ({"storage_options": ["region=here"]}, {"storage_options": {"region": "here"}}),
+    ],
+)  # fmt: skip
+def test_flags_make_fields(given, fields):
+    assert flags.fields_of(given) == fields
+
+
+def test_a_command_without_the_parameter_has_no_flags():
+    def command(one: str = "") -> None: ...
+
+    assert not flags.takes_flags(command)
+    assert {one.name for one in typer.main.get_command(_app(command)).params} == {"one"}
+
+
+def _app(command):
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("given", "agent", "judge"),
+    [
+        ({}, "oracle", None),
+        ({"model": "m"}, "model", None),
+        ({"agent": "random"}, "random", None),
+        ({"agent_options": {"model": "m"}}, "model", None),
+        ({"judge_options": {"model": "j"}}, "oracle", "model"),
+        ({"judge": "environment", "judge_options": {"votes": 3}}, "oracle", "environment"),
+    ],
+)
+def test_a_model_implies_who_plays_and_who_judges(given, agent, judge):
+    spec = RunSpec(preset="ladder/climb", **given)
+    assert (spec.agent, spec.judge, spec.preset) == (agent, judge, ["ladder/climb"])
+
+
+async def test_flags_yaml_and_python_play_the_same(world):
+    (world / "mine.yaml").write_text(json.dumps({"kind": "run", "out": "yaml", **SPEC}))
+    await build_rollout(load_configuration("mine", config_dir=world)).play()
+    await start_run(SPEC, out="flags").play()
+    await collect(RunSpec(**SPEC, out="python"))
+    plans = [next(world.glob(f"{out}/runs/*/plan.jsonl")) for out in ("yaml", "flags", "python")]
+    assert len({plan.read_text() for plan in plans}) == 1
+    assert all(len(open_dataset(plan.parents[2])) == 4 for plan in plans)
+    records = [(plan.parent / "command.json").read_text() for plan in plans[1:]]
+    assert records[0] == records[1]
+    recorded = json.loads(records[0])
+    assert RunSpec(**recorded) == RunSpec(**SPEC)
+    assert not {"out", "storage_options"} & recorded.keys()
+
+
+async def test_a_run_of_python_is_resumed_by_the_command(world):
+    await collect(RunSpec(**SPEC, out="data"))
+    again = resume_run({"parallel": 3}, out="data")
+    assert again.settings.parallel == 3
+    assert len((await again.play()).results) == 4
+    assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
+
+
+async def test_what_a_spec_has_is_not_given_beside_it(world):
+    with pytest.raises(errors.InvalidInputError, match="parallel cannot be given"):
+        await collect(RunSpec(**SPEC, out="data"), parallel=2)
+    with pytest.raises(errors.InvalidInputError, match="agent cannot be given"):
+        await collect(RunSpec(**SPEC, out="data"), "oracle")
+    with pytest.raises(errors.InvalidInputError, match="out is missing"):
+        await collect(RunSpec(**SPEC))
+    with pytest.raises(errors.InvalidInputError, match="agent is missing"):
+        await collect("ladder/climb")
+
+
+def test_task_files_are_played_in_rounds(world):
+    given = {"preset": [str(world / "ladder.jsonl")], "agent": "random", "episodes": 8}
+    rollout = start_run({**given, "group_size": 2, "max_steps": 4}, out="data")
+    assert [(p.task, p.group, p.attempt) for p in rollout.plan] == [
+        ("climb", 0, 0), ("climb", 0, 1), ("slip", 0, 0), ("slip", 0, 1),
+        ("tire", 0, 0), ("tire", 0, 1), ("climb", 1, 0), ("climb", 1, 1),
+    ]  # fmt: skip
+    assert {p.spec.max_steps for p in rollout.plan} == {4}
+    with pytest.raises(errors.InvalidInputError, match="do not divide"):
+        start_run({**given, "group_size": 3}, out="data")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [("paralel=2", "did you mean parallel"), ("data_per_batch=2", "data_per_batch is unknown")],
+)
+def test_unknown_key_is_an_error(key, told, world):
+    (world / "mine.yaml").write_text(json.dumps({"kind": "run", "out": "yaml", **SPEC}))
+    with pytest.raises(errors.InvalidInputError, match=told):
+        load_configuration("mine", [key], config_dir=world)
+
+
+def test_an_option_that_the_agent_does_not_have_is_an_error(world):
+    with pytest.raises(errors.InvalidInputError, match="does not take 'temperature'"):
+        start_run({**SPEC, "temperature": 0.5}, out="data")
