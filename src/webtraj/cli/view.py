@@ -12,8 +12,8 @@ from webtraj.cli.options import OPTION_HELP
 if TYPE_CHECKING:
     from typing import Any
 
-    from webtraj.monitor import RunMonitor
-    from webtraj.viewer.viewer import Viewer
+    from webtraj.view import RunMonitor
+    from webtraj.view.viewer import Viewer
 
 __all__ = ["monitor", "view"]
 
@@ -73,7 +73,7 @@ def view(
     """
     from webtraj.cli import signals
     from webtraj.cli.options import storage_options
-    from webtraj.viewer.viewer import Viewer
+    from webtraj.view.viewer import Viewer
 
     options = storage_options(option)
     if write_labels is not None:
@@ -93,7 +93,7 @@ async def _serve(
 ) -> None:
     import asyncio
 
-    from webtraj.viewer.app import serving
+    from webtraj.view.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:
         print(f"Viewer at {url}{shown} (Ctrl-C to stop)", flush=True)
@@ -107,8 +107,8 @@ async def _serve(
 def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.quality import write_labels
     from webtraj.store.places import is_url
-    from webtraj.viewer.gathering import FoundDataset, datasets_in
-    from webtraj.viewer.labels import judge_labels, read_person_labels
+    from webtraj.view.gathering import FoundDataset, datasets_in
+    from webtraj.view.labels import judge_labels, read_person_labels
 
     places = [found.place for one in named for found in datasets_in(one) or [FoundDataset(one, "")]]
     labels = [
@@ -173,8 +173,8 @@ def monitor(
     from webtraj import errors
     from webtraj.cli import signals
     from webtraj.cli.options import storage_options
-    from webtraj.monitor import RunMonitor
     from webtraj.store.places import is_url
+    from webtraj.view import RunMonitor
 
     if every is not None and every <= 0:
         raise errors.InvalidInputError(f"--every got {every:g}; expected seconds above 0.")
@@ -186,7 +186,7 @@ def monitor(
     seconds = every or (5.0 if is_url(place) and not place.startswith("file:") else 1.0)
     watched = RunMonitor(place, run, storage_options=storage_options(option))
     if web:
-        from webtraj.viewer.viewer import Viewer
+        from webtraj.view.viewer import Viewer
 
         shown = f"#/run?run={watched.run_id}"
         with (
@@ -202,7 +202,7 @@ def monitor(
 
 def _show(watched: RunMonitor, every: float, *, once: bool) -> None:
     from webtraj.cli import terminal
-    from webtraj.monitor import screen
+    from webtraj.view import screen
 
     console = terminal.make_console()
     if once or not console.is_terminal:
