@@ -17,6 +17,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.datasets.place import Place, open_place
+from webtraj.runs.run import run_ids
 from webtraj.store.layout import HEADER
 from webtraj.store.places import is_url
 from webtraj.view.labels import LabelBook
@@ -146,6 +147,17 @@ class Followed:
     """The error of the last read, if it failed."""
     looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     """Held while reading. Taken before the viewer's own lock, never after it."""
+    _has_run: bool | None = None
+
+    def has_run(self) -> bool:
+        """Return whether a rollout wrote the dataset. A bucket is asked only once."""
+        place = self.source.place
+        if self._has_run is None or not (self._has_run or place.is_remote):
+            try:
+                self._has_run = bool(run_ids(place.storage))
+            except errors.StorageError:
+                self._has_run = False
+        return self._has_run
 
 
 class Gathering(Closing):

@@ -74,9 +74,7 @@ def find_run(
         StorageError: The place cannot be read.
     """
     named = os.fspath(place)
-    run = _run_in(open_storage(named, storage_options), run_id)
-    found = named
-    judged: list[str] = []
+    run, found = _run_in(open_storage(named, storage_options), run_id), named
     if run is None:
         latest = _latest_iteration(named, run_id, storage_options)
         if latest is None:
@@ -85,11 +83,10 @@ def find_run(
                 "rollout's dataset or save path. A rollout that has just started appears once its "
                 "plan is written."
             )
-        run, found, its_judged = latest
-        judged.append(its_judged)
+        run, found = latest
+    judged = _beside(found)
     with contextlib.suppress(errors.InvalidInputError):  # Not every dataset has one.
         judged.append(judged_place(found))
-    judged += _beside(found)
     storage = run.storage
     spools = () if isinstance(storage, FolderStorage) else _spools_for(storage.url)
     folders = [storage.root] if isinstance(storage, FolderStorage) else spools
@@ -115,21 +112,18 @@ def _run_in(storage: Storage, run_id: str | None) -> Run | None:
 
 def _latest_iteration(
     save_path: str, run_id: str | None, storage_options: Mapping[str, Any] | None
-) -> tuple[Run, str, str] | None:
-    """Return the latest run of any iteration, its dataset, and the path of the judged dataset."""
-    found: list[tuple[str, Run, str, str]] = []
+) -> tuple[Run, str] | None:
+    """Return the latest run of any iteration, and its dataset."""
+    found: list[tuple[Run, str]] = []
     for split in get_args(Split):
         iterations = Iterations(save_path, split, storage_options)
         for number in reversed(iterations.numbers()):
             place = iterations.dataset(number)
             run = _run_in(open_storage(place, storage_options), run_id)
             if run is not None:
-                found.append((run.run_id, run, place, iterations.judged(number)))
+                found.append((run, place))
                 break
-    if not found:
-        return None
-    _, run, place, judged = max(found, key=lambda item: item[0])
-    return run, place, judged
+    return max(found, key=lambda item: item[0].run_id, default=None)
 
 
 def _beside(place: str) -> list[str]:

@@ -11,9 +11,9 @@ them.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
 from webtraj.metrics.facts import is_fault
-from webtraj.metrics.measuring import read_metrics
+from webtraj.metrics.measuring import plain, read_metrics
 from webtraj.metrics.rates import success_rate
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
 from webtraj.runs.run import Run
@@ -40,7 +40,6 @@ from webtraj.view.journals import (
     find_run,
 )
 from webtraj.view.status import (
-    CELL_OF_OUTCOME,
     Cell,
     FaultBook,
     OpenEpisode,
@@ -188,14 +187,13 @@ class Verdicts:
     def __init__(self, watched: WatchedRun) -> None:
         self._run = watched.run
         self._tails = [IndexTail(storage, self._run.run_id) for storage in watched.judged]
-        self._found: list[dict[str, EpisodeSummary]] = [{} for _ in self._tails]
+        self._found: list[dict[str, Outcome]] = [{} for _ in self._tails]
         self._changed = 0.0
         self.version = 0
         """A number that grows with each verdict."""
-        self._cells: tuple[Any, dict[int, Cell]] = (None, {})
 
-    def look(self, now: float) -> Mapping[str, EpisodeSummary] | None:
-        """Return the judged episodes of the run, by id; None if there is no judged dataset.
+    def look(self, now: float) -> Mapping[str, Outcome] | None:
+        """Return the judge's outcomes, by episode id; None if there is no judged dataset.
 
         Raises:
             StorageError: The dataset cannot be read.
@@ -206,31 +204,14 @@ class Verdicts:
                 found.clear()
             for summary in summaries:
                 if self._run.place_of(summary.episode_id) is not None:
-                    found[summary.episode_id] = summary
+                    found[summary.episode_id] = summary.outcome
                     self._changed = now
                     self.version += 1
         return next((found for found in self._found if found), None)
 
-    def cells(
-        self, judged: Mapping[str, EpisodeSummary] | None, rows: Rows, now: float
-    ) -> dict[int, Cell]:
-        """Return the judge's verdict on the rows that are done."""
-        if judged is None:
-            return {}
-        waited_for = now - self._changed < _QUIET
-        known = (id(rows), self.version, rows.changes, waited_for)
-        if self._cells[0] == known:
-            return self._cells[1]
-        cells = {}
-        for row in rows.rows_over:
-            counted = rows.counting(row)
-            verdict = None if counted is None else judged.get(counted.episode_id)
-            if verdict is not None:
-                cells[row] = CELL_OF_OUTCOME[verdict.outcome]
-            elif waited_for:
-                cells[row] = Cell.JUDGING
-        self._cells = (known, cells)
-        return cells
+    def are_coming(self, now: float) -> bool:
+        """Return whether a judge seems to be at work."""
+        return now - self._changed < _QUIET
 
 
 # Ended episodes that wait in spools on this machine for upload to the bucket.
@@ -286,7 +267,7 @@ _SITES_SHOWN = 10
 
 
 class RunMonitor:
-    """A monitor of one run. Use it from one thread at a time.
+    """A monitor of one run. Safe to share between threads.
 
     Args:
         place: A dataset's folder or URL, or a rollout's save path with iterations.
@@ -325,6 +306,7 @@ class RunMonitor:
         self._elsewhere = Elsewhere(self._watched.run)
         self._liveness = Liveness(self._watched, self._index)
         self._last: RunStatus | None = None
+        self._lock = threading.Lock()
         self._begin_anew()
 
     @property
@@ -337,8 +319,8 @@ class RunMonitor:
         """The run's dataset."""
         return self._watched.place
 
-    def look(self) -> RunStatus:
-        """Return the run's current status.
+    def look(self, *, every: float = 0.0) -> RunStatus:
+        """Return the run's current status, or the last one if it is less than `every` seconds old.
 
         If the storage cannot be read later, return the last status with the error in `trouble`.
 
@@ -346,16 +328,20 @@ class RunMonitor:
             StorageError: The storage cannot be read at the first look.
             UnsupportedSchemaError: A newer webtraj wrote the run.
         """
-        try:
-            self._last = self._look(self._clock())
-        except errors.StorageError as error:
-            if self._last is None:
-                raise
-            self._last = dataclasses.replace(self._last, time=self._clock(), trouble=str(error))
-        return self._last
+        with self._lock:
+            now = self._clock()
+            if self._last is not None and abs(now - self._last.time) < every:
+                return self._last
+            try:
+                self._last = self._look(now)
+            except errors.StorageError as error:
+                if self._last is None:
+                    raise
+                self._last = dataclasses.replace(self._last, time=now, trouble=str(error))
+            return self._last
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return the details of one row as JSON data.
+        """Return the details of one row as JSON data, as of the last look.
 
         Raises:
             InvalidInputError: The plan has no such row.
@@ -365,6 +351,8 @@ class RunMonitor:
                 f"No row {number}: the plan has rows 0 to {len(self._plan) - 1}."
             )
         planned = self._plan[number]
+        with self._lock:
+            made = self._rows.tries(number)
         tries = [
             {
                 "episode_id": result.episode_id,
@@ -375,27 +363,28 @@ class RunMonitor:
                 "reward": result.total_reward,
                 "seconds": result.seconds,
             }
-            for result in self._rows.tries(number)
+            for result in made
         ]
-        return {
-            "row": number,
-            "task": planned.task,
-            "goal": planned.spec.goal,
-            "site": planned.spec.site,
-            "level": planned.spec.level,
-            "attempt": planned.attempt,
-            "seed": planned.seed,
-            "tries": tries,
-        }
+        row: dict[str, Any] = plain(
+            {
+                "row": number,
+                "task": planned.task,
+                "goal": planned.spec.goal,
+                "site": planned.spec.site,
+                "level": planned.spec.level,
+                "attempt": planned.attempt,
+                "seed": planned.seed,
+                "tries": tries,
+            }
+        )
+        return row
 
     def _begin_anew(self) -> None:
         self._rows = Rows(self._plan, self._retry)
         self._pace, self._sites = Pace(), Sites()
         self._faults = FaultBook(self._watched, self._options)
-        self._ended: dict[str, int] = {}
-        self._outcomes: collections.Counter[Outcome] = collections.Counter()
-        self._judged_outcomes: tuple[Any, collections.Counter[Outcome]]
-        self._judged_outcomes = (None, collections.Counter())
+        self._ended: set[str] = set()
+        self._judged: tuple[Any, tuple[Mapping[int, Cell], Mapping[Outcome, int]]] | None = None
 
     def _read_settings(self) -> bool:
         """Read the run's settings, which are written after its plan. Return whether they are new.
@@ -452,11 +441,11 @@ class RunMonitor:
         phases |= dict.fromkeys(away, Cell.ELSEWHERE)
         rows = {self._row_of(episode_id): phase for episode_id, phase in phases.items()}
         others = {row: phase for row, phase in rows.items() if row is not None}
-        cells = self._rows.cells(others, self._verdicts.cells(judged, self._rows, now))
+        judged_cells, outcomes = self._as_judged(judged, now)
+        cells = self._rows.cells(others, judged_cells)
         began = [tail.began for tail in tails.values() if tail.began is not None]
         if self._pace.started is not None:
             began.append(self._pace.started)
-        outcomes = self._outcomes_with(judged)
         rate = success_rate(outcomes)
         whole = self._pace.whole(now if phases and writer is not Writer.GONE else None)
         return RunStatus(
@@ -490,10 +479,9 @@ class RunMonitor:
         if place is None or summary.episode_id in self._ended or place[0] >= len(self._plan):
             return
         row, number = place
-        self._ended[summary.episode_id] = row
+        self._ended.add(summary.episode_id)
         self._rows.add(summary, row, number)
         self._pace.add(summary, now)
-        self._outcomes[summary.outcome] += 1
         planned = self._plan[row]
         start, end = summary.start_time, summary.end_time
         self._sites.add(
@@ -505,25 +493,16 @@ class RunMonitor:
         if is_fault(summary):
             self._faults.add(summary, in_spool=in_spool)
 
-    def _outcomes_with(
-        self, judged: Mapping[str, EpisodeSummary] | None
-    ) -> collections.Counter[Outcome]:
-        if judged is None:
-            return self._outcomes
-        known = (self._verdicts.version, self._rows.changes)
-        if self._judged_outcomes[0] == known:
-            return self._judged_outcomes[1]
-        outcomes = self._outcomes.copy()
-        for episode_id, summary in judged.items():
-            row = self._ended.get(episode_id)
-            if row is None:
-                continue
-            for result in self._rows.tries(row):
-                if result.episode_id == episode_id:
-                    outcomes[result.outcome] -= 1
-                    outcomes[summary.outcome] += 1
-        self._judged_outcomes = (known, outcomes)
-        return outcomes
+    def _as_judged(
+        self, verdicts: Mapping[str, Outcome] | None, now: float
+    ) -> tuple[Mapping[int, Cell], Mapping[Outcome, int]]:
+        """Return the state of judged rows, and the number of tries with each outcome."""
+        if verdicts is None:
+            return {}, self._rows.outcomes
+        known = (self._verdicts.version, len(self._ended), self._verdicts.are_coming(now))
+        if self._judged is None or self._judged[0] != known:
+            self._judged = known, self._rows.judged(verdicts, waiting=known[2])
+        return self._judged[1]
 
     def _remaining(self, whole: Rates) -> float | None:
         """Return the estimated seconds left at the overall speed."""

@@ -141,7 +141,7 @@ def rendered(status: RunStatus, *, width: int) -> RenderableType:
         parts += [_sites(status), Text()]
     if status.faults or status.faults_unread:
         parts += [_faults(status), Text()]
-    parts += [Text(_printable(note), style="yellow") for note in _notes(status)]
+    parts += [Text(_printable(note), style="yellow") for note in status.notes]
     return Group(*parts)
 
 
@@ -234,23 +234,6 @@ def _faults(status: RunStatus) -> Table:
     if status.faults_unread:
         table.add_row("not read yet", str(status.faults_unread), "")
     return table
-
-
-def _notes(status: RunStatus) -> list[str]:
-    notes = []
-    left = status.planned - status.over
-    if status.writer is Writer.GONE:
-        notes.append(
-            "No process on this machine is running it, and nothing has changed for a while. To "
-            "resume, run `webtraj rollout ... --resume`."
-        )
-    elif status.writer is Writer.OVER and left:
-        notes.append(
-            f"The run ended with {left} rows left. To run them, use `webtraj rollout ... --resume`."
-        )
-    if status.trouble:
-        notes.append(f"Showing the last known status: {status.trouble}")
-    return notes
 
 
 def _table(first: str, *others: str, numbers: int) -> Table:

@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.metrics.facts import Fault, fault_of
 from webtraj.metrics.measuring import plain
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import RETRIED, EpisodeResult, RetryPolicy, counting
+from webtraj.runs.run import EpisodeResult, RetryPolicy, counting, is_done
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
@@ -225,11 +225,31 @@ class RunStatus:
         """Whether nothing is left to run or to judge."""
         return self.writer is Writer.OVER and Cell.JUDGING.value not in self.cells
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know or do, in sentences."""
+        left = self.planned - self.over
+        notes = []
+        if self.writer is Writer.GONE:
+            notes.append(
+                "No process on this machine is running it, and nothing has changed for a while. To "
+                "resume, run `webtraj rollout ... --resume`."
+            )
+        elif self.writer is Writer.OVER and left:
+            rows = "1 row" if left == 1 else f"{left} rows"
+            notes.append(
+                f"The run ended with {rows} left. To run them, use `webtraj rollout ... --resume`."
+            )
+        if self.trouble:
+            notes.append(f"Showing the last known status: {self.trouble}")
+        return tuple(notes)
+
     def to_data(self) -> dict[str, Any]:
         """Return the status as JSON data; invalid Unicode becomes question marks."""
         data = dataclasses.asdict(self)
         data["counts"] = {cell.name.lower(): number for cell, number in self.counts.items()}
         data["is_over"] = self.is_over
+        data["notes"] = self.notes
         for site in data["sites"]:
             site["seconds_per_step"] = site["seconds"] / max(site["steps"], 1)
         for episode in data["underway"]:
@@ -346,12 +366,12 @@ class Rows:
         self._tries: dict[int, list[EpisodeResult]] = {}
         self._cells = bytearray(Cell.WAITING.value.encode() * len(plan))
         self._over: set[int] = set()
-        self.changes = 0
-        """The number of tries added."""
+        self.outcomes: collections.Counter[Outcome] = collections.Counter()
+        """The number of tries with each outcome."""
 
     def add(self, summary: EpisodeSummary, row: int, number: int) -> None:
         """Add an ended try."""
-        self.changes += 1
+        self.outcomes[summary.outcome] += 1
         tries = self._tries.setdefault(row, [])
         tries.append(EpisodeResult.of_summary(summary, self.plan[row], number))
         tries.sort(key=lambda result: result.number)
@@ -387,27 +407,37 @@ class Rows:
                 cells[row] = ord(cell.value)
         return cells.decode("ascii")
 
-    def counting(self, row: int) -> EpisodeResult | None:
-        """Return the try that counts for a row that is done; None for any other row."""
-        return counting(self._tries[row])[0] if row in self._over else None
+    def judged(
+        self, verdicts: Mapping[str, Outcome], *, waiting: bool
+    ) -> tuple[dict[int, Cell], collections.Counter[Outcome]]:
+        """Return the state of rows that are done and the outcomes of tries, as a judge sees them.
 
-    @property
-    def rows_over(self) -> frozenset[int]:
-        """The rows that are done."""
-        return frozenset(self._over)
+        Args:
+            verdicts: The judge's outcomes, by episode id.
+            waiting: Whether rows without a verdict are still being judged.
+        """
+        cells, outcomes = {}, self.outcomes.copy()
+        for row, tries in self._tries.items():
+            for result in tries:
+                if result.episode_id in verdicts:
+                    outcomes[result.outcome] -= 1
+                    outcomes[verdicts[result.episode_id]] += 1
+            if row in self._over:
+                counted = counting(tries)[0].episode_id
+                if counted in verdicts:
+                    cells[row] = CELL_OF_OUTCOME[verdicts[counted]]
+                elif waiting:
+                    cells[row] = Cell.JUDGING
+        return cells, outcomes
 
     def _state(self, tries: Sequence[EpisodeResult]) -> tuple[bool, Cell]:
-        """Return whether a row is done, by the rule of `runs.progress_of`, and its state."""
+        """Return whether a row is done, and its state."""
+        if not is_done(tries, self._retry):
+            return False, Cell.AGAIN if tries[-1].failed else Cell.CUT_SHORT
         (counted,) = counting(tries)
-        if counted.counts:
-            return True, CELL_OF_OUTCOME[counted.outcome]
-        last = tries[-1]
-        if not last.failed:
-            return False, Cell.CUT_SHORT
-        failures = sum(RETRIED[result.outcome] for result in tries)
-        if self._retry.retries(last.outcome, failures):
-            return False, Cell.AGAIN
-        return True, _cell_of_failure(last)
+        if counted.outcome is Outcome.UNKNOWN and counted.end_reason is EndReason.ERRORED:
+            return True, Cell.ENV_ERROR
+        return True, CELL_OF_OUTCOME[counted.outcome]
 
 
 def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
@@ -418,9 +448,3 @@ def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
         return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
     except (errors.InvalidInputError, TypeError, ValueError):
         return RetryPolicy()
-
-
-def _cell_of_failure(result: EpisodeResult) -> Cell:
-    if result.outcome is Outcome.UNKNOWN and result.end_reason is EndReason.ERRORED:
-        return Cell.ENV_ERROR
-    return CELL_OF_OUTCOME[result.outcome]

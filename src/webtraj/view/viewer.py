@@ -22,14 +22,16 @@ from webtraj.datasets.place import Place, absolute_place
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 from webtraj.view.gathering import Followed, Gathering
-from webtraj.view.runs import Runs
+from webtraj.view.monitor import RunMonitor
 from webtraj.view.source import RUNNING, Changes, Source
 from webtraj.view.table import Page, Query, Row, Table
 
-__all__ = ["REFRESH", "REFRESH_BUCKET", "Viewer"]
+__all__ = ["LOOK", "LOOK_BUCKET", "REFRESH", "REFRESH_BUCKET", "Viewer"]
 
 REFRESH = 0.5
 REFRESH_BUCKET = 10.0
+LOOK, LOOK_BUCKET = 1.0, 5.0
+"""The least seconds between two looks at a run, however many visitors ask."""
 _WRITING = 60.0
 """Seconds for which a dataset counts as being written after its last change."""
 
@@ -80,7 +82,9 @@ class Viewer(Closing):
         self._gathering = Gathering(
             places, storage_options=storage_options, blob_cache=blob_cache, clock=clock
         )
-        self._runs = Runs(storage_options)
+        self._options = storage_options
+        self._monitors: dict[tuple[str, str], RunMonitor] = {}
+        self._monitoring = threading.Lock()
         self._refresh()
         self._table.page(Query())  # Warm the cache for the first request.
         self._begun = True
@@ -102,7 +106,7 @@ class Viewer(Closing):
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
                     "writing": self._is_written(followed),
-                    "has_run": self._runs.has(followed.source.place),
+                    "has_run": followed.has_run(),
                     "problem": followed.problem,
                 }
                 for name, followed in self._gathering.followed.items()
@@ -116,11 +120,14 @@ class Viewer(Closing):
             InvalidInputError: It has no such run.
             StorageError: A bucket cannot be read.
         """
-        return self._runs.status(self._source(dataset).place, run_id)
+        monitor, every = self._monitor(dataset, run_id)
+        return monitor.look(every=every).to_data()
 
     def run_row(self, dataset: str, number: int, run_id: str = "") -> dict[str, Any]:
         """Return a row of a run's plan as JSON data; raise as `run` does."""
-        return self._runs.row(self._source(dataset).place, number, run_id)
+        monitor, every = self._monitor(dataset, run_id)
+        monitor.look(every=every)
+        return monitor.row(number)
 
     def page(self, query: Query) -> Page:
         """Return a page of the episodes of all datasets that match a query.
@@ -233,6 +240,18 @@ class Viewer(Closing):
         with self._lock:
             self._relabel(dataset)
         return dataclasses.asdict(made)
+
+    def _monitor(self, dataset: str, run_id: str) -> tuple[RunMonitor, float]:
+        """Return the monitor of a run, and the least seconds between two looks."""
+        place = self._source(dataset).place
+        with self._monitoring:
+            found = self._monitors.get((place.url, run_id))
+            if found is None:
+                options = self._options if place.is_remote else None
+                made = RunMonitor(place.url, run_id or None, storage_options=options)
+                found = self._monitors.setdefault((place.url, made.run_id), made)
+                self._monitors[place.url, run_id] = found
+        return found, LOOK_BUCKET if place.is_remote else LOOK
 
     def _source(self, dataset: str) -> Source:
         known = self._gathering.followed

@@ -77,14 +77,14 @@ def test_a_dataset_without_a_rollout_has_no_run(tmp_path):
 
 def test_many_who_ask_at_once_are_one_look(played, monkeypatch):
     looks = []
-    look = RunMonitor.look
+    look = RunMonitor._look
 
-    def counted(self):
+    def counted(self, now):
         looks.append(1)
-        return look(self)
+        return look(self, now)
 
-    monkeypatch.setattr(RunMonitor, "look", counted)
-    monkeypatch.setattr("webtraj.view.runs._EVERY", 3600.0)
+    monkeypatch.setattr(RunMonitor, "_look", counted)
+    monkeypatch.setattr("webtraj.view.viewer.LOOK", 3600.0)
     with Viewer([played("climb", "slip")]) as viewer:
         assert {viewer.run("data")["cells"] for _ in range(20)} == {"+-"}
     assert len(looks) == 1

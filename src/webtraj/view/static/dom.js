@@ -116,6 +116,21 @@ export function drawn(tag, props, ...children) {
   return element;
 }
 
+// Returns a table of the class `numbers`; a column without a head has an empty cell there.
+export function tableOf(heads, rows) {
+  return h(
+    "table",
+    { class: "numbers" },
+    h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
+    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))),
+  );
+}
+
+// Returns a region that scrolls, and that the keyboard reaches.
+export function scrolled(label, ...children) {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label } }, children);
+}
+
 // Returns foreign text, isolated from the direction of the text around it.
 export function said(text, className = "") {
   return h("bdi", { class: `said ${className}`, dir: "auto" }, text);

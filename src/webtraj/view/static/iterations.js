@@ -2,7 +2,7 @@
 // episodes.
 
 import { fetchIterations } from "./api.js";
-import { add, fill, h, said } from "./dom.js";
+import { add, fill, h, said, scrolled, tableOf } from "./dom.js";
 import { count, number, short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { onChange } from "./live.js";
@@ -86,7 +86,7 @@ function iterationsPage(element, route) {
   const found = h("p", { class: "total", role: "status" });
   const plots = h("div", { class: "plots" });
   const more = h("button", { type: "button", on: { click: () => change({ all: "1" }) } });
-  const numbers = h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label: "Numbers" } });
+  const numbers = scrolled("Numbers");
   const gradient = h("section", { class: "card", hidden: true });
   fill(
     element,
@@ -196,15 +196,6 @@ function numbersTable({ series }) {
   return tableOf(heads, rows);
 }
 
-function tableOf(heads, rows) {
-  return h(
-    "table",
-    { class: "numbers" },
-    h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
-    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))),
-  );
-}
-
 // What trainings on groups of attempts measured: mean reward and share of groups kept as lines, and all in a table.
 const GRADIENT_LINES = [
   { name: "Mean reward", value: ({ reward }) => reward },
@@ -236,7 +227,7 @@ function gradientOf({ gradient }, range, told) {
     h("h2", {}, "Policy gradient"),
     h("ul", { class: "plot-legend" }, marks),
     plotOf(lines, { range, label: "Policy gradient by iteration", size: LARGE, told }),
-    h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label: "Numbers of policy gradient" } }, tableOf(["", "Iteration", ...GRADIENT_NUMBERS.map(([head]) => head)], rows)),
+    scrolled("Numbers of policy gradient", tableOf(["", "Iteration", ...GRADIENT_NUMBERS.map(([head]) => head)], rows)),
   ];
 }
 

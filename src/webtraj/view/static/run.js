@@ -1,7 +1,7 @@
 // A rollout while it runs: a cell for each row of its plan, numbers, running episodes, errors.
 
 import { fetchDatasets, fetchRun, fetchRunRow } from "./api.js";
-import { add, fill, h, said } from "./dom.js";
+import { add, fill, h, said, scrolled, tableOf } from "./dom.js";
 import { count, duration, number, percent, short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { listRoute } from "./neighbours.js";
@@ -125,7 +125,7 @@ function runPage() {
       place.textContent = status.place;
       writer.textContent = status.writer;
       writer.dataset.writer = status.writer;
-      tell(notesOn(status));
+      tell(status.notes.join("\n"));
       fill(numbers, numbersOf(status));
       grid.show(status, dataset, episode);
       fillTable(underway, ["row", "task", "site", "phase", "steps", "age", "idle"], status.underway.map((one) => [
@@ -143,31 +143,11 @@ function runPage() {
   };
 }
 
-function scrolled(label) {
-  return h("div", { class: "scroll", tabindex: 0, role: "region", aria: { label } });
-}
-
 function fillTable(place, heads, rows, none) {
-  if (rows.length === 0) {
-    fill(place, h("p", { class: "dim" }, none));
-    return;
-  }
-  const head = h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)));
-  const body = rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))));
-  fill(place, h("table", { class: "numbers" }, h("thead", {}, head), h("tbody", {}, body)));
+  fill(place, rows.length === 0 ? h("p", { class: "dim" }, none) : tableOf(heads, rows));
 }
 
 const spaced = (words) => words.replaceAll("_", " ");
-
-function notesOn(status) {
-  const left = status.planned - status.over;
-  const notes = [];
-  if (status.writer === "gone")
-    notes.push("No process on this machine is running it, and nothing has changed for a while. To resume, run `webtraj rollout … --resume`.");
-  if (status.writer === "over" && left) notes.push(`The run ended with ${count(left, "row")} left. To run them, use \`webtraj rollout … --resume\`.`);
-  if (status.trouble) notes.push(`Showing the last known status: ${status.trouble}`);
-  return notes.join("\n");
-}
 
 function numbersOf(status) {
   const [solved, graded] = status.success;
