@@ -1,4 +1,4 @@
-"""`webtraj monitor`, and the screen that it and `webtraj rollout --monitor` show."""
+"""`webtraj view --terminal`, and the screen that it and `webtraj rollout --monitor` show."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli.view import monitor as command
+from webtraj.cli.view import view as command
 from webtraj.view import Cell, RunMonitor, Writer
 from webtraj.view.screen import BackgroundScreen, line_of, rendered, watch
 from webtraj.view.status import FaultCount, OpenEpisode
@@ -25,7 +25,7 @@ from webtraj.view.status import FaultCount, OpenEpisode
 def run(*arguments):
     app = typer.Typer()
     app.command()(command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["--terminal", *map(str, arguments)])
 
 
 def shown(status, width=100):
@@ -75,16 +75,21 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
     [
         (["nowhere"], "No run in 'nowhere'"),
         (["nowhere", "--run", "one"], "No run 'one' in 'nowhere'"),
-        (["nowhere", "--every", "0"], "seconds above 0"),
+        ([".", "nowhere"], "got 2 places"),
         (["nowhere", "--web", "--json"], "--web cannot be combined"),
     ],
-    ids=["no-run", "no-such-run", "no-time", "two-ways"],
+    ids=["no-run", "no-such-run", "two-places", "two-ways"],
 )
 def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run(*arguments)
     assert isinstance(done.exception, errors.InvalidInputError)
     assert message in str(done.exception)
+
+
+def test_seconds_are_above_0(played):
+    done = run(played("climb"), "--every", "0")
+    assert "--every got 0; expected seconds above 0" in str(done.exception)
 
 
 def test_a_terminal_is_shown_each_look_until_the_end(played, hidden_index):

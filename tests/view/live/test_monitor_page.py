@@ -92,7 +92,8 @@ def test_many_who_ask_at_once_are_one_look(played, monkeypatch):
 
 @pytest.mark.slow
 def test_the_command_serves_until_a_signal(played):
-    command = [sys.executable, "-W", "error", "-m", "webtraj", "monitor", played("climb"), "--web"]
+    run = RunMonitor(out := played("climb")).run_id
+    command = [sys.executable, "-W", "error", "-m", "webtraj", "view", out, "--run", run]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
@@ -103,7 +104,7 @@ def test_the_command_serves_until_a_signal(played):
         assert httpx.get(f"{found[1]}api/runs/data", trust_env=False).json()["cells"] == "+"
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")
-        assert process.returncode == 0
+        assert process.returncode == 128 + signal.SIGINT
     finally:
         process.kill()
         process.communicate()
