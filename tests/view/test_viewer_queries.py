@@ -36,6 +36,7 @@ def rows(draw, number):
         policy_version=draw(WORDS),
         group_id=draw(WORDS),
         attempt=draw(st.integers(0, 2)),
+        seed=draw(st.sampled_from([None, 1, 7])),
         end_reason=draw(st.sampled_from(EndReason)),
         outcome=draw(st.sampled_from(Outcome)),
         num_steps=draw(st.integers(0, 3)),
@@ -67,6 +68,7 @@ QUERIES = st.builds(
         ).map(tuple),
         max_size=3,
     ).map(lambda chosen: tuple(chosen.items())),
+    seed=st.sampled_from([None, None, None, 1, 7]),
     min_reward=st.sampled_from([None, 0.0, -2.0, 1.0]),
     max_reward=st.sampled_from([None, 0.5, 1.0]),
     words=st.lists(st.sampled_from(["a", "b", "bü", "e1", "zzz"]), max_size=2).map(tuple),
@@ -111,6 +113,8 @@ def meets(row, query, *, without=""):
         wanted = ["" if v == NO_LABEL and name == "label" else v for v in values]
         if ("" if value is None else str(value)) not in wanted or value is None:
             return False
+    if query.seed is not None and row.summary.seed != query.seed:
+        return False
     reward = row.summary.total_reward
     if query.min_reward is not None and not reward >= query.min_reward:
         return False
@@ -218,9 +222,10 @@ def test_a_row_is_data_that_json_can_hold():
             [("min_reward", "0.5"), ("max_reward", "inf")],
             Query(min_reward=0.5, max_reward=math.inf),
         ),
+        ([("seed", "7")], Query(seed=7)),
         ([("offset", "7"), ("limit", "1000")], Query(offset=7, limit=1000)),
     ],
-    ids=["empty", "duration", "up", "blank", "several", "words", "rewards", "page"],
+    ids=["empty", "duration", "up", "blank", "several", "words", "rewards", "seed", "page"],
 )
 def test_a_query_is_read(parameters, query):
     assert parse_query(parameters) == query
@@ -236,6 +241,8 @@ def test_a_query_is_read(parameters, query):
         ("limit", "٣"),
         ("offset", "-1"),
         ("offset", "9" * 20),
+        ("seed", "one"),
+        ("seed", str(2**53 + 1)),
         ("min_reward", "much"),
         ("min_reward", "nan"),
         ("other", "1"),

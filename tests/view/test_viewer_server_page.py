@@ -183,6 +183,29 @@ def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
         values.size_of(data[:end])  # Cut anywhere, it is no reason to fail.
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize(
+    ("size", "drawn", "content"),
+    [
+        ((332, 214), (160, 210), [160, 210]),
+        ((332, 214), (300, 200), None),  # Almost all of it.
+        ((332, 214), (0, 0), None),
+        ((1280, 720), (160, 210), None),  # A window, not a small page.
+    ],
+    ids=["small", "full", "empty", "large"],
+)
+def test_what_a_small_picture_shows_is_told(size, drawn, content, kind, tmp_path):
+    image = Image.new("RGB", size, "#555")
+    image.paste(Image.effect_noise(drawn, 9).point(lambda value: value + 60), (0, 0))
+    image.save(tmp_path / "x", kind)
+    data = (tmp_path / "x").read_bytes()
+    shown = values.Values(lambda value: "u").picture(data)
+    assert (shown["width"], shown["height"]) == size
+    assert shown.get("content") == content
+    cut = values.Values(lambda value: "u").picture(data[: len(data) // 2])
+    assert "content" not in cut
+
+
 @pytest.mark.parametrize("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)], ids=str)
 def test_arrays_of_pixels_are_pictures(shape, tmp_path):
     array = np.random.default_rng(0).integers(0, 255, shape, np.uint8)

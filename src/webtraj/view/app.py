@@ -20,12 +20,12 @@
                                     X-Webtraj: 1, which no other site's page can send
 
 `/api/episodes` takes `dataset`, `task`, `site`, `outcome`, `end_reason`, `policy`,
-`policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `min_reward` and
-`max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front for descending;
-`offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each field, with the
-number of episodes that have it and match everything else. `graded` counts the successes of all
-matching episodes that succeeded or failed, with the rate's 95 % interval; `broken` counts those
-that ended with an infrastructure failure, which are in no rate.
+`policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `seed`;
+`min_reward` and `max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front
+for descending; `offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each
+field, with the number of episodes that have it and match everything else. `graded` counts the
+successes of all matching episodes that succeeded or failed, with the rate's 95 % interval; `broken`
+counts those that ended with an infrastructure failure, which are in no rate.
 """
 
 from __future__ import annotations

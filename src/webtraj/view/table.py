@@ -202,7 +202,7 @@ _SYNONYMS = {"duration": "seconds"}
 _LONGEST = 1000
 _MOST_ROWS = 1000
 _MOST_VALUES = 1000
-_KNOWN = {*FACETS, "offset", "limit", "sort", "min_reward", "max_reward", "q"}
+_KNOWN = {*FACETS, "offset", "limit", "sort", "seed", "min_reward", "max_reward", "q"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,6 +211,8 @@ class Query:
 
     chosen: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Fields of `FACETS`, each with its accepted values."""
+    seed: int | None = None
+    """The environment's seed: with one task, one start page."""
     min_reward: float | None = None
     max_reward: float | None = None
     words: tuple[str, ...] = ()
@@ -254,6 +256,7 @@ def parse_query(parameters: Sequence[tuple[str, str]]) -> Query:
         raise errors.InvalidInputError(f"A field takes at most {_MOST_VALUES} values.")
     return Query(
         chosen=tuple(chosen.items()),
+        seed=_whole(single, "seed", 0, 0, 2**53) if "seed" in single else None,
         min_reward=_number(single, "min_reward"),
         max_reward=_number(single, "max_reward"),
         words=tuple(single.get("q", "")[:_LONGEST].casefold().split()),
@@ -278,7 +281,7 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
 
 def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     text = given.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 15 and least <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
         raise errors.InvalidInputError(
             f"{name}={text!r:.60}: expected a whole number from {least} to {most}."
         )
@@ -396,6 +399,7 @@ NUMBERS: dict[str, Callable[[Row], float]] = {
     "seconds": _seconds,
     "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
     "attempt": lambda row: row.summary.attempt,
+    "seed": lambda row: math.nan if row.summary.seed is None else row.summary.seed,
 }
 """Fields that are numbers; NaN where unknown."""
 
@@ -518,6 +522,8 @@ class Table:
     def _select(self, query: Query) -> _Found:
         """Return the positions of the rows that match, the facets' counts, and success."""
         common = np.ones(len(self._rows), dtype=np.bool_)
+        if query.seed is not None:
+            common &= self._numbers_of("seed") == query.seed
         if query.min_reward is not None:
             common &= self._numbers_of("reward") >= query.min_reward
         if query.max_reward is not None:

@@ -3,10 +3,11 @@
 Values that JSON cannot express are objects with the key `$`, as in `webtraj.store.values`. Two are
 specific to the viewer::
 
-    {"$": "picture", "url": ..., "width": ..., "height": ...}
+    {"$": "picture", "url": ..., "width": ..., "height": ..., "content": [160, 210]}
     {"$": "bytes", "url": ..., "size": ...}
 
-The caller chooses the `url`. Arrays of more than `MANY` elements that are not images are shortened
+The caller chooses the `url`. `content` is there if the rest of a small picture is empty (see
+`content_of`). Arrays of more than `MANY` elements that are not images are shortened
 to the first: `{"$": "array", "dtype": ..., "shape": [...], "first": [...]}`.
 """
 
@@ -36,6 +37,7 @@ __all__ = [
     "MANY",
     "Values",
     "array_png",
+    "content_of",
     "media_type",
     "number",
     "size_of",
@@ -128,6 +130,55 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
+_SMALL = 640
+"""The longest side of a picture that is cropped, in pixels."""
+_ALIKE = 24
+"""How far the same colour may differ in a JPEG."""
+
+
+def content_of(image: Any) -> tuple[int, int] | None:
+    """Return the width and height of what a small picture shows, from its top left corner.
+
+    Pages such as MiniWoB++'s are smaller than any window, so the right and the bottom of their
+    pictures are of one colour. Pictures are shown without that, and stored with it.
+
+    Args:
+        image: A Pillow image.
+
+    Returns:
+        None if the picture is large, or if less than a quarter of it is empty.
+
+    Raises:
+        OSError: The image is damaged.
+    """
+    if max(image.size) > _SMALL:
+        return None
+    pixels = np.asarray(image.convert("RGB"), np.int16)
+    drawn = (np.abs(pixels - pixels[-1, -1]) > _ALIKE).any(axis=2)
+    columns, rows = (np.flatnonzero(drawn.any(axis=axis)) for axis in (0, 1))
+    if not len(columns):
+        return None
+    width, height = int(columns[-1]) + 1, int(rows[-1]) + 1
+    return (width, height) if 4 * width * height <= 3 * drawn.size else None
+
+
+def _content_of_data(data: bytes) -> tuple[int, int] | None:
+    size = size_of(data)
+    if size is None or max(size) > _SMALL:
+        return None
+    try:
+        from PIL import Image
+
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            return content_of(image)
+    except (ImportError, *_UNREADABLE):
+        return None
+
+
+_FORMATS = "PNG", "JPEG", "WEBP"
+_UNREADABLE = OSError, ValueError, SyntaxError
+"""What Pillow raises for damaged images."""
+
 THUMBNAIL = 104, 64
 """The largest width and height of a thumbnail, in pixels."""
 
@@ -137,13 +188,17 @@ def small_webp(data: bytes) -> bytes | None:
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
-            image.draft("RGB", THUMBNAIL)
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            content = content_of(image)
+            if content is None:
+                image.draft("RGB", THUMBNAIL)
             small = image.convert("RGB")
+        if content is not None:
+            small = small.crop((0, 0, *content))
         small.thumbnail(THUMBNAIL)
         made = io.BytesIO()
         small.save(made, "WEBP", quality=70, method=0)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+    except (*_UNREADABLE, Image.DecompressionBombError):
         return None
     return made.getvalue()
 
@@ -162,6 +217,7 @@ _LONG_REPR = 10_000
 class _Kind:
     media_type: str
     size: tuple[int, int] | None
+    content: tuple[int, int] | None
 
 
 class Values:
@@ -190,7 +246,10 @@ class Values:
         return orjson.dumps(self.data(value), option=orjson.OPT_INDENT_2).decode()
 
     def picture(self, value: Any) -> dict[str, Any] | None:
-        """Return an image as `{"url", "width", "height"}`; None if the value is not an image."""
+        """Return an image as `{"url", "width", "height"}`; None if the value is not an image.
+
+        `content` says which part of a small picture is not empty; see `content_of`.
+        """
         if isinstance(value, np.ndarray):
             value = array_png(value)
         if not value or not isinstance(value, (bytes, LazyBlob)):
@@ -201,7 +260,8 @@ class Values:
         if not kind.media_type:
             return None
         width, height = kind.size or (None, None)
-        return {"url": self._blob_url(value), "width": width, "height": height}
+        shown = {"url": self._blob_url(value), "width": width, "height": height}
+        return shown if kind.content is None else {**shown, "content": list(kind.content)}
 
     def data(self, value: Any) -> Any:
         """Return a value as JSON data for orjson."""
@@ -269,7 +329,7 @@ class Values:
             data = self._read(value) if isinstance(value, LazyBlob) else data
             if not isinstance(data, bytes):
                 return str(data)
-            self._kinds[key] = _Kind(media_type(data), size_of(data))
+            self._kinds[key] = _Kind(media_type(data), size_of(data), _content_of_data(data))
         return self._kinds[key]
 
     def _read(self, value: LazyBlob) -> Any:

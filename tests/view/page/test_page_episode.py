@@ -48,7 +48,7 @@ async def test_an_episode_step_by_step(look, serve, miniwob_iterations, place):
     # The click is marked where the record says, on the page as it was before.
     box = trajectory.steps[1].observation["last_action"]["box"]
     width = trajectory.steps[1].observation["scroll"]["width"]
-    picture = await page.locator(".stage").bounding_box()
+    picture = await page.locator(".stage img").bounding_box()
     marked = await page.locator(".stage .box").bounding_box()
     scale = picture["width"] / width
     assert marked["x"] - picture["x"] == pytest.approx(box[0] * scale, abs=2.5)
@@ -155,6 +155,19 @@ async def test_errors_are_shown_with_their_tracebacks(look, serve, written_episo
     await expect(page.locator(".step[aria-current] .mark-error")).to_have_count(1)
 
 
+async def test_a_small_page_is_shown_without_the_empty_rest_of_its_picture(
+    look, serve, miniwob_iterations, place
+):
+    page = await look(await serve(*miniwob_iterations), place[1])
+    picture = page.locator(".stage img")
+    width = await picture.evaluate("img => img.decode().then(() => img.naturalWidth)")
+    assert width > 300  # It is whole, also where it is shown in part.
+    shown = await page.locator(".stage").bounding_box()
+    whole = await picture.bounding_box()
+    assert shown["width"] / whole["width"] == pytest.approx(160 / width, abs=0.02)
+    assert shown["height"] < whole["height"] * 1.02
+
+
 async def test_two_iterations_stand_side_by_side(look, serve, miniwob_iterations):
     first, second = miniwob_iterations
     ones = {t.info.goal: t for t in episodes_of(first, "click-checkboxes")}
@@ -168,6 +181,7 @@ async def test_two_iterations_stand_side_by_side(look, serve, miniwob_iterations
     dialog = page.get_by_role("dialog", name="Compare with another episode")
     choices = dialog.locator(".choices button")
     await expect(choices.first).to_be_focused()
+    await expect(choices.first).to_contain_text(f"seed {one.info.seed:,},")
     await choices.filter(has_text=second.name).first.click()
     await expect(page.locator(".side")).to_have_count(2)
 

@@ -171,7 +171,7 @@ async def test_a_hundred_thousand_episodes_scroll(look, serve, tmp_path):
     (folder / "index" / "made.jsonl").write_bytes(b"".join(lines))
     page = await look(await serve(folder), "#/?sort=start_time")
     asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: "/api/episodes?" in request.url and asked.append(1))
     await expect(total(page)).to_have_text("100,000 episodes")
     grid = page.get_by_role("grid")
     await expect(grid).to_have_attribute("aria-rowcount", "100001")

@@ -166,17 +166,18 @@ function cellOf(episode, position, place) {
 
 // Lets a person choose another episode of the task to compare with.
 //
-// Episodes with the same seed come first, as they start from the same page.
+// Episodes with the same seed come first, as they start from the same page, then the latest others.
 export async function chooseOther(dialog, place, { task = "", seed = null }) {
   const list = h("ul", { class: "plain choices" }, h("li", {}, "Loading episodes…"));
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
   fill(dialog, h("h2", {}, "Compare with"), list, h("div", { class: "actions" }, close));
   dialog.showModal();
   try {
-    const { rows } = await fetchEpisodes({ task, sort: "-start_time" }, { limit: 100 });
-    const others = rows.filter((row) => row.id !== place.id || row.dataset !== place.dataset);
-    const other = (row) => Number((row.seed ?? null) !== seed);
-    others.sort((one, two) => other(one) - other(two));
+    const query = { task, sort: "-start_time" };
+    const pages = await Promise.all([Number.isSafeInteger(seed) && seed >= 0 && fetchEpisodes({ ...query, seed }), fetchEpisodes(query)]);
+    const seen = new Set([`${place.dataset}/${place.id}`]);
+    const isNew = ({ dataset, id }) => seen.size !== seen.add(`${dataset}/${id}`).size;
+    const others = pages.flatMap((found) => found.rows ?? []).filter(isNew);
     const choose = (row) => {
       dialog.close();
       go({ view: "compare", left: place, right: { dataset: row.dataset, id: row.id }, params: {} });

@@ -53,15 +53,23 @@ export function picture(step, action, alt) {
   const image = step?.image;
   if (!image || !isOwnPicture(image.url)) return h("p", { class: "nothing" }, "No screenshot was recorded.");
   const img = h("img", { src: image.url, alt, decoding: "async", draggable: "false" });
-  const frame = h("div", { class: "stage" }, img);
+  const sheet = h("div", { class: "sheet" }, img);
+  const frame = h("div", { class: "stage" }, sheet);
   const measure = (width, height) => {
     if (!(width > 0 && height > 0)) return;
-    frame.style.setProperty("--w", width);
-    frame.style.setProperty("--h", height);
-    frame.querySelectorAll(".box, .point").forEach((mark) => mark.remove());
+    sheet.querySelectorAll(".box, .point").forEach((mark) => mark.remove());
     // Coordinates are in viewport pixels; the image may be smaller.
     const [across, down] = isNumbers(step.viewport, 2) ? step.viewport : [width, height];
-    frame.append(...marksOf(action, across, down));
+    const marks = marksOf(action, across, down);
+    sheet.append(...marks);
+    // The empty rest of a small picture is left out, unless the action went there.
+    const at = (mark, name) => Number(mark.style.getPropertyValue(name));
+    const within = ([right, bottom]) => marks.every((mark) => at(mark, "--x") * width <= right && at(mark, "--y") * height <= bottom);
+    const content = isNumbers(image.content, 2) && within(image.content) ? image.content : [width, height];
+    frame.style.setProperty("--w", content[0]);
+    frame.style.setProperty("--h", content[1]);
+    sheet.style.setProperty("--across", width / content[0]);
+    sheet.style.setProperty("--down", height / content[1]);
   };
   measure(Number(image.width), Number(image.height));
   img.addEventListener("load", () => !(Number(image.width) > 0) && measure(img.naturalWidth, img.naturalHeight));
