@@ -19,6 +19,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.datasets.place import Place, absolute_place
+from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 from webtraj.view.gathering import Followed, Gathering
@@ -244,12 +245,13 @@ class Viewer(Closing):
     def _monitor(self, dataset: str, run_id: str) -> tuple[RunMonitor, float]:
         """Return the monitor of a run, and the least seconds between two looks."""
         place = self._source(dataset).place
+        if not run_id and not place.is_remote:  # In a bucket, the latest at the first look.
+            run_id = max(run_ids(place.storage), default="")
         with self._monitoring:
             found = self._monitors.get((place.url, run_id))
             if found is None:
                 options = self._options if place.is_remote else None
-                made = RunMonitor(place.url, run_id or None, storage_options=options)
-                found = self._monitors.setdefault((place.url, made.run_id), made)
+                found = RunMonitor(place.url, run_id or None, storage_options=options)
                 self._monitors[place.url, run_id] = found
         return found, LOOK_BUCKET if place.is_remote else LOOK
 

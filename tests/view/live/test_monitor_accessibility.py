@@ -42,7 +42,7 @@ def test_axe_finds_nothing_in_a_run(held_rollout, wait, monkeypatch):
         look("playing", "playing")
         rollout.kill()
         later = functools.partial(RunMonitor, clock=lambda: time.time() + LATER)
-        monkeypatch.setattr("webtraj.view.runs.RunMonitor", later)
+        monkeypatch.setattr("webtraj.view.viewer.RunMonitor", later)
         look("gone", "gone")
         assert {place: lines for place, lines in found.items() if lines} == {}
         # axe is awake.

@@ -75,6 +75,15 @@ def test_a_dataset_without_a_rollout_has_no_run(tmp_path):
             viewer.run("data")
 
 
+def test_a_later_run_takes_the_place_of_the_one_before(played):
+    with Viewer([out := played("climb")]) as viewer:
+        first = viewer.run("data")
+        assert first["cells"] == "+"
+        played("slip", "slip", out=out)
+        assert viewer.run("data")["cells"] == "--"
+        assert viewer.run("data", first["run_id"])["cells"] == "+"
+
+
 def test_many_who_ask_at_once_are_one_look(played, monkeypatch):
     looks = []
     look = RunMonitor._look
