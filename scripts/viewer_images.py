@@ -34,8 +34,8 @@ from webtraj.judging.model import JudgeSettings, ModelJudge
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest
 from webtraj.trajectory import Outcome
-from webtraj.viewer.app import serving
-from webtraj.viewer.viewer import Viewer
+from webtraj.view.app import serving
+from webtraj.view.viewer import Viewer
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 TASKS = (

@@ -71,6 +71,22 @@ _MOVED = {
     "webtraj.rollouts.metrics.tally": "webtraj.metrics.tally",
     "webtraj.rollouts.plan": "webtraj.runs.plan",
     "webtraj.rollouts.runs": "webtraj.runs.run",
+    "webtraj.monitor": "webtraj.view",
+    "webtraj.monitor.screen": "webtraj.view.screen",
+    "webtraj.monitor.status": "webtraj.view.status",
+    "webtraj.monitor.tailing": "webtraj.view.journals",
+    "webtraj.monitor.watching": "webtraj.view.monitor",
+    "webtraj.viewer": "webtraj.view",
+    "webtraj.viewer.app": "webtraj.view.app",
+    "webtraj.viewer.episode": "webtraj.view.episode",
+    "webtraj.viewer.gathering": "webtraj.view.gathering",
+    "webtraj.viewer.iterations": "webtraj.view.iterations",
+    "webtraj.viewer.labels": "webtraj.view.labels",
+    "webtraj.viewer.page": "webtraj.view.page",
+    "webtraj.viewer.source": "webtraj.view.source",
+    "webtraj.viewer.table": "webtraj.view.table",
+    "webtraj.viewer.values": "webtraj.view.values",
+    "webtraj.viewer.viewer": "webtraj.view.viewer",
 }
 
 

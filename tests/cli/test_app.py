@@ -134,6 +134,7 @@ def test_debug_shows_the_traceback(run_webtraj):
     ("old", "new"),
     [
         ("merge", "copy"),
+        ("monitor", "view --terminal"),
         ("scratch", "train scratch"),
         ("ray submit", "rollout submit"),
         ("report", "metrics --html report.html"),

@@ -24,8 +24,8 @@ from webtraj.datasets.verification import verify
 from webtraj.metrics import measure
 from webtraj.store.blobs import BlobStore
 from webtraj.store.layout import format_named
-from webtraj.viewer.table import Query
-from webtraj.viewer.viewer import Viewer
+from webtraj.view.table import Query
+from webtraj.view.viewer import Viewer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WINNER, INTACT = "golden-1-won", "golden-3-failed"

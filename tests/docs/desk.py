@@ -58,7 +58,7 @@ words = [word for word in sys.argv[1:3] if not word.startswith("-")]
 command = [sys.executable, "-m", "webtraj", *sys.argv[1:]]
 serves = words and (words[0] in ("view", "serve") or words == ["openenv", "serve"])
 serves = serves or words == ["apps", "open"]
-serves = serves or words[:1] == ["monitor"] and "--web" in sys.argv  # Else it looks once.
+serves = serves and not {"--terminal", "--once", "--json"} & {*sys.argv}
 serves = serves or words[:1] == ["mcp"] and "--http" in sys.argv  # Else until its input ends.
 if not serves or "--help" in sys.argv:
     os.execv(command[0], command)  # So that a page that kills it kills it.

@@ -13,7 +13,7 @@ import webtraj
 from webtraj.agents.models.accounting import account_for
 from webtraj.datasets.recovery import recover
 from webtraj.trajectory import EndReason
-from webtraj.viewer.episode import episode_data
+from webtraj.view.episode import episode_data
 
 YEAR = 365 * 86400
 

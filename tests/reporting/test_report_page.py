@@ -21,8 +21,8 @@ from webtraj.metrics.page import (
     write_pictures,
     write_report,
 )
-from webtraj.viewer.table import parse_query
-from webtraj.viewer.viewer import Viewer
+from webtraj.view.table import parse_query
+from webtraj.view.viewer import Viewer
 
 HOSTILE = (
     "<script>document.title='hit'</script>",

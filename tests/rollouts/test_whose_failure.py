@@ -10,9 +10,9 @@ from webtraj import Decision, Outcome, errors, registry
 from webtraj.cli.progress import RolloutProgress
 from webtraj.metrics import Rate, measure
 from webtraj.metrics.comparison import subjects_of
-from webtraj.monitor import RunMonitor
 from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
-from webtraj.viewer.table import Query, Row, Table
+from webtraj.view import RunMonitor
+from webtraj.view.table import Query, Row, Table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ from webtraj.store.places import open_storage
 from webtraj.tasks import Fact, FactGroup, TaskSpec
 from webtraj.training.sft.logs import LOG, read_log
 from webtraj.trajectory import Outcome
-from webtraj.viewer.labels import LabelBook, PersonLabel
+from webtraj.view.labels import LabelBook, PersonLabel
 
 WRONG = [
     None, True, "x", "", "nan", -1, 0, 3.5, 1e308, float("inf"), 2**63, [], {}, [[]], ["x"],

@@ -48,7 +48,6 @@ _BY_HEADING = {
         "ls": "datasets:ls",
         "show": "datasets:show",
         "view": "view:view",
-        "monitor": "view:monitor",
         "metrics": "metrics:metrics",
     },
     "Datasets": {
@@ -92,6 +91,7 @@ _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name
 _OLD_NAMES = {
     "convert": "copy",
     "merge": "copy",
+    "monitor": "view --terminal",
     "ray submit": "rollout submit",
     "report": "metrics --html report.html",
     "scratch": "train scratch",

@@ -58,8 +58,8 @@ def play(
 def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     """Show the run on the terminal meanwhile, if stderr is one."""
     from webtraj.cli import terminal
-    from webtraj.monitor import RunMonitor
-    from webtraj.monitor.screen import BackgroundScreen
+    from webtraj.view import RunMonitor
+    from webtraj.view.screen import BackgroundScreen
 
     console = terminal.make_console(stderr=True)
     if not console.is_terminal:

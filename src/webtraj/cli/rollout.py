@@ -63,7 +63,7 @@ def rollout(
         typer.Option(
             "--monitor",
             help="Show each row of the plan while it runs, with speed, slow sites and errors, "
-            "instead of a bar. `webtraj monitor` does this from another terminal.",
+            "instead of a bar. `webtraj view --terminal` does this from another terminal.",
         ),
     ] = False,
     **given: Any,

@@ -1,4 +1,4 @@
-"""`webtraj view`: browse datasets. `webtraj monitor`: watch rollouts while they run."""
+"""`webtraj view`: browse datasets and watch rollouts, in the browser or in the terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from webtraj.cli.options import OPTION_HELP
 if TYPE_CHECKING:
     from typing import Any
 
-    from webtraj.monitor import RunMonitor
-    from webtraj.viewer.viewer import Viewer
+    from webtraj.view import RunMonitor
+    from webtraj.view.viewer import Viewer
 
-__all__ = ["monitor", "view"]
+__all__ = ["view"]
 
 PORT_HELP = "The port; 0 for a free one. Default: 8640, or a free one if that is taken."
 
@@ -65,22 +65,113 @@ def view(
         str | None, typer.Option(help="For buckets: a folder that caches images.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    terminal: Annotated[
+        bool,
+        typer.Option(
+            "--terminal",
+            help="Watch a rollout in the terminal instead: of a dataset the latest, of a save path "
+            "that of the latest iteration.",
+        ),
+    ] = False,
+    run: Annotated[str | None, typer.Option(help="Watch this run; default: the latest.")] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(help="With --terminal: seconds between updates; default: 1, of a bucket 5."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show the run's status once in the terminal, then exit.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the run's status as JSON, one line per update.")
+    ] = False,
+    web: Annotated[bool, typer.Option("--web", hidden=True)] = False,
 ) -> None:
     """Browse datasets in the browser, even while they are being written. Stop with Ctrl-C.
 
     Filter and search the list, step through episodes, compare two, and label them. The episodes
     are never changed; labels are stored beside them.
+
+    Watch a rollout on the page "Run" or with --terminal: waiting, running and done rows, outcomes,
+    speed and errors. It only reads what the rollout writes, so you can start it at any time, even
+    for a run that died. --terminal exits when the run is over, and shows its status once if the
+    output is not a terminal.
     """
+    from webtraj import errors
     from webtraj.cli import signals
     from webtraj.cli.options import storage_options
-    from webtraj.viewer.viewer import Viewer
 
     options = storage_options(option)
     if write_labels is not None:
         _write_labels(datasets, write_labels, options)
         return
-    with Viewer(datasets, storage_options=options, blob_cache=blob_cache, person=person) as viewer:
-        signals.run(_serve(viewer, host, port, token, open_browser))
+    if web and (once or json):
+        raise errors.InvalidInputError(
+            "--web cannot be combined with --once or --json: it serves a page, they print. Choose "
+            "one."
+        )
+    monitor = None
+    if terminal or once or json or run is not None:
+        monitor = _monitor(datasets, run, options)
+    if monitor is not None and not web and (terminal or once or json):
+        _watch(monitor, every, once=once, json=json)
+        return
+
+    from webtraj.view.viewer import Viewer
+
+    shown = "" if monitor is None else f"#/run?run={monitor.run_id}"
+    places = datasets if monitor is None else [monitor.place]
+    stopped = contextlib.suppress(signals.SignalReceivedError) if web else contextlib.nullcontext()
+    with (
+        Viewer(places, storage_options=options, blob_cache=blob_cache, person=person) as viewer,
+        stopped,
+    ):
+        signals.run(_serve(viewer, host, port, token, open_browser, shown))
+
+
+def _monitor(named: list[str], run: str | None, options: dict[str, Any] | None) -> RunMonitor:
+    from webtraj import errors
+    from webtraj.view import RunMonitor
+
+    if len(named) != 1:
+        raise errors.InvalidInputError(
+            f"--terminal, --once, --json and --run show one rollout; got {len(named)} places. Give "
+            "its dataset or save path."
+        )
+    return RunMonitor(named[0], run, storage_options=options)
+
+
+def _watch(watched: RunMonitor, every: float | None, *, once: bool, json: bool) -> None:
+    """Show a run in the terminal, or print it as JSON, until it is over."""
+    from webtraj import errors
+    from webtraj.cli import terminal
+    from webtraj.store.places import is_url
+    from webtraj.view import screen
+
+    if every is not None and every <= 0:
+        raise errors.InvalidInputError(f"--every got {every:g}; expected seconds above 0.")
+    in_bucket = is_url(watched.place) and not watched.place.startswith("file:")
+    seconds = every or (5.0 if in_bucket else 1.0)
+    console = terminal.make_console()
+    with contextlib.suppress(KeyboardInterrupt):  # The usual way to stop.
+        if json:
+            _print_lines(watched, seconds, once=once)
+        elif once or not console.is_terminal:
+            console.print(screen.rendered(watched.look(), width=min(console.width, 120)))
+        else:
+            screen.watch(watched, console, every=seconds)
+
+
+def _print_lines(watched: RunMonitor, every: float, *, once: bool) -> None:
+    import time
+
+    from webtraj.cli import terminal
+
+    status = watched.look()
+    terminal.print_json(status.to_data())
+    while not (once or status.is_over):
+        time.sleep(every)
+        status = watched.look()
+        terminal.print_json(status.to_data())
 
 
 async def _serve(
@@ -93,7 +184,7 @@ async def _serve(
 ) -> None:
     import asyncio
 
-    from webtraj.viewer.app import serving
+    from webtraj.view.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:
         print(f"Viewer at {url}{shown} (Ctrl-C to stop)", flush=True)
@@ -107,8 +198,8 @@ async def _serve(
 def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.quality import write_labels
     from webtraj.store.places import is_url
-    from webtraj.viewer.gathering import FoundDataset, datasets_in
-    from webtraj.viewer.labels import judge_labels, read_person_labels
+    from webtraj.view.gathering import FoundDataset, datasets_in
+    from webtraj.view.labels import judge_labels, read_person_labels
 
     places = [found.place for one in named for found in datasets_in(one) or [FoundDataset(one, "")]]
     labels = [
@@ -127,107 +218,3 @@ def _has_desktop() -> bool:
 
     shown = sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
     return sys.stdout.isatty() and shown and "SSH_CONNECTION" not in os.environ
-
-
-# `webtraj monitor`: watch a rollout that runs in another process.
-
-
-def monitor(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="The rollout's dataset, a folder or s3://bucket/prefix; or its save path, for the "
-            "latest iteration.",
-        ),
-    ],
-    run: Annotated[str | None, typer.Option(help="The run's id; default: the latest.")] = None,
-    web: Annotated[bool, typer.Option("--web", help="Show it in the viewer.")] = False,
-    host: Annotated[
-        str, typer.Option(help="The page's address; one that others can reach needs a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help=PORT_HELP)] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(help="The page's token; default: a new one if the host needs one."),
-    ] = None,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
-    ] = False,
-    every: Annotated[
-        float | None,
-        typer.Option(help="Seconds between updates; default: 1, or 5 for a bucket."),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Show the status once, then exit.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the status as JSON, one line per update.")
-    ] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-) -> None:
-    """Watch a rollout: waiting, running and done rows, outcomes, speed and errors.
-
-    It only reads what the rollout writes, so you can start it at any time, as often as you like,
-    even for a run that died. It exits when the run is over; with --web it serves until Ctrl-C. If
-    its output is not a terminal, it shows the status once.
-    """
-    from webtraj import errors
-    from webtraj.cli import signals
-    from webtraj.cli.options import storage_options
-    from webtraj.monitor import RunMonitor
-    from webtraj.store.places import is_url
-
-    if every is not None and every <= 0:
-        raise errors.InvalidInputError(f"--every got {every:g}; expected seconds above 0.")
-    if web and (once or json):
-        raise errors.InvalidInputError(
-            "--web cannot be combined with --once or --json: it serves a page, they print. Choose "
-            "one."
-        )
-    seconds = every or (5.0 if is_url(place) and not place.startswith("file:") else 1.0)
-    watched = RunMonitor(place, run, storage_options=storage_options(option))
-    if web:
-        from webtraj.viewer.viewer import Viewer
-
-        shown = f"#/run?run={watched.run_id}"
-        with (
-            Viewer([watched.place], storage_options=storage_options(option)) as viewer,
-            contextlib.suppress(signals.SignalReceivedError),  # The usual way to stop.
-        ):
-            signals.run(_serve(viewer, host, port, token, open_browser, shown))
-    elif json:
-        _print_lines(watched, seconds, once=once)
-    else:
-        _show(watched, seconds, once=once)
-
-
-def _show(watched: RunMonitor, every: float, *, once: bool) -> None:
-    from webtraj.cli import terminal
-    from webtraj.monitor import screen
-
-    console = terminal.make_console()
-    if once or not console.is_terminal:
-        width = min(console.width, 120)
-        console.print(screen.rendered(watched.look(), width=width))
-        return
-    try:
-        screen.watch(watched, console, every=every)
-    except KeyboardInterrupt:  # The usual way to stop; there is nothing to clean up.
-        return
-
-
-def _print_lines(watched: RunMonitor, every: float, *, once: bool) -> None:
-    import sys
-    import time
-
-    import orjson
-
-    try:
-        while True:
-            status = watched.look()
-            sys.stdout.write(orjson.dumps(status.to_data()).decode() + "\n")
-            sys.stdout.flush()
-            if once or status.is_over:
-                return
-            time.sleep(every)
-    except KeyboardInterrupt:
-        return

@@ -45,6 +45,7 @@ __all__ = [
     "TRIES_A_SESSION",
     "Turn",
     "counting",
+    "is_done",
     "new_run_id",
     "progress_of",
     "run_ids",
@@ -452,24 +453,28 @@ def progress_of(
         made = sorted(tries.get(planned.row, {}).items())
         results = [EpisodeResult.of_summary(summary, planned, number) for number, summary in made]
         done += results
-        failures = sum(RETRIED[result.outcome] and not result.finished for result in results)
         if not results:
             left.append(Turn(planned=planned, number=first))
-        elif _is_open(results, failures, retry):
+        elif not is_done(results, retry):
             last = results[-1]
             left.append(
                 Turn(
                     planned=planned,
                     number=max(last.number + 1, first),
-                    failures=failures,
+                    failures=_failures_of(results),
                     retry_of=last.episode_id,
                 )
             )
     return Progress(tuple(done), tuple(left))
 
 
-def _is_open(results: Sequence[EpisodeResult], failures: int, retry: RetryPolicy) -> bool:
-    last = results[-1]
-    if any(result.counts for result in results):
-        return False
-    return not last.failed or retry.retries(last.outcome, failures)
+def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
+    """Return whether a row needs no further try, given its tries in order, one at least."""
+    if any(result.counts for result in tries):
+        return True
+    last = tries[-1]
+    return last.failed and not retry.retries(last.outcome, _failures_of(tries))
+
+
+def _failures_of(tries: Sequence[EpisodeResult]) -> int:
+    return sum(RETRIED[result.outcome] and not result.finished for result in tries)

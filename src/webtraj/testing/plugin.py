@@ -199,7 +199,7 @@ def pytest_runtest_makereport(
 
 def _keep(item: pytest.Item, collector: MemoryTrajectoryCollector) -> str:
     """Write the latest episodes as HTML and return a summary."""
-    from webtraj.viewer import page
+    from webtraj.view import page
 
     lines = []
     try:

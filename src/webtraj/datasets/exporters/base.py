@@ -400,7 +400,7 @@ FORMATS: dict[str, Format] = {
     "inspect": Format(f"{_HERE}.inspect_ai:InspectExporter", "logs of Inspect, .eval"),
     "playwright": Format(f"{_HERE}.playwright:PlaywrightExporter", "a script an episode"),
     "har": Format(f"{_HERE}.har:HarExporter", "network traffic, HAR 1.2"),
-    "html": Format("webtraj.viewer.page:HtmlExporter", "an HTML file an episode, to look at"),
+    "html": Format("webtraj.view.page:HtmlExporter", "an HTML file an episode, to look at"),
 }
 
 

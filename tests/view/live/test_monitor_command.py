@@ -1,0 +1,208 @@
+"""`webtraj view --terminal`, and the screen that it and `webtraj rollout --monitor` show."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli.view import view as command
+from webtraj.view import Cell, RunMonitor, Writer
+from webtraj.view.screen import BackgroundScreen, line_of, rendered, watch
+from webtraj.view.status import FaultCount, OpenEpisode
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, ["--terminal", *map(str, arguments)])
+
+
+def shown(status, width=100):
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
+    console.print(rendered(status, width=width))
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def hidden_index():
+    """Hides an index, as if nothing had ended; gives what shows it again."""
+
+    def hide(out):
+        (Path(out) / "runs" / RunMonitor(out).run_id / "metrics.json").unlink()
+        (path,) = (Path(out) / "index").glob("*.jsonl")
+        hidden = path.rename(path.with_name(f".{path.name}"))
+        return lambda: hidden.rename(path)
+
+    return hide
+
+
+@pytest.fixture
+def status(played):
+    return RunMonitor(played("climb", "slip", "crash", "climb")).look()
+
+
+def test_where_its_output_is_no_terminal_it_looks_once(played):
+    out = played("climb", "slip", "crash")
+    done = run(out)
+    assert done.exit_code == 0
+    assert "3 of 3 rows done, 4 tries, success 1/2 = 50.0%" in done.stdout
+    assert "the <i>ladder</i> broke" in done.stdout
+
+
+def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
+    out = played("climb", "slip")
+    show = hidden_index(out)
+    once = json.loads(run(out, "--json", "--once").stdout)
+    assert (once["cells"], once["is_over"]) == ("..", False)
+    show()
+    (line,) = run(out, "--json").stdout.splitlines()
+    assert (json.loads(line)["cells"], json.loads(line)["is_over"]) == ("+-", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "No run in 'nowhere'"),
+        (["nowhere", "--run", "one"], "No run 'one' in 'nowhere'"),
+        ([".", "nowhere"], "got 2 places"),
+        (["nowhere", "--web", "--json"], "--web cannot be combined"),
+    ],
+    ids=["no-run", "no-such-run", "two-places", "two-ways"],
+)
+def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert isinstance(done.exception, errors.InvalidInputError)
+    assert message in str(done.exception)
+
+
+def test_seconds_are_above_0(played):
+    done = run(played("climb"), "--every", "0")
+    assert "--every got 0; expected seconds above 0" in str(done.exception)
+
+
+def test_a_terminal_is_shown_each_look_until_the_end(played, hidden_index):
+    out = played("climb", "slip")
+    show = hidden_index(out)
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40)
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        show()
+
+    assert watch(RunMonitor(out), console, every=2.5, sleep=sleep).is_over
+    assert waited == [2.5]
+    text = console.file.getvalue()
+    assert "0 of 2 rows done" in text
+    assert "2 of 2 rows done" in text
+
+
+def test_a_screen_in_the_background_waits_for_the_run_and_shows_its_end(played, tmp_path):
+    out = str(tmp_path / "data")
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40)
+    with BackgroundScreen(lambda: RunMonitor(out), console, every=0.05) as screen:
+        played("climb", "slip")
+    assert "2 of 2 rows done" in console.file.getvalue()
+    assert screen.trouble == ""
+
+
+def test_what_cannot_be_shown_disturbs_nobody(tmp_path):
+    def refuse():
+        raise errors.CorruptDataError("the plan is torn")
+
+    console = Console(file=io.StringIO())
+    with BackgroundScreen(refuse, console) as screen:
+        screen._thread.join()
+    assert screen.trouble == "the plan is torn"
+    with BackgroundScreen(lambda: RunMonitor(str(tmp_path)), console) as screen:
+        pass  # No run ever came.
+    assert (screen.trouble, console.file.getvalue()) == ("", "")
+
+
+def test_a_plan_of_any_length_fits(status):
+    cells = "".join("." if row % 7 else "+" for row in range(100_000))
+    text = shown(dataclasses.replace(status, cells=cells, planned=len(cells)))
+    assert "the most frequent state of 128 rows" in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert len(text.splitlines()) < 40
+
+
+def test_names_give_a_terminal_no_commands(status):
+    evil = "\x1b[31mred\x1b]0;title\x07[bold]"
+    status = dataclasses.replace(
+        status,
+        run_id=evil,
+        trouble=evil,
+        underway=(
+            OpenEpisode(episode_id=evil, row=0, task=evil, site=evil, cell=Cell.ACTING, steps=1,
+                        age=1.0, quiet=1.0),
+        ),
+        faults=(
+            FaultCount(kind=evil, count=1, episode_id=evil, task=evil, message=evil, time=0.0),
+        ),
+    )  # fmt: skip
+    text = shown(status, width=200)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert text.count("\\x1b[31mred") >= 5
+
+
+@pytest.mark.parametrize("writer", Writer)
+def test_each_state_of_the_writer_is_told(status, writer):
+    left = dataclasses.replace(status, writer=writer, over=3, remaining=5.0)
+    assert f"({writer})" in line_of(left)
+    assert ("--resume" in shown(left)) == (writer in (Writer.GONE, Writer.OVER))
+    assert ("about 5 s left" in line_of(left)) == (writer is not Writer.OVER)
+
+
+@pytest.mark.slow
+def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
+    out = tmp_path / "data"
+    code = (
+        "import held_rollout as held; from webtraj import registry; from webtraj.cli import app;"
+        "registry.register('held/climb', held.Held, tasks=('climb',)); app.main()"
+    )
+    arguments = ["rollout", "--monitor", "--preset", "held/climb", "--episodes", "3", "--agent",
+                 "oracle", "--out", str(out), "--set", f"gates={tmp_path}"]  # fmt: skip
+    ours, theirs = os.openpty()
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "100",
+               "LINES": "50", "TERM": "xterm"}  # fmt: skip
+    rollout = subprocess.Popen([sys.executable, "-c", code, *arguments], env=environ,
+                               stdout=subprocess.PIPE, stderr=theirs)  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # The terminal is gone when the process is.
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    os.close(ours)
+    said, _ = rollout.communicate(timeout=60)
+    assert rollout.returncode == 0, shown.decode()
+    assert b"3 of 3 rows done" in shown
+    assert "■".encode() * 3 in re.sub(rb"\x1b\[[0-9;]*m", b"", shown)
+    assert b"Playing" not in shown  # That is the bar.
+    assert b"3/3 (100%)" in said
+
+
+@pytest.mark.slow
+def test_nothing_heavy_is_loaded_by_looking(played):
+    out = played("climb")
+    code = (
+        "import sys; from webtraj.view import RunMonitor;"
+        f"print(RunMonitor({out!r}).look().cells);"
+        "heavy = {'torch', 'playwright', 'ray', 'obstore', 'starlette', 'uvicorn', 'matplotlib'};"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "+"), done.stderr

@@ -1,0 +1,162 @@
+"""A rollout in the viewer while it runs: a real server, asked over HTTP and by a real browser."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from webtraj import errors
+from webtraj.view import RunMonitor
+from webtraj.view.app import serving
+from webtraj.view.viewer import Viewer
+
+HOSTILE = "<img src=x onerror=\"document.title='hit'\"><script>document.title='hit'</script>"
+
+
+@contextlib.contextmanager
+def served(out):
+    """Serves a dataset in a thread of its own, and yields the URL."""
+    with (
+        Viewer([out]) as viewer,
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(serving(viewer)) as url,
+    ):
+        yield url
+
+
+@pytest.fixture
+def client(played):
+    """Asks the viewer of a rollout that was played to its end."""
+    with (
+        served(played("climb", "slip", "crash")) as url,
+        httpx.Client(base_url=url, trust_env=False) as client,
+    ):
+        yield client
+
+
+def test_a_run_is_told_with_its_rows(client):
+    (dataset,) = client.get("/api/datasets").json()["datasets"]
+    assert dataset["has_run"]
+    status = client.get("/api/runs/data").json()
+    assert status["cells"] == "+-e"
+    assert status["counts"] == {"success": 1, "failure": 1, "env_error": 1}
+    row = client.get("/api/runs/data/rows/1", params={"run": status["run_id"]}).json()
+    assert (row["task"], row["tries"][0]["outcome"]) == ("slip", "failure")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [
+        ("nothing", 404, "No dataset 'nothing'"),
+        ("data?run=another", 400, "No run 'another'"),
+        ("data?run=..%2f..%2fx", 400, "Invalid run id '../../x'"),
+        ("data/rows/3", 400, "rows 0 to 2"),
+        ("data/rows/x", 404, "No such page"),
+    ],
+)
+def test_what_is_not_there_is_told(client, path, status, told):
+    answer = client.get(f"/api/runs/{path}")
+    assert answer.status_code == status
+    assert told in answer.json()["error"]
+
+
+def test_a_dataset_without_a_rollout_has_no_run(tmp_path):
+    from webtraj.datasets.writer import DatasetWriter
+
+    DatasetWriter(tmp_path / "data").close()
+    with Viewer([str(tmp_path / "data")]) as viewer:
+        assert not viewer.datasets()[0]["has_run"]
+        with pytest.raises(errors.InvalidInputError, match="No run in"):
+            viewer.run("data")
+
+
+def test_a_later_run_takes_the_place_of_the_one_before(played):
+    with Viewer([out := played("climb")]) as viewer:
+        first = viewer.run("data")
+        assert first["cells"] == "+"
+        played("slip", "slip", out=out)
+        assert viewer.run("data")["cells"] == "--"
+        assert viewer.run("data", first["run_id"])["cells"] == "+"
+
+
+def test_many_who_ask_at_once_are_one_look(played, monkeypatch):
+    looks = []
+    look = RunMonitor._look
+
+    def counted(self, now):
+        looks.append(1)
+        return look(self, now)
+
+    monkeypatch.setattr(RunMonitor, "_look", counted)
+    monkeypatch.setattr("webtraj.view.viewer.LOOK", 3600.0)
+    with Viewer([played("climb", "slip")]) as viewer:
+        assert {viewer.run("data")["cells"] for _ in range(20)} == {"+-"}
+    assert len(looks) == 1
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_a_signal(played):
+    run = RunMonitor(out := played("climb")).run_id
+    command = [sys.executable, "-W", "error", "-m", "webtraj", "view", out, "--run", run]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(
+            r"Viewer at (http://127\.0\.0\.1:\d+/)#/run\?run=\S+ \(Ctrl-C to stop\)\n", line
+        )
+        assert found, line
+        assert httpx.get(f"{found[1]}api/runs/data", trust_env=False).json()["cells"] == "+"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 128 + signal.SIGINT
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_browser_follows_a_run_and_runs_nothing_that_tasks_are_called(
+    held_rollout, wait, tmp_path
+):
+    from playwright.sync_api import expect, sync_playwright
+
+    from webtraj.rollouts.making import Browsers
+
+    rollout = held_rollout("climb", "crash", "hold-act", HOSTILE)
+    monitor = rollout.monitor()
+    wait(monitor, lambda seen: seen.cells == "+ea+")
+    said = []
+    with served(rollout.out) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=Browsers().find().path)
+        page = browser.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{url}#/run")
+        expect(page.locator(".plot-legend")).to_contain_text("acting 1")
+        expect(page.locator(".writer")).to_have_text("playing")
+        expect(page.locator("[aria-label='Running episodes'] tbody tr")).to_have_count(1)
+        expect(page.locator("[aria-label='Errors']")).to_contain_text("the <i>ladder</i> broke")
+        expect(page.locator("[aria-label='Slowest sites']")).to_contain_text(HOSTILE)
+        page.locator(".run-grid").focus()
+        for _ in range(4):
+            page.keyboard.press("ArrowRight")
+        expect(page.locator(".run-told")).to_contain_text(f"row 3: {HOSTILE}")
+        rollout.open("hold-act")
+        expect(page.locator(".writer")).to_have_text("over")
+        expect(page.locator("[aria-label='Running episodes']")).to_contain_text(
+            "No episode is running."
+        )
+        expect(page).to_have_title(f"4/4 · {monitor.run_id}")
+        assert not page.query_selector_all("td img, td script, td i, td h1")
+        browser.close()
+    rollout.finish()
+    assert said == []
+    assert all(one.startswith((url, "data:")) for one in asked)

@@ -1,0 +1,194 @@
+"""The list: rows, filters, search, order, keys, places in it, and a hundred thousand episodes."""
+
+import json
+
+import orjson
+import pytest
+from playwright.async_api import Page, expect
+
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.index import EpisodeSummary
+from webtraj.trajectory import EndReason, Outcome
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+
+def rows(page: Page):
+    return page.locator(".body .row:not([data-waiting])")
+
+
+def total(page: Page):
+    return page.locator(".total")
+
+
+async def test_filters_search_and_order(look, serve, written_episodes, tmp_path):
+    page = await look(await serve(written_episodes(tmp_path / "d", 45)))
+    await expect(total(page)).to_have_text("45 episodes")
+    await expect(rows(page).first).to_contain_text("shop/task-0")  # The latest one: 44.
+
+    success = page.get_by_role("button", name="success 5")
+    await success.click()
+    await expect(total(page)).to_have_text("5 episodes")
+    await expect(rows(page)).to_have_count(5)
+    assert await rows(page).locator(".badge").all_inner_texts() == ["success"] * 5
+    assert "outcome=success" in page.url
+    await page.get_by_role("button", name="shop/task-1").click()
+    expected = sum(n % len(Outcome) == 1 and n % 4 == 1 for n in range(45))
+    await expect(total(page)).to_contain_text(f"{expected} episode")
+    await page.get_by_role("button", name="Clear all").click()
+    await expect(total(page)).to_have_text("45 episodes")
+
+    await page.keyboard.press("/")
+    await page.keyboard.type("number 17.")
+    await expect(total(page)).to_have_text("1 episode")
+    await expect(rows(page).first).to_contain_text("Do the thing number 17.")
+    await page.get_by_role("searchbox").fill("nothing has this")
+    await expect(page.get_by_role("heading", name="No episodes")).to_be_visible()
+    await page.get_by_role("button", name="Show all episodes").click()
+    await expect(total(page)).to_have_text("45 episodes")
+
+    await page.get_by_label("Smallest reward").fill("0.5")
+    await page.keyboard.press("Tab")
+    await expect(total(page)).to_have_text("5 episodes")
+    await page.get_by_label("Smallest reward").fill("much")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_label("Smallest reward")).to_have_attribute("aria-invalid", "true")
+    await expect(total(page)).to_have_text("5 episodes")
+
+
+async def test_the_success_rate_follows_the_filters(look, serve, written_episodes, tmp_path):
+    page = await look(await serve(written_episodes(tmp_path / "d", 45)))
+    rate = page.locator(".rate")
+    await expect(rate).to_have_text("36 % success, 17 infrastructure failures")
+    await expect(rate).to_have_attribute(
+        "title", "5 of 14 graded episodes; 95 % interval: 16 % to 61 %"
+    )
+    await page.get_by_role("button", name="success 5").click()
+    await expect(rate).to_have_text("100 % success")
+    await page.get_by_role("button", name="success 5").click()
+    await page.get_by_role("button", name="blocked").click()
+    await expect(rate).to_have_text("")
+
+
+async def test_several_datasets_have_a_column(look, serve, written_episodes, tmp_path):
+    first = written_episodes(tmp_path / "first", 3)
+    page = await look(await serve(first))
+    await expect(rows(page)).to_have_count(3)
+    await expect(page.get_by_role("columnheader", name="Dataset")).to_have_count(0)
+    page = await look(await serve(first, written_episodes(tmp_path / "second", 2)))
+    await page.get_by_role("button", name="Dataset", exact=True).click()
+    await expect(page.locator("#row-0")).to_contain_text("first")
+    await expect(page.locator("#row-4")).to_contain_text("second")
+
+
+async def test_a_row_shows_the_last_page(
+    look, serve, miniwob_iterations, written_episodes, tmp_path
+):
+    page = await look(await serve(miniwob_iterations[0]))
+    small = rows(page).first.locator(".thumbnail")
+    assert await small.evaluate("img => img.decode().then(() => img.naturalHeight)") == 64
+    page = await look(await serve(written_episodes(tmp_path / "d", 2)))
+    await expect(rows(page)).to_have_count(2)
+    await expect(page.locator(".thumbnail")).to_have_count(0)  # No screenshot was recorded.
+
+
+async def test_columns_sort_both_ways_and_say_so(look, serve, written_episodes, tmp_path):
+    page = await look(await serve(written_episodes(tmp_path / "d", 12)))
+    await expect(rows(page)).to_have_count(12)
+    task = page.get_by_role("columnheader", name="Task")
+    await page.get_by_role("button", name="Task", exact=True).click()
+    await expect(task).to_have_attribute("aria-sort", "ascending")
+    await expect(page.locator("#row-0")).to_contain_text("shop/task-0")
+    await page.get_by_role("button", name="Task", exact=True).click()
+    await expect(task).to_have_attribute("aria-sort", "descending")
+    await expect(page.locator("#row-0")).to_contain_text("shop/task-3")
+    assert "sort=-task" in page.url
+
+
+async def test_places_in_the_list_are_links_and_back_leads_there(
+    look, serve, written_episodes, tmp_path
+):
+    url = await serve(written_episodes(tmp_path / "d", 45))
+    page = await look(url, "#/?outcome=success&sort=start_time")
+    await expect(total(page)).to_have_text("5 episodes")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await expect(page.locator(".row.active")).to_contain_text("number 21.")
+    await page.keyboard.press("k")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("shop/task-3")
+    assert page.url.endswith("#/episode/d/e0011")
+    await page.keyboard.press("]")
+    await expect(page.locator(".goal")).to_have_text("Do the thing number 21.")
+    await page.keyboard.press("[")
+    await expect(page.locator(".goal")).to_have_text("Do the thing number 11.")
+    await page.go_back()
+    await expect(page.locator(".goal")).to_have_text("Do the thing number 21.")
+    await page.keyboard.press("Escape")
+    await expect(total(page)).to_have_text("5 episodes")
+    assert "outcome=success" in page.url
+    await expect(page.locator(".row.active")).to_contain_text("number 11.")
+
+
+async def test_a_place_that_is_not_understood_says_what_to_do(
+    look, serve, written_episodes, tmp_path
+):
+    url = await serve(written_episodes(tmp_path / "d", 3))
+    page = await look(url, "#/?sort=colour", forgive="400")
+    await expect(page.get_by_role("alert")).to_contain_text("expected one of")
+    page = await look(url, "#/episode/d/nobody", forgive="404")
+    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_episodes_scroll(look, serve, tmp_path):
+    folder = tmp_path / "many"
+    DatasetWriter(folder).close()
+    count = 100_000
+    summary = EpisodeSummary(
+        episode_id="e",
+        end_reason=EndReason.TERMINATED,
+        outcome=Outcome.SUCCESS,
+        start_time=1_700_000_000.0,
+    )
+    line = json.loads(summary.to_line())
+    lines = [
+        orjson.dumps(
+            line
+            | {
+                "episode_id": f"e{number:06d}",
+                "task": f"shop/task-{number % 50}",
+                "goal": f"Do the thing number {number}.",
+                "start_time": 1_700_000_000.0 + number,
+            }
+        )
+        + b"\n"
+        for number in range(count)
+    ]
+    (folder / "index").mkdir(exist_ok=True)
+    (folder / "index" / "made.jsonl").write_bytes(b"".join(lines))
+    page = await look(await serve(folder), "#/?sort=start_time")
+    asked = []
+    page.on("request", lambda request: "/api/episodes?" in request.url and asked.append(1))
+    await expect(total(page)).to_have_text("100,000 episodes")
+    grid = page.get_by_role("grid")
+    await expect(grid).to_have_attribute("aria-rowcount", "100001")
+
+    await page.keyboard.press("End")
+    await expect(page.locator(".row.active")).to_contain_text("number 99999.")
+    await page.keyboard.press("Home")
+    await expect(page.locator(".row.active")).to_contain_text("number 0.")
+    # From top to bottom in twenty jumps: rows come where it rests, and few are ever there.
+    for part in range(1, 21):
+        await grid.evaluate("(g, part) => { g.scrollTop = g.scrollHeight * part / 20 }", part)
+        assert await page.locator(".body .row").count() < 60
+    await expect(page.get_by_text("Do the thing number 99999.")).to_be_visible()
+    await grid.evaluate("g => { g.scrollTop = 50_000 * 36 }")
+    await expect(page.get_by_text("Do the thing number 50000.", exact=True)).to_be_visible()
+    offset = await page.locator("[aria-rowindex='50002']").evaluate(
+        "row => row.getBoundingClientRect().top - row.closest('.grid').getBoundingClientRect().top"
+    )
+    assert offset == pytest.approx(36, abs=1)  # Right below the header.
+    assert len(asked) < 60
