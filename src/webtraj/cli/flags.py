@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from webtraj import errors
 from webtraj.cli.options import read_setting, storage_options
 
 __all__ = ["fields_of", "flag", "takes_flags", "with_flags"]
@@ -89,8 +90,7 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "base_url" and len(value) == 1:
             fields[name] = value[0]
         else:
-            number = name == "parallel" and value.isdecimal()
-            fields[name] = int(value) if number else value
+            fields[name] = _number_or_auto(value) if name == "parallel" else value
     for name in given.keys() & _ALSO.keys():
         *path, last = _ALSO[name][0].split(".")
         section = fields
@@ -99,6 +99,14 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
         if name != "har" or last not in section:  # `--set har=content` says more.
             section[last] = given[name]
     return fields
+
+
+def _number_or_auto(text: str) -> int | str:
+    if text != "auto" and not text.isdecimal():
+        raise errors.InvalidInputError(
+            f"--parallel got {text!r:.60}; expected a number of episodes from 1, or auto."
+        )
+    return text if text == "auto" else int(text)
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
