@@ -153,7 +153,7 @@ class PointingFormat:
         if found is None:
             raise errors.InvalidInputError(
                 f"The model {self.model!r} has no token {name!r}. Pointing prompts need a model "
-                "made by `webtraj train scratch`."
+                "made by `webtraj train scratch` of this version: make a new one."
             )
         return int(found)
 
