@@ -53,6 +53,7 @@ __all__ = [
     "PLACES",
     "PointingAgent",
     "Prompt",
+    "USUAL",
     "VERBS",
     "WORDS",
     "color_name",
@@ -104,9 +105,10 @@ CLICK: Final = "<w0>"
 """The token for no word."""
 WORDS: Final = tuple(f"<w{number}>" for number in range(1, 65))
 """The tokens of words; further words cannot be typed."""
-_USUAL_ELEMENTS: Final = 48
-_USUAL_WORDS: Final = 32
-"""Prompts with fewer have the first tokens only, which models of earlier versions know too."""
+USUAL: Final = (48, 32)
+"""How many elements and words most prompts have at most. These have the first tokens only, which a
+model sees more often; models of earlier versions know no others."""
+_USUAL_ELEMENTS, _USUAL_WORDS = USUAL
 NUMBERS: Final = tuple(f"<n{number}>" for number in range(-50, 100))
 """The tokens of numbers."""
 _SMALL: Final = tuple(f"<n{number}>" for number in range(21))

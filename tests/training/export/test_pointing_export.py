@@ -94,6 +94,7 @@ def test_copies_differ_in_names_alone(tmp_path, model, selection):
         for prompt, reply in zip(prompts, replies, strict=True):
             names = [token for token in prompt if re.fullmatch(r"<e\d+>", token)]
             assert len(set(names)) == 4
+            assert all(int(name[2:-1]) < 48 for name in names), "the usual names"
             assert reply[0] == names[int(element) - 1]
             # What is typed is the word that the goal's name for it follows.
             typed = reply[1]

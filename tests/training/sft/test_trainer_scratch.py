@@ -20,7 +20,7 @@ LABELS = ["Send", "Cancel", "Okay", "Help", "Open", "Close", "Next", "Back"]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     texts = ["Click on the button", *LABELS] * 4
-    return make_model(tmp_path_factory.mktemp("scratch") / "model", texts, vocab_size=400)
+    return make_model(tmp_path_factory.mktemp("scratch") / "model", texts, vocab_size=700)
 
 
 def ids(tokenizer, text):

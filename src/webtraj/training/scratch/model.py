@@ -31,7 +31,7 @@ def make_model(
     texts: Iterable[str],
     *,
     seed: int = 0,
-    vocab_size: int = 1600,
+    vocab_size: int = 1900,
     width: int = 64,
     layers: int = 2,
     heads: int = 4,
@@ -97,7 +97,7 @@ def make_model(
     return draft.rename(folder)
 
 
-def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizers.Tokenizer:
+def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1900) -> tokenizers.Tokenizer:
     """Train a tokenizer: subwords, no spaces, and one token for each name in pointing prompts.
 
     Args:
