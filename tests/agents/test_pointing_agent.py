@@ -57,7 +57,9 @@ def test_prompt_says_goal_page_and_marks():
 
 def test_words_have_names_where_something_can_be_typed():
     prompt = prompt_of()
-    assert sorted(prompt.words.values()) == ["Anna", "Close", "Enter", "and", "click", "then"]
+    said = set(prompt.words.values())
+    assert {"Anna", "Close", "Enter", "and", "click", "then"} < said
+    assert {"Some", "words", "line"} < said, "words of texts too"
     word = next(name for name, said in prompt.words.items() if said == "Anna")
     assert f'"Anna" {word} and' in prompt.text
     assert prompt.read(f"{name_of(prompt, '6')}{word}") == a.Fill("6", "Anna")
@@ -95,7 +97,7 @@ def test_quotes_that_enclose_nothing_are_signs(goal):
 
 
 def test_names_are_dealt_anew():
-    assert len({name_of(prompt_of(seed=seed), "2") for seed in range(200)}) > len(ELEMENTS) // 2
+    assert len({name_of(prompt_of(seed=seed), "2") for seed in range(200)}) > 24
     assert prompt_of(seed=1) == prompt_of(seed=1)
 
 
@@ -218,3 +220,158 @@ async def test_agent_by_name(model_server):
     await agent.aclose()
     with pytest.raises(errors.InvalidInputError, match="does not take 'dialect'"):
         make_agent("pointing", options={**options, "dialect": "webgym"})
+
+
+# What a person can do beyond clicking and typing what the goal says.
+
+WIDGETS = """\
+[1] table
+  [2] row
+    [3] cell "Country"
+    [4] cell "Chad"
+  [5] row
+    [6] cell "7"
+      [7] link "7"
+[8] textbox "Answer"
+[9] listbox scrollable
+  [10] option "Ada" selected
+  [11] option "Bea"
+[12] circle fill="rgb(255, 0, 0)"
+[13] rect fill="rgb(0, 0, 0)"
+[14] textbox "Day" readonly
+[15] textbox "Terms" disabled multiline value="We agree to nothing." scrollable
+[16] generic
+  [17] generic "Mail by Ann"
+[18] spinbutton "Count" value="3"
+[19] button "Send"
+"""
+BOXES = {
+    "refs": [str(number) for number in range(1, 20)],
+    "boxes": [[number % 4 * 40.0, number // 4 * 40.0, 30.0, 20.0] for number in range(1, 20)],
+}
+
+
+def widgets(goal="Do it", boxes=BOXES):
+    return make_prompt(goal, items_of(WIDGETS, boxes), names=random.Random(0))
+
+
+EXPRESSED = {
+    "text of the page": (a.Fill("8", "Chad"), "4"),
+    "number": (a.Fill("8", "42"), "<n42>"),
+    "less than zero": (a.Fill("8", "-8"), "<n-8>"),
+    "option": (a.SelectOption("9", ("Bea",)), "<w0>"),
+    "option beside another": (a.SelectOption("9", ("Ada", "Bea")), "<also>"),
+    "scrolling": (a.Scroll(0, 10_000, "15"), "<down>"),
+    "pages of a date": (a.Press("14", "PageUp PageUp"), "<n-2>"),
+    "steps of a slider": (a.Press("12", "ArrowRight ArrowRight ArrowRight"), "<n3>"),
+    "key": (a.Press("8", "Enter"), "<enter>"),
+    "suggestions": (a.Press("8", "ArrowDown"), "<down>"),
+    "all of a text": (a.Click("3", count=3), "<all>"),
+    "all of a field": (a.Press("8", "ControlOrMeta+a"), "<all>"),
+    "hovering": (a.Hover("12"), "<over>"),
+    "holder that takes clicks": (a.Click("16"), "<w0>"),
+}
+
+
+@pytest.mark.parametrize("case", EXPRESSED)
+def test_reply_for_what_a_person_does_reads_as_that(case):
+    action, how = EXPRESSED[case]
+    prompt = widgets()
+    reply = prompt.reply_for(action)
+    how = name_of(prompt, how) if how.isdigit() else how
+    assert reply.endswith(how)
+    assert prompt.read(reply) == action
+
+
+SAME = {
+    "focus": (a.Focus("8"), a.Click("8")),
+    "inside of a cell": (a.Click("6"), a.Click("7")),
+    "text in a holder": (a.Click("17"), a.Click("16")),
+    "steps of a spinner": (a.Press("18", "ArrowUp ArrowUp"), a.Fill("18", "5")),
+    "scrolling a little": (a.Scroll(0, -90, "15"), a.Scroll(0, -10_000, "15")),
+    "upward steps": (a.Press("12", "ArrowUp"), a.Press("12", "ArrowRight")),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_reply_for_an_action_does_the_same(case):
+    action, same = SAME[case]
+    prompt = widgets()
+    assert prompt.read(prompt.reply_for(action)) == same
+
+
+def test_drags_go_from_element_to_element_or_in_a_direction():
+    prompt = widgets()
+    circle, rect = name_of(prompt, "12"), name_of(prompt, "13")
+    (x, y), (to_x, to_y) = (15.0, 130.0), (55.0, 130.0)
+    assert prompt.reply_for(a.DragAt(((x, y), (to_x, to_y)))) == f"{circle}{rect}"
+    drag = prompt.read(f"{circle}{rect}")
+    assert isinstance(drag, a.DragAt)
+    assert (drag.path[0], drag.path[-1]) == ((x, y), (to_x, to_y))
+    left = a.DragAt(((x, y), (0.0, y)))
+    assert prompt.read(f"{circle}<left>") == left
+    assert prompt.reply_for(a.DragAt(((x, y), (x, y - 18)))) == f"{circle}<up>"
+    unseen = widgets(boxes=None)
+    circle, rect = name_of(unseen, "12"), name_of(unseen, "13")
+    assert unseen.read(f"{circle}{rect}") == a.DragTo("12", "13")
+    assert isinstance(unseen.read(f"{circle}<left>"), a.InvalidAction)
+
+
+def test_places_are_said_where_boxes_are_known():
+    circle = name_of(prompt := widgets(), "12")
+    # Its middle is at (15, 130) of 150 by 180 pixels, and it is 20 pixels high.
+    assert f"circle red <x1> <y11> <z4> {circle}" in prompt.text
+    assert prompt.reply_for(a.ClickAt(15, 130)) == "<x1><y11>"
+    assert prompt.read("<x1><y11>") == a.ClickAt(1.5 * 150 / 16, 11.5 * 180 / 16)
+    assert not re.search("<[xyz]", widgets(boxes=None).text)
+    few = {"refs": BOXES["refs"][:3], "boxes": BOXES["boxes"][:3]}
+    assert re.search(r"circle red <off> <e\d+>", widgets(boxes=few).text)
+
+
+def test_dates_times_and_letter_case():
+    page = '[1] textbox\n[2] button "Submit"'
+    date = prompt_of("Enter 6/12/2015 as the date.", page)
+    assert date.read(date.reply_for(a.Fill("1", "2015-06-12"))) == a.Fill("1", "6/12/2015")
+    time = prompt_of("Enter 8:25 PM as the time.", page)
+    assert time.read(time.reply_for(a.Fill("1", "20:25"))) == a.Fill("1", "8:25 PM")
+    case = prompt_of('Type "Bob" in all upper case letters.', page)
+    assert {"BOB", "bob", "Bob"} < set(case.words.values())
+    assert case.reply_for(a.Fill("1", "BOB"))
+    assert "BOB" not in prompt_of('Type "Bob".', page).words.values()
+
+
+NONSENSE = (
+    "{circle}{circle}",
+    "{circle}<also>",
+    "{circle}<n0>",
+    "{field}<left>",
+    "<x99><y1>",
+    "<x1><x1>",
+)
+
+
+@pytest.mark.parametrize("reply", NONSENSE)
+def test_what_cannot_be_done_with_an_element_is_invalid(reply):
+    prompt = widgets()
+    text = reply.format(circle=name_of(prompt, "12"), field=name_of(prompt, "8"))
+    assert isinstance(prompt.read(text), a.InvalidAction)
+
+
+def test_past_actions_say_what_was_done():
+    prompt = widgets()
+    assert prompt.done_as(a.Fill("8", "42")) == ("8", "textbox Answer typed 42")
+    assert prompt.done_as(a.DragTo("12", "13")) == ("12", "circle red to rect black")
+    assert prompt.done_as(a.Scroll(0, 9, "15"))[1].endswith(" down")
+    assert prompt.done_as(a.ClickAt(15, 130)) is None
+
+
+def test_small_pages_use_the_names_that_earlier_models_know():
+    assert all(int(name[2:-1]) < 48 for name in widgets().elements)
+    assert all(int(name[2:-1]) <= 32 for name in prompt_of().words)
+
+
+@given(st.integers())
+def test_random_actions_are_such_as_a_reply_can_mean(seed):
+    action = widgets(GOAL).some_action(random.Random(seed))
+    assert not isinstance(action, a.InvalidAction)
+    assert prompt_of(page="").some_action(random.Random(seed)) is None

@@ -165,3 +165,23 @@ async def test_any_goal_gives_an_action_on_an_element_of_the_page(goal, seed):
     refs = {element.ref for element in refs_in(PAGE)}
     for action in await choices(RandomAgent(seed), Page(), n=5, goal=goal):
         assert action.ref in refs
+
+
+async def test_it_explores_what_the_pointing_agent_can_do():
+    page = (
+        '[1] textbox "x"\n[2] option "a"\n[3] listbox\n  [4] option "b"\n[5] circle\n[6] button "c"'
+    )
+    chosen = await choices(RandomAgent(pointing=1.0), Page(), n=2000, axtree=page)
+    assert {type(action) for action in chosen} == {
+        actions.Click,
+        actions.DragTo,
+        actions.Fill,
+        actions.Hover,
+        actions.Press,
+        actions.SelectOption,
+    }
+    some = await choices(RandomAgent(pointing=0.5), Page(), n=2000, axtree=page)
+    assert 0 < sum(isinstance(action, actions.DragTo) for action in some) < 500
+    assert {
+        type(action) for action in await choices(RandomAgent(pointing=1.0), Page(), axtree="")
+    } == {actions.Scroll}

@@ -40,7 +40,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     If the agent has `aclose`, it holds connections; the caller must close it.
 
     >>> make_agent("random", seed=3)
-    RandomAgent(seed=3, name='random', untouched=0.0, ends=0.0)
+    RandomAgent(seed=3, name='random', untouched=0.0, ends=0.0, pointing=0.0)
 
     Args:
         name: A key of `AGENTS`, or an agent of an installed package.
@@ -70,7 +70,7 @@ def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:
 
 
 def _random(seed: int, options: Mapping[str, Any]) -> Agent:
-    _check("random", options, optional=("untouched", "ends"))
+    _check("random", options, optional=("untouched", "ends", "pointing"))
     return RandomAgent(seed, **options)
 
 

@@ -1,16 +1,16 @@
 """Pointing: agents for models too small for an ordinary prompt.
 
-A prompt describes the page in about forty tokens, and the model answers with two: an element, and
-the word of the goal to type into it, if any. That a web agent can work with these two actions
-(click an element, or type a word of the goal into it) is from DOM-Q-Net (Jia, Kiros and Ba 2019).
-Elements and words are named by tokens shuffled anew for each prompt, so a model cannot memorize
-positions and has to read.
+A prompt describes the page in a few tokens an element, and the model answers with two: an element,
+and what to do with it (click it, type a word into it, drag it to another element, scroll it). That
+a web agent can work by clicking elements and typing words of the goal is from DOM-Q-Net (Jia, Kiros
+and Ba 2019). Elements and words are named by tokens shuffled anew for each prompt, so a model
+cannot memorize positions and has to read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +22,25 @@ from webtraj.agents.base import seed_text
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.options import read_options
+from webtraj.agents.page_items import Box, Item, color_name, items_of
 from webtraj.environments import base as environment_lib
-from webtraj.environments.actions import Action, Click, Fill, InvalidAction
-from webtraj.environments.browser.observation import Ref, captions_in, refs_in, text_in
+from webtraj.environments.actions import (
+    Action,
+    Check,
+    Click,
+    ClickAt,
+    DragAt,
+    DragTo,
+    Fill,
+    Focus,
+    Hover,
+    InvalidAction,
+    Press,
+    Scroll,
+    SelectOption,
+    TypeInto,
+    Uncheck,
+)
 
 __all__ = [
     "ACT",
@@ -33,142 +49,18 @@ __all__ = [
     "Item",
     "MARKERS",
     "OPTIONS",
+    "NUMBERS",
+    "PLACES",
     "PointingAgent",
     "Prompt",
+    "USUAL",
+    "VERBS",
     "WORDS",
     "color_name",
-    "done_as",
     "items_of",
     "make_pointing_agent",
     "make_prompt",
 ]
-
-# Short descriptions of a page's elements and texts.
-
-_LONGEST_NAME = 6
-"""The most words of a name or text; more rarely help to tell elements apart."""
-_EDITABLE = frozenset({"textbox", "searchbox", "spinbutton"})
-_UNSAID_ROLES = frozenset({"generic", "paragraph", "strong", "emphasis"})
-_BULLET = "\u2022"
-_UNSAID_STATES = ("level", "scrollable", "image")
-_WORD = re.compile(r"\S+")
-_NUMBERS = re.compile(r"\d+")
-
-# The basic colours of CSS, and a few more with everyday names.
-_COLORS = {
-    "black": (0, 0, 0),
-    "gray": (128, 128, 128),
-    "white": (255, 255, 255),
-    "red": (255, 0, 0),
-    "maroon": (128, 0, 0),
-    "orange": (255, 165, 0),
-    "brown": (165, 42, 42),
-    "yellow": (255, 255, 0),
-    "olive": (128, 128, 0),
-    "lime": (0, 255, 0),
-    "green": (0, 128, 0),
-    "teal": (0, 128, 128),
-    "cyan": (0, 255, 255),
-    "blue": (0, 0, 255),
-    "navy": (0, 0, 128),
-    "purple": (128, 0, 128),
-    "magenta": (255, 0, 255),
-    "pink": (255, 192, 203),
-}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Item:
-    """A line of the page."""
-
-    words: str
-    """Its description: role, name and states."""
-    name: str = ""
-    """The full name; for an unnamed field, the text right before it."""
-    ref: str = ""
-    """The element's ref; empty for text, which cannot be acted on."""
-    editable: bool = False
-    """Whether text can be typed into it."""
-
-
-def items_of(axtree: str) -> list[Item]:
-    r"""Return the items of a page, in page order.
-
-    An unnamed field takes the text right before it as its name. An element that only repeats the
-    name of the one before it is left out, as it lies inside.
-
-    >>> [item.words for item in items_of('[1] tab "A" selected\n  [2] generic "A"\ntext "Hi"')]
-    ['tab A selected', 'Hi']
-    >>> [item.words for item in items_of('text "City:"\n[1] textbox value="Bonn"')]
-    ['City:', 'textbox City has Bonn']
-
-    Args:
-        axtree: The page, as described by `webtraj.environments.browser.observation`.
-    """
-    return list(_items(axtree))
-
-
-def _items(axtree: str) -> Iterator[Item]:
-    captions = captions_in(axtree)
-    around = ""
-    for line in axtree.splitlines():
-        text = text_in(line)
-        if text is not None:
-            yield Item(_shortened(text))
-            continue
-        for element in refs_in(line):
-            if element.role == "generic" and element.name and element.name == around:
-                continue
-            around = element.name
-            editable = element.role in _EDITABLE
-            name = element.name or captions.get(element.ref, "")
-            yield Item(_called(element, name), name, element.ref, editable)
-
-
-def _called(element: Ref, name: str) -> str:
-    said = [] if element.role in _UNSAID_ROLES else [element.role]
-    if name:
-        said.append(_shortened(name))
-    said += [state for state in map(_state, element.states) if state]
-    return " ".join(said) or element.role
-
-
-def _state(state: str) -> str:
-    name, _, value = state.partition("=")
-    if name in _UNSAID_STATES:
-        return ""
-    if name in ("color", "fill"):
-        return color_name(json.loads(value))
-    if name == "value":
-        held = json.loads(value)
-        # The length of a password is no useful information.
-        return f"has {_BULLET if set(held) == {_BULLET} else _shortened(held)}"
-    if name == "expanded":
-        return "open" if value == "true" else "shut"
-    return name
-
-
-def color_name(css: str) -> str:
-    """Return the nearest colour with an everyday name, by RGB distance.
-
-    >>> color_name("rgb(250, 250, 10)"), color_name("currentcolor")
-    ('yellow', 'currentcolor')
-    """
-    found = _NUMBERS.findall(css)
-    if not css.startswith("rgb") or len(found) < len("rgb"):
-        return css
-    red, green, blue = map(int, found[:3])
-    return min(
-        _COLORS,
-        key=lambda name: sum(
-            (one - other) ** 2 for one, other in zip(_COLORS[name], (red, green, blue), strict=True)
-        ),
-    )
-
-
-def _shortened(text: str) -> str:
-    return " ".join(_WORD.findall(text)[:_LONGEST_NAME])
-
 
 # The prompt of a pointing agent, and the meaning of its replies.
 #
@@ -178,38 +70,102 @@ def _shortened(text: str) -> str:
 # The task comes first, and an element's token after its words, so a small model has read the task
 # before the candidates, and each candidate before its token. (In the study behind this, on 16
 # MiniWoB++ tasks, this order alone learned almost twice as fast as with the task at the end.) If
-# something can be typed, the goal's words have tokens too::
+# something can be typed, the goal's words have tokens too, and so have the words of texts::
 #
 #     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
 #
-# Quoted text counts as one word, however long it is.
+# Quoted text counts as one word, however long it is, and so does a time of day. If the goal speaks
+# of upper or lower case, quoted text is there in both.
 #
 # Marks show what a small model would take long to learn: `<same>` follows an element whose whole
 # name is in the goal, `<some>` one that shares a word with it, `<was>` one that was acted on
 # before. They compare letters only, like a search in a page. Workflow-guided exploration (Liu et
 # al. 2018) and DOM-Q-Net give their networks such alignments of goal and page too.
 #
-# The reply is two tokens: the element, and the word to type into it; `<w0>` means no word, that is
-# a click.
+# If boxes were observed, an element's place comes before its token: column and row of its middle in
+# a grid of 16 by 16 over all that has a box, and the power of two of its height in pixels; or
+# `<off>` where it has no box in the viewport::
+#
+#     circle red <x3> <y9> <z4> <e7>
+#
+# The reply is two tokens: the element, and what to do with it.
+#
+# * `<w0>` clicks it, or chooses it if it is an option of a list.
+# * A word is typed into it. So is a number, or the text of another element.
+# * Another element, where nothing can be typed, is where to drag it.
+# * A number, where nothing can be typed, presses the right or left arrow as often; in a read-only
+#   field, as date pickers have, Page Down or Page Up.
+# * A verb: see `VERBS`.
+#
+# Or a column and a row: a click at that place.
 
-ELEMENTS: Final = tuple(f"<e{number}>" for number in range(48))
+ELEMENTS: Final = tuple(f"<e{number}>" for number in range(96))
 """The tokens of elements; a page's further elements are not shown."""
 CLICK: Final = "<w0>"
 """The token for no word."""
-WORDS: Final = tuple(f"<w{number}>" for number in range(1, 33))
-"""The tokens of words; a goal's further words cannot be typed."""
+WORDS: Final = tuple(f"<w{number}>" for number in range(1, 65))
+"""The tokens of words; further words cannot be typed."""
+USUAL: Final = (48, 32)
+"""How many elements and words most prompts have at most. These have the first tokens only, which a
+model sees more often; models of earlier versions know no others."""
+_USUAL_ELEMENTS, _USUAL_WORDS = USUAL
+NUMBERS: Final = tuple(f"<n{number}>" for number in range(-50, 100))
+"""The tokens of numbers."""
+_SMALL: Final = tuple(f"<n{number}>" for number in range(21))
+_LESS: Final = tuple(f"<n{number}>" for number in range(-20, 0))
+_GRID: Final = 16
+_COLUMNS: Final = tuple(f"<x{number}>" for number in range(_GRID))
+_ROWS: Final = tuple(f"<y{number}>" for number in range(_GRID))
+_HEIGHTS: Final = tuple(f"<z{number}>" for number in range(12))
+_OFF: Final = "<off>"
+PLACES: Final = (*_COLUMNS, *_ROWS, *_HEIGHTS, _OFF)
+"""The tokens of places."""
 ACT: Final = "<act>"
 MARKERS: Final = ("<task>", "<page>", "<did>", "<same>", "<some>", "<was>", ACT)
 
-_REPLY = re.compile(r"\s*(<e\d+>)\s*(<w\d+>)\s*")
+_DIRECTIONS: Final = {"<up>": (0, -1), "<down>": (0, 1), "<left>": (-1, 0), "<right>": (1, 0)}
+_KEYS: Final = {"<enter>": "Enter", "<tab>": "Tab", "<escape>": "Escape"}
+_ALL: Final = "<all>"
+_ALSO: Final = "<also>"
+_OVER: Final = "<over>"
+VERBS: Final = (*_DIRECTIONS, *_KEYS, _ALL, _ALSO, _OVER)
+"""The tokens of verbs.
+
+* `<up>`, `<down>`, `<left>`, `<right>`: scroll the element to that end; press the arrow key if it
+  is a field; drag anything else that way.
+* `<enter>`, `<tab>`, `<escape>`: press the key there.
+* `<all>`: select its text.
+* `<also>`: choose the option beside those that are chosen.
+* `<over>`: move the mouse over it.
+"""
+
+_FAR = 10_000
+"""Pixels to scroll to an end."""
+_DRAG = 35.0
+"""Pixels to drag in a direction."""
+_NUDGE = 4.0
+_PLACED = 0.05
+"""How many random actions are clicks at a place."""
+_REPLY = re.compile(r"\s*(<\w+>)\s*(<[\w-]+>)\s*")
 _AROUND = "\"'.,:;!?()[]\u201c\u201d\u2018\u2019"
 _REMEMBERED = 4
-_NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|same|some|was|act)>")
-_PROMPTS_WORD = re.compile(
-    r"(?<!\S)[\"\u201c](?P<quoted>[^\"\u201c\u201d]{1,200})[\"\u201d](?!\w)\S*|\S+"
+_PROSE = 11
+"""The words of a text that can be typed, beside its last."""
+_SHORT_PROSE = 4
+_NAME_TOKENS = re.compile(
+    r"<(?:[ewxyz]\d+|n-?\d+|task|page|did|same|some|was|act|off|up|down|left|right|enter|tab|escape"
+    r"|all|also|over)>"
 )
-"""Words, and quoted texts with the punctuation around them."""
+_PROMPTS_WORD = re.compile(
+    r"(?<!\S)[\"\u201c](?P<quoted>[^\"\u201c\u201d]{1,200})[\"\u201d](?!\w)\S*"
+    r"|\d{1,2}:\d\d [AaPp][Mm]\b\S*|\S+"
+)
+"""Words, times, and quoted texts with the punctuation around them."""
 _PARTS = re.compile(r"\w+|[^\w\s]")
+_CASES = re.compile(r"\b(?:upper|lower) ?case\b", re.IGNORECASE)
+_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_INTEGER = re.compile(r"-?\d+")
+_TIME = re.compile(r"(\d{1,2}):(\d\d) ([AaPp])[Mm]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -220,7 +176,7 @@ class Prompt:
     elements: Mapping[str, Item]
     """Items by element token."""
     words: Mapping[str, str]
-    """Words of the goal by word token; empty if nothing can be typed."""
+    """Words by word token; empty if nothing can be typed."""
 
     def read(self, reply: str) -> Action:
         """Return the action that a reply means; an `InvalidAction` if it means none.
@@ -233,29 +189,274 @@ class Prompt:
         found = _REPLY.fullmatch(reply)
         if found is None:
             return _invalid("malformed", "expected the names of an element and of a word", reply)
-        name, word = found.groups()
+        name, how = found.groups()
+        if name in _COLUMNS and how in _ROWS:
+            point = self._point(_COLUMNS.index(name), _ROWS.index(how))
+            if point is None:
+                return _invalid("bad_arguments", "the page's places are not known", reply)
+            return ClickAt(*point)
         item = self.elements.get(name)
         if item is None:
             return _invalid("bad_arguments", f"no element is called {name}", reply)
-        if word == CLICK:
-            return Click(item.ref)
-        if word not in self.words:
-            return _invalid("bad_arguments", f"no word is called {word}", reply)
-        if not item.editable:
-            return _invalid("bad_arguments", f"nothing can be typed into {name}", reply)
-        return Fill(item.ref, self.words[word])
+        action = self._meant(item, how)
+        if action is None:
+            return _invalid("bad_arguments", f"{how} is nothing to do with {name}", reply)
+        return action
+
+    def _meant(self, item: Item, how: str) -> Action | None:
+        """Return the action on an element; None if there is no such action."""
+        if how in self.words:
+            return Fill(item.ref, self.words[how]) if item.editable else None
+        if how in self.elements:
+            other = self.elements[how]
+            if item.editable:
+                return Fill(item.ref, other.text) if other.text else None
+            return None if other is item else _drag(item, other)
+        if how in NUMBERS:
+            number = int(how[2:-1])
+            if item.editable:
+                return Fill(item.ref, str(number))
+            keys = _PAGES if item.read_only else _STEPS
+            return Press(item.ref, " ".join([keys[number > 0]] * abs(number))) if number else None
+        if how in _KEYS:
+            return Press(item.ref, _KEYS[how])
+        if how in _DIRECTIONS:
+            return _towards(item, *_DIRECTIONS[how])
+        match how:
+            case "<w0>" if item.chosen_from:
+                return SelectOption(item.chosen_from, (item.name,))
+            case "<also>" if item.chosen_from:
+                return SelectOption(item.chosen_from, (*self._chosen_beside(item), item.name))
+            case "<w0>":
+                return Click(item.ref)
+            case "<all>" if item.editable:
+                return Press(item.ref, "ControlOrMeta+a")
+            case "<all>":
+                return Click(item.ref, count=3)
+            case "<over>":
+                return Hover(item.ref)
+        return None
+
+    def some_action(self, source: random.Random) -> Action | None:
+        """Return a random action that a reply can mean; None if there is nothing to act on."""
+        while self.elements:
+            name = source.choice(list(self.elements))
+            item = self.elements[name]
+            if item.chosen_from:
+                ways: list[Sequence[str]] = [(CLICK,), (CLICK,), (_ALSO,)]
+            elif item.editable:
+                words = tuple(self.words)
+                ways = [words, words, words, tuple(self.elements), _SMALL, tuple(_KEYS)]
+            else:
+                ways = [(CLICK,), (CLICK,), tuple(self.elements), (*_SMALL, *_LESS), (_ALL, _OVER)]
+            ways += [tuple(_DIRECTIONS)] * (3 if item.scrollable else 1)
+            reply = f"{name}{source.choice(source.choice(ways) or (CLICK,))}"
+            if source.random() < _PLACED:
+                reply = f"{source.choice(_COLUMNS)}{source.choice(_ROWS)}"
+            action = self.read(reply)
+            if not isinstance(action, InvalidAction):
+                return action
+        return None
 
     def reply_for(self, action: object) -> str | None:
-        """Return the reply that means an action; None if there is none."""
+        """Return a reply that does what an action does; None if there is none."""
+        match action:
+            case ClickAt(x=x, y=y) if action == ClickAt(x, y):
+                place = self._place_of(x, y)
+                return None if place is None else "".join(place)
+            case DragAt(path=path, modifiers=()):
+                return self._reply_for_drag(path)
+            case SelectOption(ref=ref, options=options):
+                return self._reply_for_options(ref, options)
+        name = self._name_of(getattr(action, "ref", None))
+        if name is None:
+            return None
+        how = self._how(self.elements[name], action)
+        return None if how is None else f"{name}{how}"
+
+    def _how(self, item: Item, action: object) -> str | None:
         match action:
             case Click(ref=ref) if action == Click(ref):
-                word: str | None = CLICK
-            case Fill(ref=ref, value=text):
-                word = next((name for name, said in self.words.items() if said == text), None)
-            case _:
-                return None
-        name = next((name for name, item in self.elements.items() if item.ref == ref), None)
-        return None if name is None or word is None else f"{name}{word}"
+                return None if item.chosen_from else CLICK
+            case Click(ref=ref) if action == Click(ref, count=3) and not item.editable:
+                return _ALL
+            case Focus():
+                return CLICK
+            case Check():
+                return None if "checked" in item.words.split() else CLICK
+            case Uncheck():
+                return CLICK if "checked" in item.words.split() else None
+            case Fill(value=text) | TypeInto(text=text, submit=False):
+                return self._source_of(item, text)
+            case DragTo(target_ref=target):
+                return self._name_of(target)
+            case Hover():
+                return _OVER
+            case Scroll(dx=dx, dy=dy):
+                return _direction(dx, dy) if item.scrollable else None
+            case Press(keys=keys):
+                return self._how_to_press(item, keys)
+        return None
+
+    def done_as(self, action: Action) -> tuple[str, str] | None:
+        """Return an action's ref and description for later prompts; None without an element."""
+        found = _REPLY.fullmatch(self.reply_for(action) or "")
+        if found is None or (item := self.elements.get(found[1])) is None:
+            return None
+        how = found[2]
+        said = ""
+        if isinstance(action, Fill | TypeInto):
+            said = f" typed {action.value if isinstance(action, Fill) else action.text}"
+        elif how in self.elements:
+            said = f" to {self.elements[how].words}"
+        elif how != CLICK:
+            said = f" {how[1:-1]}"
+        return item.ref, f"{item.words}{said}"
+
+    def at(self, x: float, y: float) -> Item | None:
+        """Return the shown element at a point; None if there is none, or boxes are not known."""
+        name = self._named_at(x, y)
+        return None if name is None else self.elements[name]
+
+    def _name_of(self, ref: str | None) -> str | None:
+        return next((name for name, item in self.elements.items() if ref in item.refs), None)
+
+    def _source_of(self, item: Item, text: str) -> str | None:
+        """Return the token of a text to type."""
+        if not item.editable:
+            return None
+        meant = [word for word, said in self.words.items() if said == text]
+        meant += [word for word, said in self.words.items() if _by_fields(said) == text]
+        meant += [name for name, other in self.elements.items() if other.text == text]
+        meant += [number for number in NUMBERS if number[2:-1] == text]
+        return meant[0] if meant else None
+
+    def _how_to_press(self, item: Item, keys: str) -> str | None:
+        for verb, key in _KEYS.items():
+            if keys == key:
+                return verb
+        if item.editable and keys == "ControlOrMeta+a":
+            return _ALL
+        pressed = keys.split(" ")
+        known = _PAGE_KEYS if item.read_only else _ARROWS
+        if len(set(pressed)) > 1 or pressed[0] not in known:
+            return None
+        steps = known[pressed[0]] * len(pressed)
+        if item.editable and _INTEGER.fullmatch(item.text):  # A spinner: type where it arrives.
+            return self._source_of(item, str(int(item.text) + steps))
+        if item.editable:
+            upright = keys in ("ArrowUp", "ArrowDown") and not item.scrollable
+            return _direction(0, -steps) if upright else None
+        number = f"<n{steps}>"
+        return number if number in NUMBERS else None
+
+    def _chosen_beside(self, option: Item) -> list[str]:
+        return [
+            item.name
+            for item in self.elements.values()
+            if item.chosen_from == option.chosen_from and item.selected and item is not option
+        ]
+
+    def _reply_for_options(self, ref: str, options: Sequence[str]) -> str | None:
+        for name, item in self.elements.items():
+            if item.chosen_from == ref and options and item.name == options[-1]:
+                if len(options) == 1:
+                    return f"{name}{CLICK}"
+                if {*self._chosen_beside(item), item.name} == set(options):
+                    return f"{name}{_ALSO}"
+        return None
+
+    def _reply_for_drag(self, path: Sequence[tuple[float, float]]) -> str | None:
+        """Return the reply for a drag between two elements, or of one in a direction."""
+        (x, y), (to_x, to_y) = path[0], path[-1]
+        source, target = self._named_at(x, y), self._named_at(to_x, to_y)
+        if source is None:
+            return None
+        if target is not None and target != source:
+            return f"{source}{target}"
+        if len(path) > 2 or 0 not in (to_x - x, to_y - y):
+            return None
+        way = _direction(to_x - x, to_y - y)
+        return None if way is None else f"{source}{way}"
+
+    def _named_at(self, x: float, y: float) -> str | None:
+        """Return the element whose middle is nearest to a point in its box."""
+        found = [
+            (abs(left + width / 2 - x) + abs(top + height / 2 - y), -width * height, name)
+            for name, item in self.elements.items()
+            for left, top, width, height in item.boxes
+            if left <= x <= left + width and top <= y <= top + height
+        ]
+        return min(found)[2] if found else None
+
+    def _place_of(self, x: float, y: float) -> tuple[str, str] | None:
+        return _place(_extent(self.elements.values()), x, y)
+
+    def _point(self, column: int, row: int) -> tuple[float, float] | None:
+        """Return the middle of a place."""
+        width, height = _extent(self.elements.values())
+        if not width or not height:
+            return None
+        return (column + 0.5) * width / _GRID, (row + 0.5) * height / _GRID
+
+
+_STEPS = ("ArrowLeft", "ArrowRight")
+_PAGES = ("PageUp", "PageDown")
+_ARROWS = {"ArrowRight": 1, "ArrowUp": 1, "ArrowLeft": -1, "ArrowDown": -1}
+_PAGE_KEYS = {"PageDown": 1, "PageUp": -1}
+
+
+def _by_fields(text: str) -> str:
+    """Return a date or time in the form that date and time fields have inside.
+
+    >>> _by_fields("6/12/2015"), _by_fields("8:25 PM"), _by_fields("Bob")
+    ('2015-06-12', '20:25', 'Bob')
+    """
+    if date := _DATE.fullmatch(text):
+        return f"{date[3]}-{int(date[1]):02}-{int(date[2]):02}"
+    if time := _TIME.fullmatch(text):
+        return f"{int(time[1]) % 12 + 12 * (time[3] in 'Pp'):02}:{time[2]}"
+    return text
+
+
+def _drag(item: Item, target: Item) -> Action:
+    """Return a drag to the middle of a target, and there a little back and forth.
+
+    A list makes room before or after the item under the mouse, depending on the mouse's direction;
+    moving both ways leaves the gap under the mouse, whatever it passed.
+    """
+    if not item.boxes or not target.boxes:
+        return DragTo(item.ref, target.ref)
+    x, y = _middle(max(target.boxes, key=_area))
+    forth, back = (x + _NUDGE, y + _NUDGE), (max(x - _NUDGE, 0.0), max(y - _NUDGE, 0.0))
+    return DragAt((_middle(item.boxes[0]), forth, back, (x, y)))
+
+
+def _middle(box: Box) -> tuple[float, float]:
+    return box[0] + box[2] / 2, box[1] + box[3] / 2
+
+
+def _area(box: Box) -> float:
+    return box[2] * box[3]
+
+
+def _towards(item: Item, dx: int, dy: int) -> Action | None:
+    if item.scrollable:
+        return Scroll(dx * _FAR, dy * _FAR, item.ref)
+    if item.editable:
+        return Press(item.ref, "ArrowDown" if dy > 0 else "ArrowUp") if dy else None
+    if item.box is None:
+        return None
+    x, y = _middle(item.box)
+    return DragAt(((x, y), (max(x + dx * _DRAG, 0.0), max(y + dy * _DRAG, 0.0))))
+
+
+def _direction(dx: float, dy: float) -> str | None:
+    """Return the token of a direction along one axis."""
+    if (dx != 0) == (dy != 0):
+        return None
+    way = ((dx > 0) - (dx < 0), (dy > 0) - (dy < 0))
+    return next(verb for verb, each in _DIRECTIONS.items() if each == way)
 
 
 def make_prompt(
@@ -274,40 +475,109 @@ def make_prompt(
             are described.
         names: Shuffles the tokens.
     """
-    shown = list(items)
-    pool = list(ELEMENTS)
+    acted_on = sum(bool(item.ref) for item in items)
+    pool = list(ELEMENTS if acted_on > _USUAL_ELEMENTS else ELEMENTS[:_USUAL_ELEMENTS])
     names.shuffle(pool)
     elements: dict[str, Item] = {}
     said = ["<task>"]
-    words: dict[str, str] = {}
-    if any(item.editable for item in shown):
-        tags = list(WORDS)
-        names.shuffle(tags)
-        for word in _PROMPTS_WORD.finditer(goal):
-            said.append(_plain(word[0]))
-            bare = (word["quoted"] or word[0].strip(_AROUND)).strip()
-            if bare and tags and bare not in words.values():
-                words[tags[-1]] = bare
-                said.append(tags.pop())
-    else:
-        said += map(_plain, goal.split())
+    words = _Words(names) if any(item.editable for item in items) else None
+    said += map(_plain, goal.split()) if words is None else words.of_goal(goal)
     said.append("<page>")
     wanted = _parts(goal)
     was = {ref for ref, _ in done}
-    for item in shown:
+    extent = _extent(items)
+    for item in items:
+        if item.ref and not pool:
+            break
+        said += [_plain(item.words)] if words is None else words.of_item(item)
         if item.ref:
-            if not pool:
-                break
             name = pool.pop()
             elements[name] = item
-            said += [_plain(item.words), *_marks(item, wanted, was), name]
-        else:
-            said.append(_plain(item.words))
+            said += [*_marks(item, wanted, was), *_places(item, extent), name]
     if done:
         said.append("<did>")
         said += [_plain(told) for _, told in done[-_REMEMBERED:]]
     said.append(ACT)
-    return Prompt(" ".join(said), elements, words)
+    return Prompt(" ".join(said), elements, {} if words is None else words.said)
+
+
+class _Words:
+    """Deals tokens to the words that can be typed."""
+
+    def __init__(self, names: random.Random) -> None:
+        self._tags = list(WORDS[:_USUAL_WORDS])
+        names.shuffle(self._tags)
+        more = list(WORDS[_USUAL_WORDS:])
+        names.shuffle(more)
+        self._tags = more + self._tags
+        self.said: dict[str, str] = {}
+
+    def of_goal(self, goal: str) -> Iterator[str]:
+        """Yield the goal's words, each new one followed by its token."""
+        cases = _CASES.search(goal) is not None
+        for word in _PROMPTS_WORD.finditer(goal):
+            yield _plain(word[0])
+            bare = (word["quoted"] or word[0].strip(_AROUND)).strip()
+            yield from self._tag(bare)
+            if cases and word["quoted"]:
+                for other in (bare.upper(), bare.lower()):
+                    if other not in self.said.values():
+                        yield _plain(other)
+                        yield from self._tag(other)
+
+    def of_item(self, item: Item) -> Iterator[str]:
+        """Yield a line of the page; the words of a text can be typed."""
+        if not item.prose:
+            yield _plain(item.words)
+            return
+        words = item.text.split()
+        if len(words) < _SHORT_PROSE:  # More likely a label.
+            yield _plain(item.words)
+            return
+        if item.editable:
+            yield _plain(item.words)
+            words = words[-1:]
+        elif len(words) > _PROSE:
+            words = [*words[:_PROSE], words[-1]]
+        for word in words:
+            yield _plain(word)
+            yield from self._tag(word.strip(_AROUND))
+
+    def _tag(self, bare: str) -> Iterator[str]:
+        if bare and self._tags and bare not in self.said.values():
+            tag = self._tags.pop()
+            self.said[tag] = bare
+            yield tag
+
+
+def _extent(items: Iterable[Item]) -> tuple[float, float]:
+    """Return how far right and down the boxes reach; zeros without boxes."""
+    boxes = [box for item in items for box in item.boxes]
+    return (
+        max((x + width for x, _, width, _ in boxes), default=0.0),
+        max((y + height for _, y, _, height in boxes), default=0.0),
+    )
+
+
+def _places(item: Item, extent: tuple[float, float]) -> Iterator[str]:
+    if not any(extent):
+        return
+    if item.box is None:
+        yield _OFF
+        return
+    x, y, width, height = item.box
+    yield from _place(extent, x + width / 2, y + height / 2) or (_OFF,)
+    yield _HEIGHTS[min(int(math.log2(max(height, 1.0))), len(_HEIGHTS) - 1)]
+
+
+def _place(extent: tuple[float, float], x: float, y: float) -> tuple[str, str] | None:
+    if not all(extent):
+        return None
+    column, row = (
+        min(max(int(_GRID * at / length), 0), _GRID - 1)
+        for at, length in zip((x, y), extent, strict=True)
+    )
+    return _COLUMNS[column], _ROWS[row]
 
 
 def _marks(item: Item, goal: Sequence[str], was: Collection[str]) -> Iterator[str]:
@@ -346,7 +616,8 @@ def _invalid(kind: str, reason: str, reply: str) -> InvalidAction:
 class PointingAgent:
     """Asks a model which element to act on, and which of the goal's words to type.
 
-    Needs the channels `goal` and `axtree` of a browser environment. An unreadable reply is an
+    Needs the channels `goal` and `axtree` of a browser environment. With `boxes`, prompts say where
+    elements are; a model that has learned with places needs them. An unreadable reply is an
     `InvalidAction`; `max_invalid_actions` of them in a row give up the episode, which truncates it.
     """
 
@@ -437,7 +708,7 @@ class _Actor:
                 raise given_up
         else:
             self._invalid_in_a_row = 0
-            if (done := done_as(action, prompt.elements.values())) is not None:
+            if (done := prompt.done_as(action)) is not None:
                 self._done.append(done)
         return decision
 
@@ -447,18 +718,8 @@ class _Actor:
                 "The pointing agent needs observations with the channels 'goal' and 'axtree'; got "
                 f"{type(observation).__name__!r}."
             )
-        items = items_of(observation["axtree"])
+        items = items_of(observation["axtree"], observation.get("boxes"))
         return make_prompt(observation["goal"], items, self._done, names=self._random)
-
-
-def done_as(action: Action, items: Iterable[Item]) -> tuple[str, str] | None:
-    """Return an action's ref and description for later prompts; None without an element."""
-    ref = getattr(action, "ref", None)
-    item = next((item for item in items if item.ref and item.ref == ref), None)
-    if item is None:
-        return None
-    typed = f" typed {action.value}" if isinstance(action, Fill) else ""
-    return item.ref, f"{item.words}{typed}"
 
 
 def _decision(

@@ -41,21 +41,25 @@ class RandomAgent:
             the episode, if there are any. At 0 all elements are equally likely; near 1 a form with
             several fields is more often filled in before it is sent.
         ends: The probability, from 0 to 1, of ending the episode at each step; see `random_end`.
+        pointing: The probability, from 0 to 1, of choosing among all that the agent `pointing` can
+            do: also drags, scrolls, options, numbers and texts of the page. With the channel
+            `boxes`, it also drags in a direction and clicks at places.
     """
 
     seed: int = 0
     name: str = "random"
     untouched: float = 0.0
     ends: float = 0.0
+    pointing: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("untouched", "ends"):
+        for name in ("untouched", "ends", "pointing"):
             check_share("random", name, getattr(self, name))
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Return an actor with its own random source."""
         source = random.Random(seed_text(self.seed, environment))
-        return _RandomActor(source, self.untouched, self.ends)
+        return _RandomActor(source, self.untouched, self.ends, self.pointing)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class _RandomActor:
     random: random.Random
     untouched: float
     ends: float
+    pointing: float
     touched: set[str] = dataclasses.field(default_factory=set)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -76,9 +81,13 @@ class _RandomActor:
                 "The random agent needs observations with an 'axtree'; got "
                 f"{_shape_of(observation)}."
             )
-        # Draw only if needed, so that choices with ends=0 and untouched=0 stay the same.
+        # Draw only if needed, so that choices stay the same without these options.
         if self.ends and self.random.random() < self.ends:
             return random_end(observation, self.random)
+        if self.pointing and self.random.random() < self.pointing:
+            pointed = self._pointed(observation)
+            if pointed is not None:
+                return pointed
         elements = refs_in(observation["axtree"])
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
@@ -89,6 +98,13 @@ class _RandomActor:
         self.touched.add(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
+
+    def _pointed(self, observation: Mapping[str, Any]) -> actions.Action | None:
+        from webtraj.agents.pointing import items_of, make_prompt
+
+        items = items_of(observation["axtree"], observation.get("boxes"))
+        prompt = make_prompt(observation.get("goal", ""), items, names=self.random)
+        return prompt.some_action(self.random)
 
 
 def check_share(agent: str, name: str, value: Any) -> None:

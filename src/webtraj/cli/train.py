@@ -244,7 +244,7 @@ def scratch(
     datasets: Annotated[list[str], typer.Argument(help=PLACE_HELP)],
     out: Annotated[Path, typer.Option(help="A new folder for the model.")],
     seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
-    vocab_size: Annotated[int, typer.Option(help="The largest vocabulary, in tokens.")] = 1600,
+    vocab_size: Annotated[int, typer.Option(help="The largest vocabulary, in tokens.")] = 1900,
     width: Annotated[int, typer.Option(help="The hidden size.")] = 64,
     layers: Annotated[int, typer.Option(help="The number of layers.")] = 2,
     heads: Annotated[int, typer.Option(help="The number of attention heads, 32 wide each.")] = 4,

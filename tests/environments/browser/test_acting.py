@@ -111,6 +111,12 @@ VALUES = {
     "fill keeps unicode": ("<input>", a.Fill("1", "żółw 🐢"), "żółw 🐢"),
     "fill keeps lines of a text area": ("<textarea></textarea>", a.Fill("1", "a\nb"), "a\nb"),
     "fill sets a date": ("<input type=date>", a.Fill("1", "2016-12-24"), "2016-12-24"),
+    "fill sets a date as people write it": (
+        "<input type=date>",
+        a.Fill("1", "6/12/2016"),
+        "2016-06-12",
+    ),
+    "fill sets a time as people write it": ("<input type=time>", a.Fill("1", "8:25 PM"), "20:25"),
     "fill sets a colour": ("<input type=color>", a.Fill("1", "#ff0000"), "#ff0000"),
     "fill sets a slider": ("<input type=range>", a.Fill("1", "80"), "80"),
     "type adds to what is there": ("<input value=a>", a.TypeInto("1", "b", clear=True), "b"),

@@ -89,6 +89,10 @@ CASES = {
         "<svg width=9 height=9><circle r=4 cx=4 cy=4 fill=blue /></svg>",
         '[1] img\n  [2] circle fill="rgb(0, 0, 255)"',
     ),
+    "text among shapes shows its fill unless it is black": (
+        "<svg width=9 height=9><text y=9 fill=blue>4</text><text y=9>5</text></svg>",
+        '[1] img\n  [2] generic "4" fill="rgb(0, 0, 255)"\n  [3] generic "5"',
+    ),
     "headings show their level": ("<h2>Part</h2>", '[1] heading "Part" level=2'),
     "quotes and line breaks are escaped": (
         '<button>say "hi" \\\n now</button>',

@@ -76,6 +76,17 @@ def test_step_that_may_have_an_effect_stays(case):
     assert DropNoEffect()(trajectory) is trajectory
 
 
+def test_an_element_that_moved_is_a_change():
+    def placed(x):
+        return page(boxes={"refs": np.array(["9"]), "boxes": np.array([[x, 0.0, 9.0, 9.0]])})
+
+    drag = a.DragAt(((5, 5), (50, 5)))
+    dragged, missed = step(drag, placed(45.0)), step(drag, placed(0.0))
+    trajectory = played(dragged, placed(0.0))
+    assert DropNoEffect()(trajectory) is trajectory
+    assert isinstance(DropNoEffect()(played(missed, placed(0.0))), Changed)
+
+
 def test_part_of_a_control_is_a_control():
     first = page(INSIDE)
     on_tab = episode(step(a.Click("2"), first), finish(first), first=first)

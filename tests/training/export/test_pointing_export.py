@@ -1,5 +1,6 @@
 """Pointing prompts as token ids: what the copies differ in, and what stays."""
 
+import dataclasses
 import itertools
 import re
 import sys
@@ -14,7 +15,7 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions as a
 from webtraj.training.export import export_selection, make_format
 from webtraj.training.replay import Filters, ReplayBuffer
-from webtraj.training.scratch import PointingRenderer, decisions_of
+from webtraj.training.scratch import PointingRenderer, Reach, decisions_of, reach_of
 from webtraj.training.scratch.model import make_model, make_tokenizer
 from webtraj.trajectory import (
     EndReason,
@@ -93,6 +94,7 @@ def test_copies_differ_in_names_alone(tmp_path, model, selection):
         for prompt, reply in zip(prompts, replies, strict=True):
             names = [token for token in prompt if re.fullmatch(r"<e\d+>", token)]
             assert len(set(names)) == 4
+            assert all(int(name[2:-1]) < 48 for name in names), "the usual names"
             assert reply[0] == names[int(element) - 1]
             # What is typed is the word that the goal's name for it follows.
             typed = reply[1]
@@ -144,6 +146,55 @@ def test_decisions_are_those_that_can_be_pointed_at():
         )
     ]
     assert told == [(1, ()), (5, (("3", "button Send it later"),))]
+
+
+def moved(*actions, page, boxes, touched=None):
+    """An episode with boxes; the first action touched the element `touched`."""
+    played = episode(*actions, page=page)
+    steps = [
+        dataclasses.replace(
+            step,
+            observation={
+                **step.observation,
+                "boxes": {"refs": list(boxes), "boxes": list(boxes.values())},
+                "last_action": touched if number == 1 and touched else {},
+            },
+        )
+        for number, step in enumerate(played.steps)
+    ]
+    return dataclasses.replace(played, steps=tuple(steps))
+
+
+CARDS = '[1] rect fill="rgb(0, 0, 0)"\n[2] rect fill="rgb(0, 0, 0)"\n[3] button "Send"'
+PLACED = {"1": [0, 0, 20, 20], "2": [100, 0, 20, 20], "3": [0, 50, 40, 20]}
+
+
+def test_reach_counts_what_has_a_reply_and_what_is_told_apart():
+    actions = (a.DragAt(((10.0, 10.0), (110.0, 10.0))), a.TypeText("?"), a.Click("3"))
+    played = moved(*actions, page=CARDS, boxes=PLACED)
+    assert reach_of(played) == Reach(steps=3, expressed=2, told_apart=2)
+    assert reach_of(episode(a.Click("1"), a.Click("3"), page=CARDS)) == Reach(2, 2, 1)
+
+
+def test_click_on_what_has_no_line_is_one_on_what_is_shown_there():
+    touched = {"ref": "77", "box": [95.0, 0.0, 30.0, 20.0]}
+    played = moved(a.Click("77"), a.Click("3"), page=CARDS, boxes=PLACED, touched=touched)
+    assert [decided.action for decided in decisions_of(played)] == [a.Click("2"), a.Click("3")]
+    elsewhere = {"ref": "77", "box": [300.0, 300.0, 30.0, 20.0]}
+    played = moved(a.Click("77"), a.Click("3"), page=CARDS, boxes=PLACED, touched=elsewhere)
+    assert [decided.step for decided in decisions_of(played)] == [2]
+
+
+def test_a_model_of_an_earlier_version_is_refused(tmp_path, model, selection):
+    tokenizer = orjson.loads((model / "tokenizer.json").read_bytes())
+    tokenizer["added_tokens"] = [
+        token for token in tokenizer["added_tokens"] if token["content"] != "<e48>"
+    ]
+    (model / "tokenizer.json").write_bytes(orjson.dumps(tokenizer))
+    with pytest.raises(errors.InvalidInputError, match=r"no token '<e48>'.*make a new one"):
+        export_selection(
+            selection, tmp_path / "out", format="pointing", options={"model": str(model)}
+        )
 
 
 def test_a_model_without_pytorch_is_an_error_that_says_how_to_get_it(tmp_path, monkeypatch):

@@ -12,13 +12,13 @@ The `axtree` channel is the page as text, a line for each element::
            | "multiline" | "scrollable" | "expanded=" bool | "level=" digits | "value=" string
            | "fill=" string | "color=" string | "image=" string
 
-`fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
-the file name of an image without a name. A password's value shows as bullets. Hidden elements and
-plain wrappers have no line. A frame of another origin that does not answer in time has a line `...
-no answer` inside; frames beyond the tenth, or more than three deep, have no content. A ref names
-the same element for as long as it is in the page, and is never reused within an episode. A page
-longer than `Observe.axtree_limit` characters is cut off; the last line `... 123 more lines` counts
-the rest.
+`fill` is the colour of an SVG shape, or of SVG text unless it is black, `color` the background of a
+plain element without content, `image` the file name of an image without a name. A password's value
+shows as bullets. Hidden elements and plain wrappers have no line. A frame of another origin that
+does not answer in time has a line `... no answer` inside; frames beyond the tenth, or more than
+three deep, have no content. A ref names the same element for as long as it is in the page, and is
+never reused within an episode. A page longer than `Observe.axtree_limit` characters is cut off; the
+last line `... 123 more lines` counts the rest.
 """
 
 from __future__ import annotations

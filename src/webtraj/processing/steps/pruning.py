@@ -201,6 +201,7 @@ COMPARED: Final = (
     "scroll",
     "tabs",
     "active_tab",
+    "boxes",
 )
 """The channels that show whether the page changed, if observed."""
 
@@ -365,7 +366,8 @@ def _can_tell(step: StepRecord) -> bool:
     if looking.verb_of(step.action) not in _MOVES_VIEW:
         return True
     return any(
-        looking.channel(step.observation, name) is not None for name in ("screenshot", "scroll")
+        looking.channel(step.observation, name) is not None
+        for name in ("screenshot", "scroll", "boxes")
     )
 
 

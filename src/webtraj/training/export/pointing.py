@@ -27,7 +27,7 @@ import pydantic
 
 from webtraj import errors
 from webtraj.agents.models.base import Text
-from webtraj.agents.pointing import ACT, ELEMENTS, WORDS
+from webtraj.agents.pointing import ACT, ELEMENTS, USUAL, WORDS
 from webtraj.training.export import base
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures
@@ -120,7 +120,7 @@ class PointingFormat:
         for row in rows:
             for _ in range(row.copies):
                 called: dict[int, int] = {}
-                for group in self._groups:
+                for group in self._interchangeable(row):
                     called.update(zip(group, names.sample(group, len(group)), strict=True))
                 ids = {
                     key: [called.get(number, number) for number in row.data[key]]
@@ -144,6 +144,12 @@ class PointingFormat:
         """The token ids of names, grouped by interchangeable names."""
         return tuple(tuple(self._id(name) for name in group) for group in (ELEMENTS, WORDS))
 
+    def _interchangeable(self, row: Row) -> Iterator[tuple[int, ...]]:
+        """Yield the row's names by kind: the usual ones alone, unless it has others."""
+        used = {*row.data["prompt_token_ids"], *row.data["completion_token_ids"]}
+        for group, usual in zip(self._groups, USUAL, strict=True):
+            yield group if used.intersection(group[usual:]) else group[:usual]
+
     @functools.cached_property
     def _named(self) -> frozenset[int]:
         return frozenset(number for group in self._groups for number in group)
@@ -153,7 +159,7 @@ class PointingFormat:
         if found is None:
             raise errors.InvalidInputError(
                 f"The model {self.model!r} has no token {name!r}. Pointing prompts need a model "
-                "made by `webtraj train scratch`."
+                "made by `webtraj train scratch` of this version: make a new one."
             )
         return int(found)
 

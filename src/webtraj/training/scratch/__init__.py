@@ -9,12 +9,20 @@ Nothing here knows the tasks, answers or pages of a benchmark. The model learns 
 episodes only: from successes, and from relabelled failures (`webtraj.processing`, hindsight).
 """
 
-from webtraj.training.scratch.decisions import Decided, PointingRenderer, decisions_of
+from webtraj.training.scratch.decisions import (
+    Decided,
+    PointingRenderer,
+    Reach,
+    decisions_of,
+    reach_of,
+)
 from webtraj.training.scratch.model import make_model
 
 __all__ = [
     "Decided",
     "PointingRenderer",
+    "Reach",
     "decisions_of",
     "make_model",
+    "reach_of",
 ]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webtraj.agents.models.base import Message
-from webtraj.agents.pointing import Item, Prompt, done_as, items_of, make_prompt
-from webtraj.environments.actions import Action, InvalidAction
+from webtraj.agents.pointing import Item, Prompt, items_of, make_prompt
+from webtraj.environments.actions import Action, Click, InvalidAction
 from webtraj.training.replay.cutting import Rendered, action_of, loaded
 from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["Decided", "PointingRenderer", "decisions_of"]
+__all__ = ["Decided", "PointingRenderer", "Reach", "decisions_of", "reach_of"]
+
+_ELEMENT = re.compile(r"(<e\d+>)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Decided:
 def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
     """Yield the decisions of an episode that a pointing agent could have made.
 
-    Decisions that it could not have made (they type text that is not in the goal, or act on no
-    element) are also left out of the history of later prompts.
+    Decisions that it could not have made (they type text that is neither in the goal nor on the
+    page, or act on nothing shown) are also left out of the history of later prompts.
     """
     done: list[tuple[str, str]] = []
     for step in range(1, len(trajectory.steps)):
@@ -50,13 +53,66 @@ def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
             continue
         if isinstance(action, InvalidAction):
             continue
-        items = tuple(items_of(tree))
+        boxes = loaded(before.get("boxes"))
+        items = tuple(items_of(tree, boxes if isinstance(boxes, Mapping) else None))
         goal = goal if isinstance(goal, str) and goal else trajectory.info.goal
-        decided = Decided(step, goal, items, tuple(done), action)
-        if decided.prompt(random.Random(0)) is not None:
+        decided = _shown(Decided(step, goal, items, tuple(done), action), trajectory)
+        if (asked := decided.prompt(random.Random(0))) is not None:
             yield decided
-            if (said := done_as(action, items)) is not None:
+            if (said := asked[0].done_as(action)) is not None:
                 done.append(said)
+
+
+def _shown(decided: Decided, trajectory: EpisodeTrajectory) -> Decided:
+    """Return the decision with a click on the element that is shown where it clicked.
+
+    Scripts click elements that the page's description leaves out, as what they hold says it all.
+    """
+    action = decided.action
+    if not isinstance(action, Click) or action != Click(action.ref):
+        return decided
+    after = trajectory.steps[decided.step].observation
+    done = loaded(after.get("last_action")) if isinstance(after, Mapping) else None
+    if not isinstance(done, Mapping) or done.get("ref") != action.ref:
+        return decided
+    prompt = make_prompt(decided.goal, decided.items, names=random.Random(0))
+    if prompt.reply_for(action) is not None:
+        return decided
+    x, y, width, height = done["box"]
+    item = prompt.at(x + width / 2, y + height / 2)
+    if item is None or not width or item.chosen_from:
+        return decided
+    return dataclasses.replace(decided, action=Click(item.ref))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reach:
+    """How much of an episode a pointing agent could have done."""
+
+    steps: int
+    expressed: int
+    """Steps whose action has a reply."""
+    told_apart: int
+    """Of those, steps whose element is described, or placed, unlike all others. The rest can be
+    told apart by their order only."""
+
+
+def reach_of(trajectory: EpisodeTrajectory) -> Reach:
+    """Return how much of an episode a pointing agent could have done."""
+    expressed = told_apart = 0
+    for decided in decisions_of(trajectory):
+        asked = decided.prompt(random.Random(0))
+        assert asked is not None
+        expressed += 1
+        told_apart += _is_told_apart(asked[0], asked[1])
+    return Reach(len(trajectory.steps) - 1, expressed, told_apart)
+
+
+def _is_told_apart(prompt: Prompt, reply: str) -> bool:
+    parts = _ELEMENT.split(prompt.text.partition("<page>")[2])
+    told = dict(zip(parts[1::2], map(str.strip, parts[::2]), strict=False))
+    name = reply[: reply.index(">") + 1]
+    return name not in told or list(told.values()).count(told[name]) == 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

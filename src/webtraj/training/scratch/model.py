@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webtraj import errors
-from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, WORDS
+from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
 
 if TYPE_CHECKING:
     import tokenizers
@@ -31,7 +31,7 @@ def make_model(
     texts: Iterable[str],
     *,
     seed: int = 0,
-    vocab_size: int = 1600,
+    vocab_size: int = 1900,
     width: int = 64,
     layers: int = 2,
     heads: int = 4,
@@ -97,7 +97,7 @@ def make_model(
     return draft.rename(folder)
 
 
-def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizers.Tokenizer:
+def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1900) -> tokenizers.Tokenizer:
     """Train a tokenizer: subwords, no spaces, and one token for each name in pointing prompts.
 
     Args:
@@ -107,7 +107,7 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizer
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
-    names = [*MARKERS, *ELEMENTS, CLICK, *WORDS]
+    names = [*MARKERS, *ELEMENTS, CLICK, *WORDS, *VERBS, *NUMBERS, *PLACES]
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -72,8 +72,9 @@ const preparations = {
       throw new Refusal("not_editable", `${shown(element)} is no text field.`);
     }
     const before = element.value;
-    element.value = value;
-    if (element.value !== value) {
+    const held = heldForm(element.type, value);
+    element.value = held;
+    if (element.value !== held) {
       element.value = before;
       throw new Refusal("bad_value", `${shown(element)} (${element.type}) does not take ${toJson(value)}.`);
     }
@@ -132,6 +133,18 @@ const preparations = {
     return {point: pointOf(element)};
   },
 };
+
+// A date or time as people write it where the browser's language is US English, in the form that
+// its field holds.
+function heldForm(type, value) {
+  if (navigator.language !== "en-US") return value;
+  const date = type === "date" && /^(\d{1,2})\/(\d{1,2})\/(\d{4})$/.exec(value);
+  if (date) return `${date[3]}-${date[1].padStart(2, "0")}-${date[2].padStart(2, "0")}`;
+  const time = type === "time" && /^(\d{1,2}):(\d\d) ([ap])m$/i.exec(value);
+  if (!time) return value;
+  const hours = Number(time[1]) % 12 + (time[3].toLowerCase() === "p" ? 12 : 0);
+  return `${String(hours).padStart(2, "0")}:${time[2]}`;
+}
 
 function scrollsBy(node, dx, dy) {
   const {scrollLeft, scrollTop} = node;

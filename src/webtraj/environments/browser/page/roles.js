@@ -145,12 +145,18 @@ function statesOf(element, role, style) {
   if (role === "heading") states.push(`level=${parseInt(aria("level")) || dom.tagName(element)[1] || 2}`);
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);
-  if (SHAPES.has(role) && style.fill !== "none") states.push(`fill=${toJson(style.fill)}`);
+  if (isFilled(element, role, style)) states.push(`fill=${toJson(style.fill)}`);
   const image = role === "generic" || role === "img" ? imageOf(element, style) : "";
   if (image) states.push(`image=${toJson(image)}`);
   if (isFocused(element)) states.push("focused");
   if (scrolls(element, style)) states.push("scrollable");
   return states;
+}
+
+// Shapes have a colour, and so has the text among them unless it is black.
+function isFilled(element, role, style) {
+  if (SHAPES.has(role)) return style.fill !== "none";
+  return dom.tagName(element) === "text" && role === "generic" && style.fill !== "rgb(0, 0, 0)";
 }
 
 // The file name of an image that has no words, its own or its style's.

@@ -124,9 +124,12 @@ async def choose_list(page: OracleView) -> Actions:
 
 @oracle("click-scroll-list")
 async def click_scroll_list(page: OracleView) -> Actions:
-    """Choose one or two options of the list, and submit."""
-    (options,) = matched(r"Select (.+) from the scroll list and click Submit\.", page.goal)
-    yield SelectOption((await page.one("#options")).ref, tuple(options.split(", ")))
+    """Choose one or two options of the list, one after the other, and submit."""
+    (listed,) = matched(r"Select (.+) from the scroll list and click Submit\.", page.goal)
+    options = tuple(listed.split(", "))
+    field = (await page.one("#options")).ref
+    for number in range(1, len(options) + 1):
+        yield SelectOption(field, options[:number])
     yield await submit(page)
 
 

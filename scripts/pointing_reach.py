@@ -1,0 +1,41 @@
+"""How much of recorded episodes a pointing agent could have done, by task.
+
+    webtraj rollout --preset miniwob/drag-box --preset miniwob/use-slider --agent oracle \
+        --episodes 8 --set 'observe=["goal","axtree","boxes","last_action"]' --out runs/oracle
+    python scripts/pointing_reach.py runs/oracle
+
+A task's columns: steps, steps with a reply, steps whose element is told apart, episodes, episodes
+all of whose steps have a reply.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+
+import webtraj
+from webtraj.training.scratch import Reach, reach_of
+
+
+def main(place: str) -> None:
+    """Print a table."""
+    found: dict[str, list[Reach]] = collections.defaultdict(list)
+    for trajectory in webtraj.open_dataset(place):
+        found[trajectory.info.task].append(reach_of(trajectory))
+    for task, reaches in sorted(found.items()):
+        print(task, *_sums(reaches))
+    print("all", *_sums([reach for reaches in found.values() for reach in reaches]))
+
+
+def _sums(reaches: list[Reach]) -> tuple[int, ...]:
+    return (
+        sum(reach.steps for reach in reaches),
+        sum(reach.expressed for reach in reaches),
+        sum(reach.told_apart for reach in reaches),
+        len(reaches),
+        sum(reach.expressed == reach.steps for reach in reaches),
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
