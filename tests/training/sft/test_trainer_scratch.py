@@ -78,7 +78,7 @@ def test_it_learns_to_point_at_what_it_never_saw_named_so(made, tmp_path):
         )
     wanted = settings(
         made, tmp_path / "run", learning_rate=1e-2, adam_beta2=0.98, warmup_steps=20,
-        schedule="linear", batch_size=32, epochs=3, max_steps=None, cutoff_len=128,
+        schedule="linear", batch_size=32, epochs=4, max_steps=None, cutoff_len=128,
     )  # fmt: skip
     train(wanted, samples)
     model = transformers.AutoModelForCausalLM.from_pretrained(
@@ -90,4 +90,4 @@ def test_it_learns_to_point_at_what_it_never_saw_named_so(made, tmp_path):
         with torch.no_grad():
             logits = model(torch.tensor([ids(tokenizer, prompt.text)])).logits[0, -1]
         right += tokenizer.decode([int(logits.argmax())]) == reply.removesuffix("<w0>")
-    assert right >= 80  # By chance, 25.
+    assert right >= 90  # By chance, 25.
