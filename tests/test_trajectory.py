@@ -5,11 +5,19 @@ import math
 import re
 
 import numpy as np
+import orjson
 import pytest
 
 import webtraj
 from webtraj import trajectory as trajectory_lib
-from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepType
+from webtraj.trajectory import (
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    Outcome,
+    StepType,
+)
 
 
 def step(index, step_type=StepType.MID, reward=None, **kwargs):
@@ -112,3 +120,8 @@ def test_steps_and_episodes_have_the_names_of_ares_too():
     step = trajectory_lib.StepRecord(3, trajectory_lib.StepType.MID, "seen", end_time=7.0)
     episode = trajectory_lib.EpisodeTrajectory(trajectory_lib.EpisodeInfo(task="shop"), (step,))
     assert (step.step_index, step.timestamp, episode.task_name) == (3, 7.0, "shop")
+
+
+def test_reasons_and_outcomes_print_their_names():
+    assert f"{Outcome.SUCCESS} {EndReason.TRUNCATED}" == "success truncated"
+    assert orjson.dumps([Outcome.SUCCESS, EndReason.TRUNCATED]) == b"[1,2]"

@@ -43,7 +43,15 @@ __all__ = [
 ]
 
 
-class EndReason(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """A number in files, its name in text: `str(Outcome.SUCCESS)` is `success`."""
+
+    def __str__(self) -> str:
+        """Return the name as tables and conditions write it."""
+        return self.name.lower()
+
+
+class EndReason(_Named):
     """Why an episode's record ends. Zero is never written: unreadable values decode to it."""
 
     UNKNOWN = 0
@@ -74,7 +82,7 @@ class Phase(enum.StrEnum):
     RECOVERY = "recovery"
 
 
-class Outcome(enum.IntEnum):
+class Outcome(_Named):
     """The kind of result. Only SUCCESS and FAILURE carry a reward to learn from."""
 
     UNKNOWN = 0
