@@ -18,6 +18,7 @@ import pytest
 
 from webtraj import registry
 from webtraj.cli.app import main
+from webtraj.http import httpx
 from webtraj.rollouts import making
 from webtraj.rollouts.runner import Runner
 
@@ -181,7 +182,7 @@ def told(runner, world):
 
 
 def plain(value, depth=4):
-    """Returns what a value holds, as JSON."""
+    """Returns what a value holds, as JSON; of a dataclass, what differs from the defaults."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -189,13 +190,25 @@ def plain(value, depth=4):
     if isinstance(value, dict):
         return {str(key): plain(item, depth) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and depth:
-        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    elif depth and hasattr(value, "__dict__"):
+        held = {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) != default_of(field)
+        }
+    elif isinstance(value, httpx.URL):
+        return str(value)
+    elif depth and type(value).__module__.startswith("webtraj.") and hasattr(value, "__dict__"):
         held = vars(value)
     else:
         return type(value).__name__
     shown = {name: plain(item, depth - 1) for name, item in held.items() if not callable(item)}
     return {"": type(value).__name__, **shown}
+
+
+def default_of(field):
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 @pytest.mark.parametrize("name", CASES)
