@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import webtraj
-from processes import descendants
+from processes import descendants, parent_of
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool
 
@@ -22,8 +22,13 @@ def make(number=0, **options):
 
 
 def drivers():
-    """Returns how many drivers this process runs."""
-    return len(descendants(word="run-driver"))
+    """Returns how many drivers this process runs.
+
+    What a driver starts has its command line, too, until it becomes a browser.
+    """
+    found = descendants(word="run-driver")
+    known = {process.pid for process in found}
+    return sum(parent_of(process) not in known for process in found)
 
 
 async def play(number, **options):

@@ -96,7 +96,7 @@ def test_no_tests_are_in_them(source, wheel):
         "loop/files/two_cores.yaml",
         "proto/webtraj/v1/trajectory.proto",
         "rollouts/configuration/files/rollout.yaml",
-        "viewer/static/style.css",
+        "view/static/style.css",
     ],
 )
 def test_the_wheel_has_files_that_are_not_python(wheel, name):

@@ -15,6 +15,13 @@ def command_of(process: psutil.Process) -> Sequence[str]:
     return []
 
 
+def parent_of(process: psutil.Process) -> int:
+    """Return the number of a process's parent, 0 if it is dead."""
+    with contextlib.suppress(psutil.Error):
+        return process.ppid()
+    return 0
+
+
 def descendants(of: int | None = None, *, word: str = "") -> list[psutil.Process]:
     """Return the live processes under `of`, this process by default.
 
