@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import datetime
+import gc
 import os
 import pickle
 import platform
@@ -58,6 +59,7 @@ def seconds_used(ways: tuple[Way, Way], turns: int) -> Iterator[tuple[float, flo
     for turn in range(turns + 1):
         pair = []
         for way in ways:
+            gc.collect()  # Or one way pays for what the other left.
             began = _used()
             way()
             pair.append(_used() - began)
