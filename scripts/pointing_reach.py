@@ -4,8 +4,13 @@
         --episodes 8 --set 'observe=["goal","axtree","boxes","last_action"]' --out runs/oracle
     python scripts/pointing_reach.py runs/oracle
 
-A task's columns: steps, steps with a reply, steps whose element is told apart, episodes, episodes
-all of whose steps have a reply.
+The columns of a task:
+
+1. steps;
+2. steps that the agent has a reply for;
+3. of those, steps whose element the prompt describes or places unlike all others;
+4. episodes;
+5. episodes with a reply for every step.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _MOST = 8
 
 
 def cores() -> int:
-    """Return how many processes are worth their start here: one without a Python to start."""
+    """Return how many processes to start: one per core, at most eight; 1 without an interpreter."""
     if not sys.executable:
         return 1
     found = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -34,7 +34,7 @@ def cores() -> int:
 
 
 class Workers(Generic[_Job, _Result]):
-    """Processes that do jobs, one at a time each. Close them by `close`."""
+    """Processes that each do one job at a time. Call `close` when done."""
 
     def __init__(self, work: Callable[[_Job], _Result], size: int) -> None:
         """Start the processes.
@@ -64,7 +64,7 @@ class Workers(Generic[_Job, _Result]):
             self._idle.put(process)
 
     def do(self, job: _Job) -> _Result:
-        """Do a job in one of the processes; if that fails, in this one. Blocks.
+        """Do a job in one of the processes, or in this one if that fails. Waits for the result.
 
         Raises:
             WebtrajError: The job cannot be done.
@@ -98,7 +98,7 @@ class Workers(Generic[_Job, _Result]):
 def serve() -> None:
     """Do the jobs that come over stdin until it closes: the other end of `Workers`."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Whatever prints.
+    os.dup2(2, 1)  # Prints go to stderr, not among the results.
     with contextlib.suppress(EOFError, BrokenPipeError):
         work = pickle.load(sys.stdin.buffer)
         while True:

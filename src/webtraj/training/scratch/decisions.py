@@ -93,8 +93,8 @@ class Reach:
     expressed: int
     """Steps whose action has a reply."""
     told_apart: int
-    """Of those, steps whose element is described, or placed, unlike all others. The rest can be
-    told apart by their order only."""
+    """Of those, steps whose element the prompt describes or places unlike all others. In the other
+    steps only the order of the elements identifies it."""
 
 
 def reach_of(trajectory: EpisodeTrajectory) -> Reach:
