@@ -123,17 +123,7 @@ def items_of(axtree: str, boxes: Mapping[str, Any] | None = None) -> list[Item]:
         axtree: The page, as described by `webtraj.environments.browser.observation`.
         boxes: The channel `boxes`, if it was observed.
     """
-    return _items(axtree, {} if boxes is None else _boxes(boxes))
-
-
-def _boxes(boxes: Mapping[str, Any]) -> dict[str, Box]:
-    return {
-        str(ref): (float(x), float(y), float(width), float(height))
-        for ref, (x, y, width, height) in zip(boxes["refs"], boxes["boxes"], strict=True)
-    }
-
-
-def _items(axtree: str, boxes: Mapping[str, Box]) -> list[Item]:
+    places = {} if boxes is None else _boxes(boxes)
     captions = captions_in(axtree)
     lines = _lines(axtree)
     items: list[Item] = []
@@ -146,7 +136,7 @@ def _items(axtree: str, boxes: Mapping[str, Box]) -> list[Item]:
             continue
         if last is not None and line.role == "generic" and line.name and line.name == last.name:
             at = next(at for at in reversed(range(len(items))) if last.ref in items[at].refs)
-            also = (*items[at].without_line, (line.ref, boxes.get(line.ref)))
+            also = (*items[at].without_line, (line.ref, places.get(line.ref)))
             items[at] = dataclasses.replace(items[at], without_line=also)
             continue
         if inside > indent and _only_holds(line, after):
@@ -160,9 +150,9 @@ def _items(axtree: str, boxes: Mapping[str, Box]) -> list[Item]:
                 _item(line, line.name or captions.get(line.ref, "")),
                 ref=taker,
                 chosen_from=lists[-1][1] if line.role == "option" and lists else "",
-                box=boxes.get(taker),
+                box=places.get(taker),
                 without_line=tuple(
-                    (each.ref, boxes.get(each.ref)) for each in (*held, line) if each.ref != taker
+                    (each.ref, places.get(each.ref)) for each in (*held, line) if each.ref != taker
                 ),
             )
         )
@@ -170,6 +160,13 @@ def _items(axtree: str, boxes: Mapping[str, Box]) -> list[Item]:
         if line.role in _CHOSEN_FROM:
             lists.append((indent, line.ref))
     return items
+
+
+def _boxes(boxes: Mapping[str, Any]) -> dict[str, Box]:
+    return {
+        str(ref): (float(x), float(y), float(width), float(height))
+        for ref, (x, y, width, height) in zip(boxes["refs"], boxes["boxes"], strict=True)
+    }
 
 
 def _taker(holders: Sequence[Ref], element: Ref) -> str:
