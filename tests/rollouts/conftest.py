@@ -12,7 +12,8 @@ class Ladder:
     """An environment that is climbed in `HEIGHT` steps; its task says what goes wrong on the way.
 
     Tasks: `climb` (success), `slip` (failure), `tire` (truncated), `crash` (step raises),
-    `shut` (reset raises), `hang` (step never returns), `flaky` (step raises in odd episodes).
+    `shut` (reset raises), `hang` (step never returns), `flaky` (step raises in odd episodes),
+    `coin` (success in odd episodes).
     """
 
     HEIGHT = 3
@@ -38,7 +39,10 @@ class Ladder:
     def episode_outcome(self):
         if self.task == "tire":
             return Outcome.UNKNOWN
-        return Outcome.FAILURE if self.task == "slip" else Outcome.SUCCESS
+        return Outcome.SUCCESS if self._won() else Outcome.FAILURE
+
+    def _won(self):
+        return self.seed % 2 == 1 if self.task == "coin" else self.task != "slip"
 
     async def reset(self):
         if self.task == "shut":
@@ -63,7 +67,7 @@ class Ladder:
             return dm_env.transition(0.5, self.rung)
         if self.task == "tire":
             return dm_env.truncation(0.0, self.rung)
-        return dm_env.termination(float(self.task != "slip"), self.rung)
+        return dm_env.termination(float(self._won()), self.rung)
 
     async def cheat(self):
         return "up" if self.task != "flat" else None
@@ -96,7 +100,7 @@ class Climber:
         return Decision(action="up", thought=f"I am on rung {observation}.")
 
 
-TASKS = ("climb", "slip", "tire", "crash", "shut", "hang", "flaky", "flat")
+TASKS = ("climb", "slip", "tire", "crash", "shut", "hang", "flaky", "flat", "coin")
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ from webtraj.tasks import TaskSpec, site_of, url_of
 __all__ = [
     "Band",
     "Blocklist",
+    "CurriculumSampler",
     "DEFAULT_TTL",
     "RatioSampler",
     "Sampler",
@@ -334,6 +335,43 @@ class RatioSampler:
             )
         _source(seed, "order").shuffle(_some(picked))
         return picked
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CurriculumSampler:
+    """Repeats each task as often as there is something to learn from it.
+
+    Each task is played once; the rest is shared in proportion to p (1 - p), p being the success
+    rate of the task's last attempts: the learnability of Rutherford et al. (2024), "No Regrets".
+    So a task that always or never succeeds gets little, a new one the most.
+    """
+
+    size: int | None = None
+    """Number of tasks, repetitions included; None for as many as there are tasks."""
+    last: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    """Successes and attempts of each task when it was last played, by the task's name."""
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+    def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
+        """Return the tasks, shuffled."""
+        by_name = {task.name: task for task in tasks}
+        rest = (self.size or len(by_name)) - len(_some(list(by_name.values())))
+        if rest < 0:
+            raise errors.InvalidInputError(
+                f"A curriculum plays each of the {len(by_name)} tasks at least once; got a sample "
+                f"size of {self.size}. Raise it."
+            )
+        more = _rounded(rest, {name: self._learnability(name) for name in by_name})
+        picked = [task for name, task in by_name.items() for _ in range(1 + more[name])]
+        _source(seed, "curriculum").shuffle(picked)
+        return picked
+
+    def _learnability(self, name: str) -> float:
+        successes, attempts = self.last.get(name, (0, 0))
+        rate = (successes + 1) / (attempts + 2)  # Laplace's rule: above 0, below 1.
+        return rate * (1 - rate)
 
 
 class _Reservoir:

@@ -17,6 +17,7 @@ listing everything in it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import time
@@ -29,7 +30,8 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.runs.run import RetryPolicy, Run, progress_of, run_ids
+from webtraj.runs.run import EpisodeResult, RetryPolicy, Run, progress_of, run_ids
+from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
 from webtraj.store.places import Storage, is_url, open_storage
 
@@ -164,27 +166,37 @@ class Iterations:
             DatasetError: An iteration's dataset cannot be read.
             StorageError: Likewise.
         """
-        names: set[str] = set()
-        for number in self.numbers():
-            if number < before:
-                names.update(self._played(number))
-        return frozenset(names)
+        return frozenset(
+            result.task
+            for number in self.numbers()
+            if number < before
+            for result in self.results(number)
+            if result.counts
+        )
 
-    def _played(self, number: int) -> Iterator[str]:
+    def results(self, number: int) -> Iterator[EpisodeResult]:
+        """Yield the result of every row of an iteration that was played, under its planned task.
+
+        Verdicts of the judged dataset take precedence over the recorded ones.
+
+        Raises:
+            DatasetError: The iteration's dataset cannot be read.
+            StorageError: Likewise.
+        """
         from webtraj.datasets.dataset import open_dataset
 
-        place = self.dataset(number)
-        try:
-            summaries = open_dataset(place, storage_options=self.storage_options).summaries
-        except errors.NotADatasetError:
-            return  # Claimed, but no episode was recorded.
-        storage = open_storage(place, self.storage_options)
+        summaries: dict[str, EpisodeSummary] = {}
+        for place in (self.dataset(number), self.judged(number)):
+            # Absent if it was not judged, or only claimed.
+            with contextlib.suppress(errors.NotADatasetError):
+                dataset = open_dataset(place, storage_options=self.storage_options)
+                summaries |= {each.episode_id: each for each in dataset.summaries}
+        storage = open_storage(self.dataset(number), self.storage_options)
         for run_id in run_ids(storage):
             run = Run(storage, run_id)
             plan = run.read_plan()
-            for result in progress_of(run, plan, summaries, RetryPolicy()).done:
-                if result.counts:
-                    yield plan[result.row].spec.name
+            for result in progress_of(run, plan, summaries.values(), RetryPolicy()).counting:
+                yield dataclasses.replace(result, task=plan[result.row].spec.name)
 
     def _storage(self) -> Storage:
         return open_storage(self.place, self.storage_options)

@@ -1,6 +1,7 @@
 """Configured rollouts, played: iterations, resuming, ranks, and what is kept of them."""
 
 import asyncio
+import collections
 import dataclasses
 import json
 import logging
@@ -461,3 +462,22 @@ async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypa
     assert len((await resume_run({}, out="quick").play()).results) == 1
     with pytest.raises(errors.MissingDependencyError, match=r"\[config\]"):
         load_configuration("own", config_dir=world)
+
+
+async def test_a_curriculum_repeats_what_succeeds_sometimes(build):
+    tasks = "env_config.train_tasks=[ladder/climb, ladder/slip, ladder/coin]"
+    curriculum = (
+        tasks, ORACLE[0], "env_config.train_tasks_sampler=curriculum",
+        "env_config.train_tasks_rollout_size=30",
+    )  # fmt: skip
+    first = build(*curriculum)
+    assert collections.Counter(planned.task for planned in first.plan) == {
+        "climb": 10, "slip": 10, "coin": 10,
+    }  # fmt: skip
+    await first.play()
+    assert len({episode.info.seed for episode in open_dataset(first.out)}) == 30
+    second = build(*curriculum)
+    counts = collections.Counter(planned.task for planned in second.plan)
+    assert sum(counts.values()) == 30
+    # One each, and of the rest 0.08 of 0.39 for 10 of 10, and as much for 0 of 10.
+    assert {counts["climb"], counts["slip"]} <= {6, 7}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from webtraj import errors
 from webtraj.rollouts import sampling
-from webtraj.rollouts.sampling import Band, RatioSampler, UniformSampler
+from webtraj.rollouts.sampling import Band, CurriculumSampler, RatioSampler, UniformSampler
 from webtraj.tasks import TaskSpec
 
 
@@ -99,17 +99,44 @@ def test_a_ratio_never_gives_more_than_there_is_nor_less_than_it_can(size, numbe
     assert len(set(names(picked))) == len(picked)
 
 
+def test_a_curriculum_plays_what_succeeds_sometimes_most_and_each_task_once():
+    last = {"0": (100, 100), "1": (50, 100), "2": (0, 100), "3": (80, 100)}
+    picked = CurriculumSampler(1000, last)(tasks(5), seed=0)
+    counts = collections.Counter(names(picked))
+    assert sum(counts.values()) == 1000
+    assert counts["4"] == pytest.approx(counts["1"], abs=3)  # Never played, or half and half.
+    assert counts["1"] / counts["3"] == pytest.approx(0.25 / 0.16, rel=0.03)
+    assert 1 < counts["0"] == counts["2"] < 20
+    assert CurriculumSampler(1000, last)(tasks(5), seed=0) == picked
+    assert CurriculumSampler(1000, last)(tasks(5), seed=1) != picked
+
+
+def test_a_curriculum_begins_with_equal_shares():
+    assert collections.Counter(names(CurriculumSampler(6)(tasks(3), seed=0))) == {
+        "0": 2,
+        "1": 2,
+        "2": 2,
+    }
+    assert sorted(names(CurriculumSampler()(tasks(3), seed=0))) == ["0", "1", "2"]
+
+
+def test_a_curriculum_too_small_for_its_tasks_is_refused():
+    with pytest.raises(errors.InvalidInputError, match="each of the 3 tasks at least once; got"):
+        CurriculumSampler(2)(tasks(3), seed=0)
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: UniformSampler(0),
+        lambda: CurriculumSampler(0),
         lambda: sampling.Sequence(-1),
         lambda: sampling.Sequence(1, repeat=0),
         lambda: RatioSampler(1, {}),
         lambda: RatioSampler(1, {"a": Band(3, 1, 1)}),
         lambda: RatioSampler(1, {"a": Band(1, 3, 0)}),
     ],
-    ids=["no size", "negative", "never", "no bands", "empty band", "no weight"],
+    ids=["no size", "no curriculum", "negative", "never", "no bands", "empty band", "no weight"],
 )
 def test_what_cannot_be_sampled_is_refused_at_once(make):
     with pytest.raises(errors.InvalidInputError):
@@ -118,8 +145,8 @@ def test_what_cannot_be_sampled_is_refused_at_once(make):
 
 @pytest.mark.parametrize(
     "sampler",
-    [UniformSampler(3), sampling.Sequence(3), RatioSampler(3, BANDS)],
-    ids=["uniform", "sequence", "ratio"],
+    [UniformSampler(3), sampling.Sequence(3), RatioSampler(3, BANDS), CurriculumSampler(3)],
+    ids=["uniform", "sequence", "ratio", "curriculum"],
 )
 def test_no_task_is_an_error(sampler):
     with pytest.raises(errors.InvalidInputError, match="No tasks to play"):

@@ -234,10 +234,13 @@ class EnvConfig(Section):
     URL; or presets, such as `miniwob/all`."""
     test_tasks: str | list[str] = ""
     """Tasks of `test`."""
-    train_tasks_sampler: Literal["uniform", "ratio", "sequential"] = "uniform"
-    """Sampler of `train`: uniform, by `difficulty_ratio`, or the first tasks in order."""
+    train_tasks_sampler: Literal["uniform", "ratio", "sequential", "curriculum"] = "uniform"
+    """Sampler of `train`: uniform, by `difficulty_ratio`, the first tasks in order, or a
+    `curriculum`, which repeats tasks that succeeded sometimes, but not always, in the iteration
+    before."""
     train_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
-    """Number of tasks that `train` samples; -1 or 0 for all."""
+    """Number of tasks that `train` samples, a curriculum's repetitions included; -1 or 0 for
+    all."""
     test_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
     """Number of tasks that `test` plays, from the start; -1 or 0 for all."""
     test_tasks_repeat_times: _AtLeastZero = 1

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
+from webtraj.metrics.measuring import measure_results
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.rollout import (
     DifficultySteps,
@@ -62,7 +63,9 @@ def plan_rollout(
             tasks = sampling.unblocked(tasks, blocklist)
         if env.deduplicate_across_iterations:
             tasks = sampling.unseen(tasks, iterations.played(before=number))
-    picked = _limited(sampler_of(env)(tasks, seed=_sample_seed(config, number)), env)
+    curriculum = env.split == "train" and env.train_tasks_sampler == "curriculum"
+    sampler = sampler_of(env, last_successes(iterations, before=number) if curriculum else {})
+    picked = _limited(sampler(tasks, seed=_sample_seed(config, number)), env)
     if env.group == "same-seed":
         sizes = {"attempts": env.groups_per_task, "group_size": env.attempts_per_task}
     else:
@@ -118,8 +121,15 @@ def read_sources(
         )
 
 
-def sampler_of(env: EnvConfig) -> sampling.Sampler:
-    """Return the configured sampler."""
+def sampler_of(
+    env: EnvConfig, last: Mapping[str, tuple[int, int]] | None = None
+) -> sampling.Sampler:
+    """Return the configured sampler.
+
+    Args:
+        env: The configuration.
+        last: For a curriculum: successes and attempts of each task when it was last played.
+    """
     if env.split == "test":
         return sampling.Sequence(
             _size(env.test_tasks_rollout_size), repeat=max(env.test_tasks_repeat_times, 1)
@@ -129,6 +139,8 @@ def sampler_of(env: EnvConfig) -> sampling.Sampler:
         return sampling.Sequence(size)
     if env.train_tasks_sampler == "uniform":
         return sampling.UniformSampler(size)
+    if env.train_tasks_sampler == "curriculum":
+        return sampling.CurriculumSampler(size, last or {})
     assert size is not None  # The configuration's validator checks both.
     assert env.difficulty_ratio is not None
     bands = {
@@ -136,6 +148,24 @@ def sampler_of(env: EnvConfig) -> sampling.Sampler:
         for name, band in env.difficulty_ratio.items()
     }
     return sampling.RatioSampler(size, bands)
+
+
+def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[int, int]]:
+    """Return successes and attempts of each task in the last iteration that played it.
+
+    Infrastructure failures do not count.
+
+    Raises:
+        DatasetError: An iteration's dataset cannot be read.
+        StorageError: Likewise.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for number in iterations.numbers():
+        if number < before:
+            report = measure_results(iterations.results(number), by=("task",), max_groups=None)
+            for name, task in report.by["task"].items():
+                found[name] = (task.success_rate.numerator, task.success_rate.denominator)
+    return found
 
 
 def digest_of(config: RolloutConfig) -> str:
