@@ -36,3 +36,29 @@ async def test_an_episode_begins_the_same_after_another_was_played(play, first_l
                 break
         assert await snapshot(environment, task) == before, task
         await environment.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_letters", ["ab", "c", "de", "f", "ghijklm", "nopqr", "stuvwxyz"])
+async def test_a_page_that_another_task_left_is_like_a_fresh_one(play, pool, first_letters):
+    tasks = [task for task in TASKS if task[0] in first_letters]
+    for task, other in zip(tasks, [*tasks[1:], tasks[0]], strict=True):
+        await pool.forget_parked()
+        fresh = play(task)
+        expected = await snapshot(fresh, task)
+        await fresh.close()
+        await pool.forget_parked()
+        used = play(other)
+        made = _contexts_made(pool)
+        for element in refs_in((await used.reset()).observation["axtree"])[:_CLICKS]:
+            if (await used.step(Click(element.ref))).last():
+                break
+        await used.close()
+        passed_on = play(task)
+        assert await snapshot(passed_on, task) == expected, (other, task)
+        assert _contexts_made(pool) == made + 1
+        await passed_on.close()
+
+
+def _contexts_made(pool):
+    return sum(browser.contexts_made for browser in pool._slots)

@@ -210,7 +210,7 @@ class BrowserEnvironment(base_lib.Environment):
         async with self._closing:
             try:
                 await self._end_task()
-                await self._sessions.close()
+                await self._sessions.close(self._executor)
             finally:
                 if self._share is not None:
                     await self._share.close()
@@ -630,7 +630,9 @@ class _Sessions:
     """A factory of episode sessions that reuses the last one if possible.
 
     It is possible if the task shares its context, has the same script and options, and the session
-    has not been marked as suspect.
+    has not been marked as suspect. At the end such a session is parked in the pool, for the next
+    environment with the same settings: a context of its own would cost it four times the CPU of
+    an episode's beginning.
 
     Args:
         pool: The browser pool.
@@ -679,38 +681,84 @@ class _Sessions:
             BrowserError: The browser failed.
             EnvironmentMisuseError: The sessions were closed meanwhile.
         """
-        key = (task.script, dict(task.context_options), dict(task.local_sites))
-        if self.last is not None and (
-            self._suspect
-            or not task.shares_context
-            or key != self._key
-            or not self.last.lease.healthy
-        ):
+        key = (
+            task.shares_context, type(task), task.script, dict(task.context_options),
+            dict(task.local_sites),
+        )  # fmt: skip
+        if self.last is not None and not (self._is_reusable and key == self._key):
             await self.drop()
         if self.last is None:
-            self.last = await self._make(task)
             self._key = key
             self._suspect = False
+            self.last = await self._take_parked(task)
+        if self.last is None:
+            self.last = await self._make(task)
             await self.last.start()
         if self.last is None:
             raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
         return self.last
 
-    async def close(self) -> None:
-        """Release the page, including one that is being opened. Idempotent."""
+    async def close(self, executor: acting_lib.ActionExecutor | None) -> None:
+        """Park or release the page, including one that is being opened. Idempotent.
+
+        Args:
+            executor: What acted in the page.
+        """
         self._closed = True
-        await self.drop()
+        try:
+            await self._park(executor)
+        finally:
+            await self.drop()
 
     async def drop(self) -> None:
         """Release the page, if there is one."""
         session, self.last = self.last, None
-        if session is None:
-            return
-        try:
-            await session.lease.release()
+        if session is not None:
+            await session.close()
             self._waited += session.lease.turns.take_waited()
-        finally:
-            await session.boundary.gateway.close()
+
+    @property
+    def _is_reusable(self) -> bool:
+        """Whether another episode may use the page."""
+        shared = bool(self._key and self._key[0])
+        return shared and not self._suspect and self.last is not None and self.last.lease.healthy
+
+    async def _park(self, executor: acting_lib.ActionExecutor | None) -> None:
+        session = self.last
+        if (
+            session is None
+            or not self._is_reusable
+            or self.listener is not None
+            or not isinstance(self._pool, pool_lib.BrowserPool)
+        ):
+            return
+        if executor is not None and executor.session is session:
+            try:
+                await executor.rest()
+            except errors_lib.BrowserError:
+                return
+        session.lease.turns.take_waited()
+        if self._pool.park(self._parking_key, session):
+            self.last = None
+
+    async def _take_parked(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession | None:
+        if self.listener is not None or not isinstance(self._pool, pool_lib.BrowserPool):
+            return None
+        session = await self._pool.take_parked(self._parking_key)
+        if session is None:
+            return None
+        if self._closed:
+            await session.close()
+            raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
+        assert isinstance(session, session_lib.BrowserSession)
+        session.serve(task.name, self._keeper)
+        self.browser_version = session.lease.browser.version
+        return session
+
+    @property
+    def _parking_key(self) -> Any:
+        """What environments must have in common to pass a page on."""
+        return self._key, self._policy, self._observe, self._settle, self._context_options
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
         boundary = network_lib.Boundary(

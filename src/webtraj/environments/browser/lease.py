@@ -83,6 +83,8 @@ class Lease:
         """Whether the context is the browser's own, with tabs that others use."""
         self.timed_out = False
         """Whether a call exceeded the pool's deadline."""
+        self.parked = 0
+        """How often the pool has parked it."""
         self._seconds = seconds
         self._give_back = give_back
         self._released = False

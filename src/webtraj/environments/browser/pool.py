@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import lease as lease_lib
@@ -81,6 +81,19 @@ _FULL = (
 )
 
 
+_MOST_PARKED = 100
+"""How often a page is parked, so that an old or large browser gets rid of its pages."""
+
+
+class Parked(Protocol):
+    """An open page that waits for its next user."""
+
+    lease: Lease
+
+    async def close(self) -> None:
+        """Release the page."""
+
+
 class BrowserPool:
     """A pool of `browsers` browsers that lends `contexts_per_browser` pages from each at a time.
 
@@ -142,6 +155,8 @@ class BrowserPool:
         self._slots: list[processes_lib.RunningBrowser | None] = [None] * (browsers or 1)
         self._retired: set[processes_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
+        self._parked: list[tuple[Any, Parked]] = []
+        self._waiting = 0
         self._openings: dict[asyncio.Task[Lease], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._home = Home("This browser pool")
@@ -155,7 +170,7 @@ class BrowserPool:
         """What the pool has done so far."""
         running = [browser for browser in self._slots if browser is not None]
         return PoolStats(
-            leases=len(self._leases),
+            leases=len(self._leases) - len(self._parked),
             browsers=len(running) + len(self._retired),
             launched=self._launched,
             crashed=self._crashed,
@@ -193,6 +208,46 @@ class BrowserPool:
             opening.add_done_callback(self._release_unwanted)
             raise
 
+    def park(self, key: Any, session: Parked) -> bool:
+        """Keep an open page for the next borrower that asks by the same key.
+
+        Only for pages that their next user may find as they are. A parked page gives its place up
+        when a lease needs it.
+
+        Args:
+            key: What the next borrower must have in common with this one.
+            session: The page, and how to close it.
+
+        Returns:
+            Whether it is kept. If not, close it.
+        """
+        lease = session.lease
+        if self._closed or self._waiting or self._borrow or not self._is_fit(lease):
+            return False
+        lease.parked += 1
+        self._parked.append((key, session))
+        return True
+
+    async def take_parked(self, key: Any) -> Parked | None:
+        """Return a page that was parked under this key, no longer kept here; None if none is."""
+        for other, session in self._parked[::-1]:
+            if other == key:
+                self._parked.remove((other, session))
+                if self._is_fit(session.lease):
+                    return session
+                await session.close()
+        return None
+
+    async def forget_parked(self) -> None:
+        """Close all parked pages."""
+        parked, self._parked = self._parked, []
+        await asyncio.gather(*(session.close() for _, session in parked))
+
+    def _is_fit(self, lease: Lease) -> bool:
+        """Return whether a page is alive and not too old, in a browser that still gets pages."""
+        fresh = lease.parked < _MOST_PARKED
+        return fresh and lease.healthy and lease.browser in self._slots
+
     async def close(self) -> None:
         """End all leases, browsers and the driver. Idempotent; a second call waits for the first.
 
@@ -213,6 +268,7 @@ class BrowserPool:
             opening.cancel()
         browsers = [*filter(None, self._slots), *self._retired]
         try:
+            await self.forget_parked()
             await asyncio.gather(*(b.close(patience=self.limits.close) for b in browsers))
             if self._driver is not None:
                 await self._driver.stop(patience=self.limits.close)
@@ -251,7 +307,11 @@ class BrowserPool:
             await asyncio.wait(self._tasks, timeout=deadline - loop.time())
 
     async def _wait_for_place(self) -> None:
+        self._waiting += 1
         try:
+            if self._free.locked() and self._parked:
+                _, oldest = self._parked.pop(0)
+                await oldest.close()
             async with asyncio.timeout(self.limits.lease):
                 await self._free.acquire()
         except TimeoutError as error:
@@ -261,6 +321,8 @@ class BrowserPool:
                 seconds=self.limits.lease, capacity=self._capacity, owners=", ".join(owners)
             )
             raise errors_lib.BrowserTimeoutError(message) from error
+        finally:
+            self._waiting -= 1
 
     def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start work that continues if its caller is cancelled."""

@@ -82,7 +82,7 @@ class BrowserSession:
     """The tabs of one lease.
 
     Args:
-        lease: The session's lease, which the session does not release.
+        lease: The session's lease.
         boundary: The lease's boundary.
         task: The task whose script is added to the page script.
         observe: What to observe; other events are ignored.
@@ -158,6 +158,18 @@ class BrowserSession:
         await self._world.start(self.lease.context)
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
+
+    def serve(self, owner: str, keeper: secrecy_lib.SecretKeeper) -> None:
+        """Go over to another environment."""
+        self.lease.owner = owner
+        self._keeper = keeper
+
+    async def close(self) -> None:
+        """Release the lease, and close the boundary."""
+        try:
+            await self.lease.release()
+        finally:
+            await self.boundary.gateway.close()
 
     @property
     def page(self) -> Page:

@@ -76,7 +76,8 @@ class BrowserTask:
     redaction: RedactionRules | None = None
     """Redaction rules, in addition to the environment's."""
     shares_context: bool = False
-    """Whether consecutive episodes may share cookies and storage."""
+    """Whether consecutive episodes may share a page, its cookies and storage: those of one
+    environment, and of environments with the same settings and class of task in one pool."""
     has_judge: bool = True
     """Whether the task judges its episodes; if not, their outcome is UNKNOWN."""
     judges_refusals: bool = False
