@@ -171,3 +171,32 @@ def test_a_preset_needs_pages():
             Sessions("test/no-pages")
     finally:
         webtraj.unregister("test/no-pages")
+
+
+async def test_a_tiny_model_points(tmp_path):
+    async with Sessions(
+        "miniwob/click-button-sequence", sessions=1, dialect="pointing", out=tmp_path / "out"
+    ) as sessions:
+        assert sessions.instructions == ""
+        session = sessions.session()
+        assert "No episode" in str(await _refused(session.step("<e1><w0>")))
+        turn = await session.reset(seed=2)
+        assert turn.page.startswith("<task> Click button ONE, then click button TWO. <page> ")
+        assert (turn.heading, turn.notices) == ("", ())
+        wrong = await session.step("<e1>")
+        assert "names of an element and of a word" in wrong.error
+        assert wrong.notices == ()
+        one = re.search(r"button ONE (?:<\w+> )*?(<e\d+>)", wrong.page)[1]
+        turn = await session.step(f"{one}<w0>")
+        assert turn.page.endswith("<did> button ONE <act>")
+        two = re.search(r"button TWO (?:<\w+> )*?(<e\d+>)", turn.page)[1]
+        turn = await session.step(f"{two}<w0>")
+        assert (turn.done, turn.outcome) == (True, Outcome.SUCCESS)
+    (episode,) = webtraj.open_dataset(tmp_path / "out")
+    assert episode.steps[2].decision.metadata["reply"] == f"{one}<w0>"
+
+
+async def _refused(call):
+    with pytest.raises(errors.EnvironmentMisuseError) as caught:
+        await call
+    return caught.value

@@ -44,6 +44,7 @@ from webtraj.environments.actions import (
 
 __all__ = [
     "ACT",
+    "CHANNELS",
     "CLICK",
     "ELEMENTS",
     "Item",
@@ -51,6 +52,7 @@ __all__ = [
     "OPTIONS",
     "NUMBERS",
     "PLACES",
+    "Pointer",
     "PointingAgent",
     "Prompt",
     "USUAL",
@@ -122,6 +124,9 @@ PLACES: Final = (*_COLUMNS, *_ROWS, *_HEIGHTS, _OFF)
 """The tokens of places."""
 ACT: Final = "<act>"
 MARKERS: Final = ("<task>", "<page>", "<did>", "<same>", "<some>", "<was>", ACT)
+
+CHANNELS: Final = ("goal", "axtree", "last_action")
+"""The channels of a browser environment's observations that prompts are made of."""
 
 _DIRECTIONS: Final = {"<up>": (0, -1), "<down>": (0, 1), "<left>": (-1, 0), "<right>": (1, 0)}
 _KEYS: Final = {"<enter>": "Enter", "<tab>": "Tab", "<escape>": "Escape"}
@@ -651,8 +656,8 @@ class PointingAgent:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels of a browser environment's observations that the agent needs."""
-        return ("goal", "axtree", "last_action")
+        """The channels that the agent needs: `CHANNELS`."""
+        return CHANNELS
 
     def begin_episode(self, environment: environment_lib.Environment) -> _Actor:
         """Return an actor that remembers its past actions."""
@@ -663,13 +668,50 @@ class PointingAgent:
         await self.client.aclose()
 
 
+class Pointer:
+    """Shows the pages of one episode as prompts, and remembers what was done.
+
+    Args:
+        names: Shuffles the tokens.
+    """
+
+    def __init__(self, names: random.Random) -> None:
+        self._names = names
+        self._done: list[tuple[str, str]] = []
+        self._prompt: Prompt | None = None
+
+    def show(self, observation: Any) -> str:
+        """Return the prompt for an observation.
+
+        Raises:
+            AgentError: The observation has no goal or axtree.
+        """
+        if not isinstance(observation, Mapping) or not {"goal", "axtree"} <= observation.keys():
+            raise errors.AgentError(
+                "The pointing agent needs observations with the channels 'goal' and 'axtree'; got "
+                f"{type(observation).__name__!r}."
+            )
+        items = items_of(observation["axtree"], observation.get("boxes"))
+        self._prompt = make_prompt(observation["goal"], items, self._done, names=self._names)
+        return self._prompt.text
+
+    def read(self, reply: str) -> Action:
+        """Return what a reply to the last prompt means; an `InvalidAction` if it means nothing."""
+        if self._prompt is None:
+            return _invalid("bad_arguments", "no page was shown yet", reply)
+        action = self._prompt.read(reply)
+        if not isinstance(action, InvalidAction) and (done := self._prompt.done_as(action)):
+            self._done.append(done)
+        return action
+
+
 class _Actor:
     """Acts in one episode."""
 
     def __init__(self, agent: PointingAgent, source: random.Random) -> None:
         self._agent = agent
         self._random = source
-        self._done: list[tuple[str, str]] = []
+        self._pointer = Pointer(source)
         self._invalid_in_a_row = 0
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -680,7 +722,7 @@ class _Actor:
             ModelError: The model did not reply.
             AgentError: The observation has no goal or axtree.
         """
-        prompt = self._prompt(observation)
+        prompt = self._pointer.show(observation)
         agent = self._agent
         sampling = Sampling(
             temperature=agent.temperature,
@@ -689,37 +731,26 @@ class _Actor:
         )
         try:
             call = await agent.client.complete(
-                (Message.of("user", prompt.text),), sampling, timeout=agent.timeout
+                (Message.of("user", prompt),), sampling, timeout=agent.timeout
             )
         except errors.ModelError as error:
             if error.call is not None:
                 error.decision = _decision((error.call,), None)
             raise
-        action = prompt.read(call.text)
+        action = self._pointer.read(call.text)
         decision = _decision((call,), action)
-        if isinstance(action, InvalidAction):
-            self._invalid_in_a_row += 1
-            if self._invalid_in_a_row >= agent.max_invalid_actions:
-                given_up = errors.EpisodeGivenUpError(
-                    f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
-                    f"{action.reason}"
-                )
-                given_up.decision = decision
-                raise given_up
-        else:
+        if not isinstance(action, InvalidAction):
             self._invalid_in_a_row = 0
-            if (done := prompt.done_as(action)) is not None:
-                self._done.append(done)
-        return decision
-
-    def _prompt(self, observation: Any) -> Prompt:
-        if not isinstance(observation, Mapping) or not {"goal", "axtree"} <= observation.keys():
-            raise errors.AgentError(
-                "The pointing agent needs observations with the channels 'goal' and 'axtree'; got "
-                f"{type(observation).__name__!r}."
+            return decision
+        self._invalid_in_a_row += 1
+        if self._invalid_in_a_row >= agent.max_invalid_actions:
+            given_up = errors.EpisodeGivenUpError(
+                f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
+                f"{action.reason}"
             )
-        items = items_of(observation["axtree"], observation.get("boxes"))
-        return make_prompt(observation["goal"], items, self._done, names=self._random)
+            given_up.decision = decision
+            raise given_up
+        return decision
 
 
 def _decision(

@@ -20,14 +20,16 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import random
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
+from webtraj.agents import pointing
 from webtraj.agents.models.messages import without_markup
-from webtraj.agents.parsing import parse_reply
+from webtraj.agents.parsing import Reply, parse_reply
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
 from webtraj.rollouts import making
@@ -110,9 +112,11 @@ class Sessions:
             one of the preset `web` with its start URL.
         sessions: How many sessions can have a page at the same time.
         out: The dataset: a folder, or a bucket's URL. None records nothing.
-        dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`).
+        dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`); or
+            `pointing`, the prompts and replies of models too small for one
+            (`webtraj.agents.pointing`).
         context: How a page is shown: as text, with marks or by coordinates, with a picture or not.
-            Settings about a page's history have no effect.
+            Settings about a page's history have no effect; none has with `pointing`.
         max_steps: Truncate an episode after this many steps; None leaves it to the task.
         seed: The base seed of resets that give none.
         policy: The policy's name in the records.
@@ -144,8 +148,8 @@ class Sessions:
             raise errors.InvalidInputError(f"sessions is 1 or more; got {sessions!r}.")
         if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
             raise errors.InvalidInputError(f"max_steps is 1 or more; got {max_steps!r}.")
-        self.dialect = make_dialect(dialect)
-        """The dialect of actions in replies."""
+        self.dialect = None if dialect == "pointing" else make_dialect(dialect)
+        """The dialect of actions in replies; None for pointing."""
         self.context = context or contexts_lib.ContextSettings()
         """How a page is shown."""
         self.policy = policy
@@ -173,7 +177,8 @@ class Sessions:
         self._by_name = {one.task: one for one in self._plan}
         self._max_steps = max_steps
         self._seed = seed
-        channels = (*self.context.channels, "timings", "info")
+        shown = pointing.CHANNELS if self.dialect is None else self.context.channels
+        channels = (*shown, "timings", "info")
         self._options = making.environment_options(self._plan, options or {}, channels)
         self._out, self._storage_options = out, storage_options
         self._collector: TrajectoryCollector | None = None
@@ -189,8 +194,8 @@ class Sessions:
 
     @property
     def instructions(self) -> str:
-        """How to write actions, for a model's system message."""
-        return self.dialect.prompt()
+        """How to write actions, for a model's system message; empty for pointing."""
+        return "" if self.dialect is None else self.dialect.prompt()
 
     async def __aenter__(self) -> Self:
         """Open the dataset and the pool. No browser starts before the first reset.
@@ -280,6 +285,7 @@ class Session:
         self._environment: Environment | None = None
         self._turn: Turn | None = None
         self._marks: tuple[str, ...] | None = None
+        self._pointer = pointing.Pointer(random.Random())
         self._total = 0.0
         self._failed = ""
         self._closed = False
@@ -360,7 +366,11 @@ class Session:
             EpisodeFailedError: The browser or the machine ended the episode.
             EnvironmentMisuseError: No episode is running.
         """
-        read = parse_reply(reply, self._sessions.dialect, marks=self._marks)
+        dialect = self._sessions.dialect
+        if dialect is None:
+            read = Reply(self._pointer.read(str(reply)))
+        else:
+            read = parse_reply(reply, dialect, marks=self._marks)
         return await self.act(
             Decision(
                 action=read.action,
@@ -412,13 +422,20 @@ class Session:
     def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
         environment, settings = self._environment, self._sessions.context
         last_action = timestep.observation.get("last_action") or {}
-        page = contexts_lib.page_of({**timestep.observation, "last_action": {}}, settings)
+        if self._sessions.dialect is None:
+            if not step:
+                self._pointer = pointing.Pointer(random.Random())
+            page = contexts_lib.Page(text=self._pointer.show(timestep.observation))
+            text = page.text
+        else:
+            page = contexts_lib.page_of({**timestep.observation, "last_action": {}}, settings)
+            text, _ = contexts_lib.cut_lines(
+                page.text, settings.page_tokens, contexts_lib.estimate_tokens
+            )
         self._marks = page.marks
-        text, _ = contexts_lib.cut_lines(
-            page.text, settings.page_tokens, contexts_lib.estimate_tokens
-        )
         error = without_markup(why_not or last_action.get("error", ""))
-        notice = (f"Your last action was not carried out. {error}",) if error else ()
+        said = error and self._sessions.dialect is not None
+        notice = (f"Your last action was not carried out. {error}",) if said else ()
         judge = getattr(environment, "episode_outcome", None)
         outcome = Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
         scored = step > 0 and outcome is not Outcome.UNKNOWN

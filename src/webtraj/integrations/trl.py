@@ -115,7 +115,7 @@ class WebTasks(Closing):
         """
         import datasets
 
-        names = self._sessions.tasks
+        names = self.names
         made = []
         for number in range(rows):
             row = {"task": names[number % len(names)], "seed": seed + number}
@@ -124,8 +124,13 @@ class WebTasks(Closing):
         return datasets.Dataset.from_list(made)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' names, in order."""
+        return self._sessions.tasks
+
+    @property
     def instructions(self) -> str:
-        """How to write actions."""
+        """How to write actions; empty for `dialect="pointing"`."""
         return self._sessions.instructions
 
     def environment_factory(self) -> WebEnvironment:

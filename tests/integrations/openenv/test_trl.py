@@ -5,7 +5,10 @@ Everything is TRL's own but the sampling, which is scripted: half of a group cli
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,7 @@ import datasets
 import webtraj
 from webtraj import errors
 from webtraj.integrations.trl import WebTasks, web_reward
+from webtraj.training.scratch import model as scratch
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -217,6 +221,23 @@ def test_rollouts_act_at_once_and_keep_their_tokens(tmp_path):
     assert len(episodes) == 8
     assert {one.end.reason for one in episodes} == {EndReason.TERMINATED}
     assert sorted(Counter(one.info.group_id for one in episodes).values()) == [2, 2, 2, 2]
+
+
+def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
+    model = scratch.make_model(tmp_path / "model", ["Click the button."], width=32, layers=1)
+    example = Path(__file__).parents[3] / "examples" / "trl_two_cores.py"
+    command = [sys.executable, example, model, "--out", tmp_path / "out", "--steps", "1"]
+    command += ["--tasks", "click-test", "click-button", "--pages", "1"]
+    command += ["--group", "2", "--groups", "2", "--learning-rate", "1e-4"]
+    subprocess.run(command, check=True)
+    result = json.loads((tmp_path / "out" / "result.json").read_bytes())
+    assert result["steps"] == 1
+    assert 0 <= result["before"] <= 1 >= result["after"] >= 0
+    episodes = list(webtraj.open_dataset(tmp_path / "out" / "episodes"))
+    assert len(episodes) == 8  # 4 to train on, 2 before and 2 after.
+    groups = Counter(one.info.group_id for one in episodes)
+    assert sorted(groups.values()) == [1, 1, 1, 1, 2, 2]
+    assert {type(one.steps[1].action).__name__ for one in episodes} <= {"InvalidAction", "Click"}
 
 
 def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):

@@ -103,6 +103,14 @@ def test_copies_differ_in_names_alone(tmp_path, model, selection):
                 assert "".join(prompt[: prompt.index(typed)]).endswith('"Bob"')
 
 
+def test_replies_end_if_asked_for(tmp_path, model, selection):
+    options = {"model": str(model), "end": True}
+    export_selection(selection, tmp_path / "out", format="pointing", options=options)
+    for row in rows_in(tmp_path / "out"):
+        assert len(row["completion_token_ids"]) == 3
+        assert said(model, row["completion_token_ids"])[2] == "<end>"
+
+
 def test_the_same_seed_gives_the_same_bytes(tmp_path, model, selection):
     def written(name, seed):
         options = {"model": str(model), "copies": 3, "seed": seed}

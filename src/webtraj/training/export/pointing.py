@@ -32,6 +32,7 @@ from webtraj.training.export import base
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.samples import Sample
+from webtraj.training.scratch.model import END
 
 if TYPE_CHECKING:
     import tokenizers
@@ -54,6 +55,9 @@ class PointingFormat:
     """The most tokens in a sample; longer ones are left out."""
     seed: int = 0
     """Seed of the names."""
+    end: bool = False
+    """Whether a reply ends with the model's end token. A model that samples until then needs it;
+    webtraj's agent asks for two tokens."""
 
     def __post_init__(self) -> None:
         if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
@@ -76,6 +80,8 @@ class PointingFormat:
             return LeftOut("its weight is no number")
         prompt = self._tokenizer.encode(text, add_special_tokens=False).ids
         completion = self._tokenizer.encode(sample.completion, add_special_tokens=False).ids
+        if self.end:
+            completion = [*completion, self._id(END)]
         if len(prompt) + len(completion) > self.cutoff_len:
             return LeftOut(f"longer than {self.cutoff_len} tokens")
         data = {

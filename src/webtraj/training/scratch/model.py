@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from webtraj import errors
 from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
@@ -17,10 +17,11 @@ from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, V
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["make_model", "make_tokenizer"]
+__all__ = ["END", "make_model", "make_tokenizer"]
 
 _HEAD = 32
-_END = "<end>"
+END: Final = "<end>"
+"""The token that ends a reply."""
 _PAD = "<pad>"
 # The prompt marks its own end, so the template adds nothing that the model would have to learn.
 _TEMPLATE = "{%- for message in messages %}{{- message.content }}{%- endfor %}"
@@ -68,7 +69,7 @@ def make_model(
 
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=make_tokenizer(texts, vocab_size=vocab_size),
-        eos_token=_END,
+        eos_token=END,
         pad_token=_PAD,
         chat_template=_TEMPLATE,
         model_max_length=context,
@@ -120,7 +121,7 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1900) -> tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(names),
-        special_tokens=[_PAD, _END],
+        special_tokens=[_PAD, END],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
