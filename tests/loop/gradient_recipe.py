@@ -26,7 +26,7 @@ from webtraj.loop.places import Places, version_name
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "src/webtraj/loop/files/two_cores.yaml"
 TASKS = "[miniwob/click-button,miniwob/click-test-2]"
-SIZE, GROUPS = 8, 6
+SIZE, GROUPS = 8, 12
 NEAR = 2e-3
 """How far a log-probability of the trainer may be from the server's, in the mean."""
 
@@ -36,13 +36,14 @@ def overrides(out: Path) -> list[str]:
     return [
         f"out={out}", "iterations=2", "train.algorithm=[sft,grpo]", "export.options.copies=12",
         f"rollout.overrides.env_config.train_tasks={TASKS}",
-        "rollout.overrides.env_config.attempts_per_task=50",
+        "rollout.overrides.env_config.train_tasks_rollout_size=100",
         "rollout.overrides.env_config.server_size=4",
         f"groups.rollout.env_config.attempts_per_task={SIZE}",
-        f"groups.rollout.env_config.groups_per_task={GROUPS}",
+        f"groups.rollout.env_config.train_tasks_rollout_size={GROUPS}",
         "evaluation.every=2", "evaluation.overrides.env_config.attempts_per_task=20",
         "evaluation.overrides.env_config.server_size=4",
         "train.overrides.schedule=stable", "train.overrides.warmup_steps=5",
+        "train.overrides.max_steps=null",
         "serve.start_timeout=3600",
     ]  # fmt: skip
 

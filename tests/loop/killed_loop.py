@@ -31,7 +31,7 @@ from webtraj.loop.places import Places
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "src/webtraj/loop/files/two_cores.yaml"
-TASKS = "[miniwob/click-button,miniwob/click-link,miniwob/click-test-2]"
+TASKS = ("miniwob/click-button", "miniwob/click-link", "miniwob/click-test-2")
 PATIENCE = 60.0
 """Seconds that what is left of a loop has to end after the loop has."""
 
@@ -51,9 +51,8 @@ class KilledLoop:
 
     def __post_init__(self) -> None:
         self.config = load_loop_config(CONFIG, self.overrides)
-        batch_size = self.config.train.overrides["batch_size"]
-        places = Places(self.config)
-        self._watch = Watch(places, random.Random(self.seed), batch_size=batch_size)
+        steps = self.config.train.overrides["max_steps"]
+        self._watch = Watch(Places(self.config), random.Random(self.seed), steps=steps)
         self._left = collections.deque(self.kills)
         self._began = time.monotonic()
 
@@ -149,12 +148,13 @@ def main() -> None:
     out = options.out.absolute() / "loop"
     overrides = [
         f"out={out}", f"iterations={options.iterations}", f"seed={options.seed}", "retries=3",
-        f"rollout.overrides.env_config.train_tasks={TASKS}",
-        f"rollout.overrides.env_config.attempts_per_task={options.attempts}",
+        f"rollout.overrides.env_config.train_tasks=[{','.join(TASKS)}]",
+        f"rollout.overrides.env_config.train_tasks_rollout_size={options.attempts * len(TASKS)}",
         *_patient("rollout"), *_patient("evaluation"),
         f"evaluation.overrides.env_config.attempts_per_task={options.evaluated}",
         "export.iterations=1", f"export.options.copies={options.copies}",
-        "train.overrides.schedule=stable", "train.overrides.save_steps=20",
+        "train.overrides.schedule=stable", "train.overrides.max_steps=320",
+        "train.overrides.save_steps=20",
         "train.overrides.log_steps=1", "serve.start_timeout=3600",
     ]  # fmt: skip
     kills = tuple(kill for kill in KILLS if kill.iteration <= options.iterations)

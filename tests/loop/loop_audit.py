@@ -193,7 +193,7 @@ class Audit:
         ((used, _),) = counts
         settings = self.config.train.overrides
         in_epoch = -(-used // settings["batch_size"])
-        epochs = [epoch for epoch in range(settings["epochs"]) for _ in range(in_epoch)]
+        epochs = [step // in_epoch for step in range(settings["max_steps"])]
         made = [(entry["step"], entry["epoch"]) for entry in read_log(folder) if "loss" in entry]
         if made != list(enumerate(epochs, start=1)):
             yield f"{name}: {len(epochs)} steps were to be made; the log has {len(made)}: {made}"

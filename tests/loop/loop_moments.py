@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from loop_processes import Loop, Target
 
-from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.loop.places import Places
 from webtraj.loop.state import read_entries
 
@@ -80,11 +79,11 @@ class Watch:
     Args:
         places: Where its things are.
         source: Draws the moments.
-        batch_size: The training's.
+        steps: The steps of a training.
     """
 
-    def __init__(self, places: Places, source: random.Random, *, batch_size: int) -> None:
-        self._places, self._random, self._batch_size = places, source, batch_size
+    def __init__(self, places: Places, source: random.Random, *, steps: int) -> None:
+        self._places, self._random, self._steps = places, source, steps
 
     def wait(self, kill: Kill, loop: Loop) -> Literal["now", "late", "ended"]:
         """Waits for a kill's moment.
@@ -160,11 +159,8 @@ class Watch:
         return [entry for entry in entries if entry.get("phase") == phase]
 
     def _trained(self, iteration: int, share: float) -> bool:
-        export = Path(self._places.export(iteration))
-        splits = read_manifest(export / MANIFEST)[0]["splits"]
-        steps = -(-splits["train"]["rows"] // self._batch_size)
         log = Path(self._places.training(iteration)) / "train_log.jsonl"
-        return log.exists() and log.read_bytes().count(b"\n") >= share * steps
+        return log.exists() and log.read_bytes().count(b"\n") >= share * self._steps
 
 
 def _played(dataset: str, share: float) -> bool:

@@ -107,8 +107,7 @@ def test_a_curriculum_plays_what_succeeds_sometimes_most_and_each_task_once():
     assert counts["4"] == pytest.approx(counts["1"], abs=3)  # Never played, or half and half.
     assert counts["1"] / counts["3"] == pytest.approx(0.25 / 0.16, rel=0.03)
     assert 1 < counts["0"] == counts["2"] < 20
-    assert CurriculumSampler(1000, last)(tasks(5), seed=0) == picked
-    assert CurriculumSampler(1000, last)(tasks(5), seed=1) != picked
+    assert names(picked) == sorted(names(picked)), "in a row, so that pages stay open"
 
 
 def test_a_curriculum_begins_with_equal_shares():
