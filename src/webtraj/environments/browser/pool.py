@@ -70,6 +70,9 @@ class PoolStats:
 
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
+_TURNS = 10
+"""The turns of the event loop that it takes, more or less, to begin the driver's process."""
+
 _CLOSED = "The browser pool is closed; make a new one."
 _STUCK = (
     "An earlier start of a browser did not finish within {seconds:g} s, perhaps because Ctrl-C hit "
@@ -142,7 +145,7 @@ class BrowserPool:
         self._slots: list[processes_lib.RunningBrowser | None] = [None] * (browsers or 1)
         self._retired: set[processes_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
-        self._openings: dict[asyncio.Task[Lease], str] = {}
+        self._openings: dict[asyncio.Task[Any], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._home = Home("This browser pool")
         self._closed = False
@@ -161,6 +164,18 @@ class BrowserPool:
             crashed=self._crashed,
             retired=self._retirements,
         )
+
+    async def start(self) -> None:
+        """Begin to start a browser, so that the first lease waits less.
+
+        Returns at once, with the driver's process begun. A failure is left to the first lease,
+        which tries again.
+        """
+        self._home.enter()
+        starting = self._open_for("(starting)", self._browser())
+        starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
         """Lend a page in a fresh context.
@@ -181,9 +196,7 @@ class BrowserPool:
         await self._wait_for_place()
         # Opening continues even if the caller is cancelled: otherwise nobody would close a
         # half-opened context or browser.
-        opening = self._own(self._open(owner, context_options))
-        self._openings[opening] = owner
-        opening.add_done_callback(self._openings.pop)
+        opening = self._open_for(owner, self._open(owner, context_options))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -261,6 +274,13 @@ class BrowserPool:
                 seconds=self.limits.lease, capacity=self._capacity, owners=", ".join(owners)
             )
             raise errors_lib.BrowserTimeoutError(message) from error
+
+    def _open_for(self, owner: str, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Start work that `close` cancels."""
+        opening = self._own(work)
+        self._openings[opening] = owner
+        opening.add_done_callback(self._openings.pop)
+        return opening
 
     def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start work that continues if its caller is cancelled."""
