@@ -3,9 +3,10 @@
     make bench-start        (or: .venv/bin/python benchmarks/start.py [--turns N])
 
 Each turn runs `webtraj rollout --preset miniwob/click-test --agent random --episodes 1` in a new
-process, which notes the time when a function begins or returns (`MARKS`). `wall` is since the one
-before; `Python` is the CPU of webtraj's process, `others` that of Playwright's driver and the
-browser, all of it in milliseconds. Medians of the turns, and of the turn that used least CPU.
+process, which notes the time when a function begins or returns (`MARKS`). All figures are
+milliseconds since the process began, medians of the turns: `wall` time, and the CPU of webtraj's
+process (`Python`) and of Playwright's driver and the browser (`others`). `least` is the CPU of all
+of them in the turn that used least.
 """
 
 from __future__ import annotations
@@ -137,22 +138,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     turns = [turn() for _ in range(parser.parse_args().turns + 1)][1:]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(
-        f"{'until':30}{'wall':>8}{'in all':>8}{'Python':>8}{'in all':>8}{'others':>8}{'least':>8}"
-    )
-    before = [[0.0] * 3 for _ in turns]
+    print(f"{'until':30}{'wall':>8}{'Python':>8}{'others':>8}{'least':>8}")
     for moment in MARKS:
-        now = [times[moment] for times in turns]
-        row: list[float] = []
-        for kind in range(3):
-            row.append(
-                statistics.median(a[kind] - b[kind] for a, b in zip(now, before, strict=True))
-            )
-            row.append(statistics.median(each[kind] for each in now))
-        least = min(python + others for _, python, others in now)
-        figures = (*row[:4], row[5], least)
+        each = [times[moment] for times in turns]
+        figures = [*map(statistics.median, zip(*each, strict=True))]
+        figures.append(min(python + others for _, python, others in each))
         print(f"{moment:30}" + "".join(f"{seconds * 1e3:8.0f}" for seconds in figures))
-        before = now
 
 
 if __name__ == "__main__":

@@ -212,3 +212,15 @@ def test_presets_are_json_for_machines(call):
     code, out, _ = call("presets", "click-tab-2", "--json")
     assert code == 0
     assert {"name", "description", "num_tasks"} <= set(json.loads(out)[0])
+
+
+def test_a_run_from_flags_imports_no_other_configuration():
+    program = (
+        "import sys, webtraj.rollouts.configuration.building\n"
+        "print([name for name in ('numpy.ma', 'rich', 'webtraj.agents.pointing',"
+        " 'webtraj.rollouts.configuration.rollout') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"
