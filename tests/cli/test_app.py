@@ -18,15 +18,39 @@ def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
         "sys.argv = ['webtraj', '--help']\n"
         "try: webtraj.cli.main()\n"
         "except SystemExit: pass\n"
-        "print([name for name in ('playwright', 'gymnasium', 'numpy', 'httpx', 'pydantic')"
-        " if name in sys.modules], file=sys.stderr)\n"
+        "print([name for name in ('playwright', 'gymnasium', 'numpy', 'httpx', 'pydantic', 'rich',"
+        " 'asyncio', 'webtraj.cli.rollout') if name in sys.modules], file=sys.stderr)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     for command in app_lib.COMMANDS:
-        assert " " in command or f"│ {command} " in done.stdout
+        assert " " in command or f"\n  {command} " in done.stdout
     assert done.stderr == "[]\n"
+
+
+def test_help_groups_commands_one_per_line(call):
+    _, out, _ = call("--help")
+    play, look = out.index("\nPlay:\n"), out.index("\nLook:\n")
+    assert play < out.index("\n  rollout ") < look < out.index("\n  ls ")
+    top = [name for name in app_lib.COMMANDS if " " not in name]
+    listed = out[play:].splitlines()
+    assert len([line for line in listed if line.startswith("  ")]) == len(top)
+
+
+def test_help_of_a_command_groups_its_options(call):
+    _, out, _ = call("rollout", "--help")
+    headings = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == [
+        "Arguments:", "Options:", "Rollouts from a configuration:",
+        "Settings of the run, without a configuration:",
+    ]  # fmt: skip
+    assert out.index("\n  --config-dir ") < out.index("\n  --preset ")
+
+
+def test_help_of_a_command_names_its_subcommands(call):
+    _, out, _ = call("train", "--help")
+    assert "webtraj train scratch: Make a small model with random weights." in out
 
 
 def test_ctrl_c_before_there_is_a_command_ends_without_a_traceback():
@@ -188,3 +212,15 @@ def test_presets_are_json_for_machines(call):
     code, out, _ = call("presets", "click-tab-2", "--json")
     assert code == 0
     assert {"name", "description", "num_tasks"} <= set(json.loads(out)[0])
+
+
+def test_a_run_from_flags_imports_no_other_configuration():
+    program = (
+        "import sys, webtraj.rollouts.configuration.building\n"
+        "print([name for name in ('numpy.ma', 'rich', 'webtraj.agents.pointing',"
+        " 'webtraj.rollouts.configuration.rollout') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"

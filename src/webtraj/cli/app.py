@@ -1,7 +1,8 @@
 """Assemble the commands, and turn errors into exit codes.
 
 A command is a function, which `COMMANDS` names. Its module is imported when the command is called,
-and imports nothing heavy at the top, so that every command starts fast.
+and imports nothing heavy at the top, so that every command starts fast. Help is plain text: Rich
+would take longer to import than all the rest.
 
 Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C).
 webtraj's own errors print as one line on stderr; `-v` or `WEBTRAJ_DEBUG=1` adds the traceback.
@@ -15,7 +16,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -29,62 +30,62 @@ __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
 _BY_HEADING = {
     "Play": {
-        "demo": "demo:demo",
-        "rollout": "rollout:rollout",
-        "rollout submit": "ray:submit",
-        "record": "record:record",
-        "explore": "explore:explore",
-        "apps": "Install real web applications, look at them, and check their tasks.",
-        "apps install": "apps:install",
-        "apps list": "apps:list_",
-        "apps open": "apps:open_",
-        "apps check": "apps:check",
-        "apps tasks": "apps:tasks",
-        "apps remove": "apps:remove",
-        "presets": "doctor:presets",
-        "doctor": "doctor:doctor",
+        "demo": ("demo:demo", "Play real web pages, and show the episodes in the viewer."),
+        "rollout": ("rollout:rollout", "Run an agent and record every episode."),
+        "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
+        "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
+        "explore": ("explore:explore", "Explore sites, and propose tasks from what was seen."),
+        "apps": ("", "Install real web applications, and check their tasks."),
+        "apps install": ("apps:install", "Install applications."),
+        "apps list": ("apps:list_", "List the applications, and whether they are installed."),
+        "apps open": ("apps:open_", "Serve a world to your own browser."),
+        "apps check": ("apps:check", "Check tasks: only their oracle succeeds."),
+        "apps tasks": ("apps:tasks", "Write tasks as a task file."),
+        "apps remove": ("apps:remove", "Remove installed applications."),
+        "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
+        "doctor": ("doctor:doctor", "Check the installation."),
     },
     "Look": {
-        "ls": "datasets:ls",
-        "show": "datasets:show",
-        "view": "view:view",
-        "metrics": "metrics:metrics",
+        "ls": ("datasets:ls", "List a dataset's episodes."),
+        "show": ("datasets:show", "Show one episode."),
+        "view": ("view:view", "Browse datasets in the browser."),
+        "metrics": ("metrics:metrics", "Measure rollouts: success, steps, time, tokens."),
     },
     "Datasets": {
-        "verify": "datasets:verify",
-        "recover": "datasets:recover",
-        "index": "datasets:index",
-        "push": "transfer:push",
-        "copy": "transfer:copy",
-        "split": "transfer:split",
-        "import": "transfer:import_",
-        "export": "export:export",
-        "export check": "export:check",
-        "export preview": "export_training:preview",
-        "export otel": "export:otel",
+        "verify": ("datasets:verify", "Check every byte of a dataset."),
+        "recover": ("datasets:recover", "Seal the episodes whose writer died."),
+        "index": ("datasets:index", "Rebuild a dataset's index, or write it as a table."),
+        "push": ("transfer:push", "Upload spooled episodes, or a dataset to the Hugging Face Hub."),
+        "copy": ("transfer:copy", "Copy datasets into one, or convert them."),
+        "split": ("transfer:split", "Split a dataset's episodes, as into train and test."),
+        "import": ("transfer:import_", "Import other systems' recordings."),
+        "export": ("export:export", "Export a dataset to another tool's format."),
+        "export check": ("export:check", "Find rows that LLaMA-Factory would abort on or drop."),
+        "export preview": ("export_training:preview", "Print samples in readable form."),
+        "export otel": ("export:otel", "Send recorded episodes as OpenTelemetry traces."),
     },
     "Judge and process": {
-        "judge": "Measure a judge against labels, or repeat one of its judgements.",
-        "judge eval": "judge:eval_",
-        "judge rerun": "judge:rerun",
-        "postprocess": "postprocess:postprocess",
+        "judge": ("", "Measure a judge, or repeat one of its judgements."),
+        "judge eval": ("judge:eval_", "Measure a judge against labels."),
+        "judge rerun": ("judge:rerun", "Repeat a judgement from its record."),
+        "postprocess": ("postprocess:postprocess", "Make a processed dataset from a recorded one."),
     },
     "Train": {
-        "train": "train:train",
-        "train scratch": "train:scratch",
-        "train update": "update:update",
-        "loop": "loop:loop",
+        "train": ("train:train", "Train a model on samples, or resume a training run."),
+        "train scratch": ("train:scratch", "Make a small model with random weights."),
+        "train update": ("update:update", "Prepare a LLaMA-Factory training from episodes."),
+        "loop": ("loop:loop", "Run a policy, train it on its episodes, and repeat."),
     },
     "Serve": {
-        "serve": "serve:serve",
-        "openenv": "Serve tasks to trainers that have an OpenEnv client.",
-        "openenv serve": "openenv:serve",
-        "openenv manifest": "openenv:manifest",
-        "mcp": "mcp:mcp",
+        "serve": ("serve:serve", "Serve a model with vLLM, until Ctrl-C."),
+        "openenv": ("", "Serve tasks to trainers that have an OpenEnv client."),
+        "openenv serve": ("openenv:serve", "Serve tasks to OpenEnv clients, until Ctrl-C."),
+        "openenv manifest": ("openenv:manifest", "Write an OpenEnv manifest."),
+        "mcp": ("mcp:mcp", "Serve the browser's verbs to an MCP client."),
     },
 }
-COMMANDS = {name: work for commands in _BY_HEADING.values() for name, work in commands.items()}
-"""The module and function of each command, or the description of a group of commands."""
+COMMANDS = {name: entry for commands in _BY_HEADING.values() for name, entry in commands.items()}
+"""The module and function of each command, empty for a group of commands, and its summary."""
 
 _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name in commands}
 
@@ -138,19 +139,32 @@ def _new_typer(name: str, text: str, **settings: Any) -> typer.Typer:
         help=text,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **settings,
     )
 
 
 class _Command(core.TyperCommand):
-    """A command that takes `-1` as an argument: an episode's position."""
+    """A command that takes `-1` as an argument, an episode's position; its help has headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click's `Command.parse_args`."""
         if any(re.fullmatch(r"-\d+", arg) for arg in args):
             ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options by heading."""
+        params: list[Any] = self.get_params(ctx)
+        _write_rows(
+            formatter,
+            [
+                (one.rich_help_panel or f"{one.param_type_name.title()}s", row)
+                for one in params
+                if (row := one.get_help_record(ctx))
+            ],
+        )
 
 
 class _Group(core.TyperGroup):
@@ -160,11 +174,14 @@ class _Group(core.TyperGroup):
         """See `TyperGroup`."""
         super().__init__(**attributes)
         self._before = "" if self.name == _PROGRAM else f"{self.name} "
-        names = [name for name in COMMANDS if name.startswith(self._before)]
-        self.commands = {  # None: not made yet.
-            name.removeprefix(self._before): None  # type: ignore[misc]
-            for name in names
-            if name.count(" ") == self._before.count(" ")
+        self.commands = {
+            name.removeprefix(self._before): core.TyperCommand(
+                name,
+                short_help=summary,
+                rich_help_panel="Commands" if self._before else _HEADINGS[name],
+            )
+            for name, (_, summary) in COMMANDS.items()
+            if name.startswith(self._before) and name.count(" ") == self._before.count(" ")
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
@@ -178,53 +195,46 @@ class _Group(core.TyperGroup):
             name = " ".join(args[:2])
             if name in COMMANDS and " " in name:
                 return name, make_command(name), args[2:]
-        return super().resolve_command(ctx, args)
+        word, found, rest = super().resolve_command(ctx, args)
+        return word, found and make_command(f"{self._before}{word}"), rest
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or in help what is said of it."""
-        if cmd_name not in self.commands:
-            return None
-        return self.commands[cmd_name] or make_command(self._before + cmd_name)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by heading."""
+        commands: Any = self.commands
+        rows = [(one.rich_help_panel, (name, one.short_help)) for name, one in commands.items()]
+        _write_rows(formatter, rows)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the commands without their options, which take long to make."""
-        self.commands = {
-            name: core.TyperCommand(
-                name,
-                help=_text(self._before + name),
-                rich_help_panel="Commands" if self._before else _HEADINGS[name],
-            )
-            for name in self.commands
-        }
-        super().format_help(ctx, formatter)
+
+def _write_rows(formatter: Any, rows: Iterable[tuple[Any, tuple[str, Any]]]) -> None:
+    """Write rows of help, each under its heading."""
+    by_heading: dict[str, list[tuple[str, Any]]] = {"Arguments": [], "Options": []}
+    for heading, row in rows:
+        by_heading.setdefault(heading, []).append(row)
+    for heading, found in by_heading.items():
+        if found:
+            with formatter.section(heading):
+                formatter.write_dl(found)
 
 
 def make_command(name: str) -> Any:
     """Return a command, or a group of commands, as Typer makes it."""
-    if ":" not in COMMANDS[name]:
-        return typer.main.get_group(_new_typer(name, COMMANDS[name]))
-    others = [other for other in COMMANDS if other.startswith(f"{name} ")]
-    also = "\n\n".join(f"webtraj {other}: {_text(other).splitlines()[0]}" for other in others)
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    function = _function(name)
+    work, summary = COMMANDS[name]
+    if not work:
+        return typer.main.get_group(_new_typer(name, summary))
+    module, _, function_name = work.partition(":")
+    function = getattr(importlib.import_module(f"webtraj.cli.{module}"), function_name)
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    text = "\n\n".join(" ".join(one.split()) for one in paragraphs)  # The terminal wraps lines.
+    also = [
+        f"webtraj {other}: {said}"
+        for other, (_, said) in COMMANDS.items()
+        if other.startswith(f"{name} ")
+    ]
     if flags.takes_flags(function):
         function = flags.with_flags(function)
-    app.command(name, cls=_Command, help=_text(name), epilog=also or None)(function)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(name, cls=_Command, help=text, epilog="\n\n".join(also) or None)(function)
     return typer.main.get_command(app)
-
-
-def _function(name: str) -> Callable[..., None]:
-    module, _, function = COMMANDS[name].partition(":")
-    found: Callable[..., None] = getattr(importlib.import_module(f"webtraj.cli.{module}"), function)
-    return found
-
-
-def _text(name: str) -> str:
-    """Return a command's description with one line per paragraph; the terminal wraps lines."""
-    if ":" not in COMMANDS[name]:
-        return COMMANDS[name]
-    paragraphs = (inspect.getdoc(_function(name)) or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _show_version(wanted: bool) -> None:

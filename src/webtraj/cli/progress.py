@@ -1,4 +1,7 @@
-"""A rollout's progress bar, and the table of its tasks when it ends."""
+"""A rollout's progress bar, and the table of its tasks when it ends.
+
+Rich is imported when the bar is first shown: the browser starts meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,7 @@ import collections
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from typing import TYPE_CHECKING, Self
 
 from webtraj.cli import terminal
 from webtraj.metrics.rates import success_rate
@@ -17,6 +17,10 @@ from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Outcome
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
 
 __all__ = ["RolloutProgress", "summary_table"]
 
@@ -51,19 +55,8 @@ class RolloutProgress:
         self._steps = 0
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
         self._start = 0.0
-        self._console = terminal.make_console()
-        errors_console = terminal.make_console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[counts]}"),
-            TimeRemainingColumn(),
-            console=errors_console,
-            transient=True,
-            disable=not (bar and errors_console.is_terminal),
-        )
-        self._line = self._bar.add_task("Playing", total=None, counts="")
+        self._shows_bar = bar
+        self._bar: Progress | None = None
 
     @property
     def counts(self) -> str:
@@ -78,10 +71,24 @@ class RolloutProgress:
         return ", ".join(counts)
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Set the length of the bar."""
+        """Show the bar."""
+        from rich import progress
+
         self._planned = len(plan)
         self._start = self._clock()
-        self._bar.update(self._line, total=len(plan))
+        console = terminal.make_console(stderr=True)
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[counts]}"),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not (self._shows_bar and console.is_terminal),
+        )
+        self._line = self._bar.add_task("Playing", total=len(plan), counts="")
+        self._bar.start()
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Advance the bar; a retry of the same episode does not move it."""
@@ -89,6 +96,7 @@ class RolloutProgress:
         self._outcomes[result.outcome] += 1
         self._steps += result.num_steps
         self._rows.add(result.row)
+        assert self._bar is not None
         self._bar.update(self._line, completed=len(self._rows), counts=self.counts)
 
     def rollout_ended(self, summary: RolloutSummary) -> None:
@@ -96,7 +104,6 @@ class RolloutProgress:
         self._summary = summary
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(
@@ -105,7 +112,9 @@ class RolloutProgress:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
+        self._console = terminal.make_console()
         results = tuple(self._results)
         summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
         earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
@@ -150,6 +159,8 @@ def summary_table(summary: RolloutSummary) -> Table:
     The success rate counts only successes and failures; steps are the mean per episode. Steps per
     second are per worker for a task, and for all workers together in the total.
     """
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", overflow="fold")
     for name in ("episodes", "success", "steps", "steps/s"):

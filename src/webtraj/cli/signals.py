@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -31,10 +30,14 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
     Raises:
         SignalReceivedError: A signal cancelled it.
     """
+    import asyncio  # Takes long to import; not every command runs a coroutine.
+
     return asyncio.run(_cancelled_by_signals(main))
 
 
 async def _cancelled_by_signals(main: Coroutine[Any, Any, _T]) -> _T:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     task = loop.create_task(main)
     received: list[int] = []

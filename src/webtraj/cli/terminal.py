@@ -6,13 +6,15 @@ import dataclasses
 import datetime
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-from rich.console import Console
 
 from webtraj.store.blobs import LazyBlob
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["brief", "clock", "counted", "make_console", "print_json", "printable"]
 
@@ -23,6 +25,8 @@ _WIDTH_OF_A_PIPE = 250
 
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is, without markup."""
+    from rich.console import Console
+
     console = Console(stderr=stderr, markup=False, highlight=False)
     if not console.is_terminal:  # A file or a pipe has no width to fold lines to.
         console.width = _WIDTH_OF_A_PIPE

@@ -186,7 +186,9 @@ def _at_most(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
     return taken
 
 
-def _masked(value: Any) -> Any:
+def _array(value: Any) -> Any:
+    if not isinstance(value, _class("numpy.ma", "MaskedArray")):
+        return np.asarray(value)
     fields = {
         "data": np.asarray(value.data),
         "mask": np.ma.getmaskarray(value),
@@ -203,8 +205,7 @@ _BASES: dict[Any, Callable[[Any], Any]] = {
     complex: complex.__pos__,
     bytes: lambda value: bytes(memoryview(value)),
     bytearray: lambda value: bytes(memoryview(value)),
-    np.ma.MaskedArray: _masked,
-    np.ndarray: np.asarray,
+    np.ndarray: _array,
     # Parsed back at once: a subclass's text need not be a date, such as pandas' NaT.
     datetime.datetime: lambda value: datetime.datetime.fromisoformat(
         datetime.datetime.isoformat(value)

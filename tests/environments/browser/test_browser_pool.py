@@ -62,6 +62,22 @@ async def test_leases_share_a_browser_and_nothing_else():
         assert await second.context.cookies() == []
 
 
+async def test_a_browser_that_was_started_before_is_leased_from():
+    async with BrowserPool() as pool:
+        await pool.start()
+        lease = await pool.lease()
+        assert await answer(lease) == 42
+        assert pool.stats.launched == 1
+
+
+async def test_a_lease_raises_what_kept_a_browser_from_starting_before(monkeypatch):
+    monkeypatch.setenv("WEBTRAJ_BROWSER", "no-such-browser")
+    async with BrowserPool() as pool:
+        await pool.start()
+        with pytest.raises(errors.BrowserNotFoundError, match="no-such-browser"):
+            await pool.lease()
+
+
 @pytest.mark.smoke
 async def test_leases_spread_over_the_browsers():
     async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
@@ -305,6 +321,16 @@ async def test_a_pool_that_is_closed_while_it_starts_leaves_no_process(moment):
     await pool.close()
     with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
         await leasing
+    await until(lambda: {child.pid for child in live_children()} <= before)
+
+
+@pytest.mark.parametrize("reached", [0, 1, 2])
+async def test_a_pool_that_is_closed_before_its_started_browser_leaves_no_process(reached):
+    before = {child.pid for child in live_children()}
+    pool = BrowserPool(limits=QUICK)
+    await pool.start()
+    await until(lambda: len(pool_processes(pool)) >= reached)
+    await pool.close()
     await until(lambda: {child.pid for child in live_children()} <= before)
 
 

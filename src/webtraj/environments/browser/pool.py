@@ -70,6 +70,9 @@ class PoolStats:
 
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
+_TURNS = 10
+"""The turns of the event loop that it takes, more or less, to begin the driver's process."""
+
 _CLOSED = "The browser pool is closed; make a new one."
 _STUCK = (
     "An earlier start of a browser did not finish within {seconds:g} s, perhaps because Ctrl-C hit "
@@ -157,7 +160,7 @@ class BrowserPool:
         self._leases: set[Lease] = set()
         self._parked: list[tuple[Any, Parked]] = []
         self._waiting = 0
-        self._openings: dict[asyncio.Task[Lease], str] = {}
+        self._openings: dict[asyncio.Task[Any], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._home = Home("This browser pool")
         self._closed = False
@@ -176,6 +179,18 @@ class BrowserPool:
             crashed=self._crashed,
             retired=self._retirements,
         )
+
+    async def start(self) -> None:
+        """Begin to start a browser, so that the first lease waits less.
+
+        Returns at once, with the driver's process begun. A failure is left to the first lease,
+        which tries again.
+        """
+        self._home.enter()
+        starting = self._open_for("(starting)", self._browser())
+        starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
         """Lend a page in a fresh context.
@@ -196,9 +211,7 @@ class BrowserPool:
         await self._wait_for_place()
         # Opening continues even if the caller is cancelled: otherwise nobody would close a
         # half-opened context or browser.
-        opening = self._own(self._open(owner, context_options))
-        self._openings[opening] = owner
-        opening.add_done_callback(self._openings.pop)
+        opening = self._open_for(owner, self._open(owner, context_options))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -323,6 +336,13 @@ class BrowserPool:
             raise errors_lib.BrowserTimeoutError(message) from error
         finally:
             self._waiting -= 1
+
+    def _open_for(self, owner: str, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Start work that `close` cancels."""
+        opening = self._own(work)
+        self._openings[opening] = owner
+        opening.add_done_callback(self._openings.pop)
+        return opening
 
     def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         """Start work that continues if its caller is cancelled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -29,7 +29,6 @@ from webtraj.rollouts.configuration.players import (
     proposing_of,
     rank_of,
 )
-from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.making import Browsers, channels_for, environment_options
@@ -41,6 +40,9 @@ from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids
 from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec
 from webtraj.store.places import is_url, open_storage
+
+if TYPE_CHECKING:
+    from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 
 __all__ = ["build_rollout", "resume_run", "start_run"]
 
@@ -73,15 +75,15 @@ def build_rollout(
         UnknownPresetError: No preset has a given name.
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
-    build = _Rollout(values) if isinstance(values, RolloutConfig) else _Run(values)
+    build = _Run(values) if isinstance(values, RunSpec) else _Rollout(values)
     built = build.resumed(resume) if resume else build.new()
     if isinstance(configuration, Configuration):
         return dataclasses.replace(built, source=configuration.source)
-    if isinstance(configuration, RolloutConfig):
+    if isinstance(configuration, RunSpec):
+        data, name = configuration.record(), RECORD
+    else:
         # JSON is valid YAML, and can hold any text.
         data, name = configuration.model_dump(by_alias=True), "config.yaml"
-    else:
-        data, name = configuration.record(), RECORD
     source = orjson.dumps(without_secrets(data), option=orjson.OPT_INDENT_2).decode()
     return dataclasses.replace(built, source=source, source_name=name)
 

@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.agents.models.base import Provider
-from webtraj.configuration import Section
 from webtraj.rollouts.judging import PARALLEL
 from webtraj.runs.spec import RunSpec, When
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.judging.base import Judge
+    from webtraj.rollouts.configuration.rollout import OpenAIConfig, QuestionConfig
 
 __all__ = [
     "Judging",
-    "OpenAIConfig",
-    "QuestionConfig",
     "close_judge",
     "judging_of",
     "judging_of_run",
@@ -41,48 +36,6 @@ _STAGES = {
 }
 _CLIENT = ("model", "base_url", "provider", "api_key_variable", "max_concurrency",
            "requests_per_minute")  # fmt: skip
-
-
-class QuestionConfig(Section):
-    """The model for one kind of question. Null keys default to those for all questions."""
-
-    model: str | None = None
-    """The model's name on its server."""
-    openai_api_key_env_var: str | None = None
-    """Environment variable with the API key."""
-    base_url: str | None = None
-    """URL of the model's server, including `/v1` or similar."""
-
-
-class OpenAIConfig(Section):
-    """Models that judge."""
-
-    model: str | None = None
-    """Name of the judging model on its server. If set, `judge` defaults to `model`."""
-    openai_api_key_env_var: str | None = None
-    """Environment variable with the API key."""
-    base_url: str | None = None
-    """URL of the server, including `/v1` or similar; OpenAI's by default."""
-    provider: Provider = "auto"
-    """Protocol of the servers; `auto` asks an OpenAI-compatible server whether it is vLLM."""
-    keypoint_detection: QuestionConfig | None = None
-    """Model that picks the screenshots that matter."""
-    blocking_detection: QuestionConfig | None = None
-    """Model that decides whether the site blocked the agent."""
-    evaluation: QuestionConfig | None = None
-    """Model that checks the answer, the facts and the goal."""
-    max_concurrency: Annotated[int, Field(ge=1)] | None = None
-    """Concurrent requests to a model, over all episodes."""
-    requests_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Limit on requests to a model per minute."""
-    votes: Annotated[int, Field(ge=1)] = 1
-    """Number of votes on each criterion; more than half must agree."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    """Sampling temperature of verdicts; null leaves it to the server."""
-    timeout: Annotated[float, Field(gt=0)] | None = None
-    """Time limit of a request in seconds, retries included."""
-    judge_settings: dict[str, Any] = Field(default_factory=dict)
-    """Further settings of `webtraj.judging.model.JudgeSettings`; they override the other keys."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +119,8 @@ def judging_of(
     if judge is None and config.model is not None:
         judge = "model"
     if judge != "model":
-        default = OpenAIConfig()
-        names = (n for n in OpenAIConfig.model_fields if getattr(config, n) != getattr(default, n))
+        default = type(config)()
+        names = (n for n in type(config).model_fields if getattr(config, n) != getattr(default, n))
         if (name := next(names, None)) is not None:
             raise errors.InvalidInputError(
                 f"openai_config.{name} applies only to the judge 'model', but "

@@ -18,23 +18,19 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webtraj import configuration, errors
-from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
 from webtraj.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from webtraj.rollouts.configuration.rollout import RolloutConfig
 
 __all__ = ["Configuration", "config_names", "load_configuration"]
 
 _SELF = "_self_"
 _DEFAULTS = "defaults"
 _PACKAGE = "webtraj.rollouts.configuration"
-
-_KINDS: Mapping[str, type[RolloutConfig] | type[RunSpec]] = {
-    "rollout": RolloutConfig,
-    "crawl": CrawlConfig,
-    "run": RunSpec,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,16 +69,19 @@ def load_configuration(
             key is unknown, or its value is missing or invalid.
         MissingDependencyError: OmegaConf is not installed.
     """
+    from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
+
+    kinds: Mapping[str, type[RolloutConfig] | type[RunSpec]] = {
+        "rollout": RolloutConfig, "crawl": CrawlConfig, "run": RunSpec,
+    }  # fmt: skip
     configuration.require()
     data = configuration.with_overrides(
         _compose(name, config_dir, ()), overrides, example="env_config.server_size=8"
     )
     kind = data.get("kind", "rollout")
-    model = _KINDS.get(kind) if isinstance(kind, str) else None
+    model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise errors.InvalidInputError(
-            f"kind is {kind!r:.60}; expected one of {', '.join(_KINDS)}."
-        )
+        raise errors.InvalidInputError(f"kind is {kind!r:.60}; expected one of {', '.join(kinds)}.")
     return Configuration(configuration.checked(data, model, name), configuration.to_yaml(data))
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
-from webtraj.agents import pointing as pointing_options
-from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
@@ -20,6 +18,7 @@ from webtraj.tasks import TaskSpec
 if TYPE_CHECKING:
     from webtraj.exploring.checking import Proposer
     from webtraj.exploring.proposing import Proposed
+    from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 
 __all__ = [
     "NOT_ON_RAY",
@@ -124,7 +123,7 @@ def refuse_ranks_on_ray(config: RolloutConfig | RunSpec) -> None:
     Raises:
         InvalidInputError: The configuration has a rank.
     """
-    if isinstance(config, RolloutConfig) and rank_of(config.env_config) is not None:
+    if not isinstance(config, RunSpec) and rank_of(config.env_config) is not None:
         raise errors.InvalidInputError(NOT_ON_RAY)
 
 
@@ -236,7 +235,9 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         **{name: getattr(policy, name) for name in _SAMPLING},
     }
     if policy.agent == "pointing":
-        options = {name: options[name] for name in pointing_options.OPTIONS}
+        from webtraj.agents.pointing import OPTIONS
+
+        options = {name: options[name] for name in OPTIONS}
         del options["max_tokens"]  # Its replies are two names; the key limits prose.
         return _model_player(options, policy.agent_options, config.seed, agent="pointing")
     return _model_player(options, policy.agent_options, config.seed)

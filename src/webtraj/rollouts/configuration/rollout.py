@@ -15,7 +15,6 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
-from webtraj.rollouts.configuration.judges import OpenAIConfig
 from webtraj.rollouts.judging import PARALLEL
 from webtraj.runs.spec import EpisodeFormat, MetricsConfig, RunSpec, When
 
@@ -27,7 +26,9 @@ __all__ = [
     "EnvConfig",
     "HttpPools",
     "ModelConfig",
+    "OpenAIConfig",
     "PolicyConfig",
+    "QuestionConfig",
     "REFUSED",
     "RetryConfig",
     "RolloutConfig",
@@ -462,6 +463,48 @@ class ModelConfig(Section):
     prompt_version: str | None = None
     """The prompt: WebGym's `vanilla` or `complete`, another prompt's name, or a file. By default
     what fits the dialect."""
+
+
+class QuestionConfig(Section):
+    """The model for one kind of question. Null keys default to those for all questions."""
+
+    model: str | None = None
+    """The model's name on its server."""
+    openai_api_key_env_var: str | None = None
+    """Environment variable with the API key."""
+    base_url: str | None = None
+    """URL of the model's server, including `/v1` or similar."""
+
+
+class OpenAIConfig(Section):
+    """Models that judge."""
+
+    model: str | None = None
+    """Name of the judging model on its server. If set, `judge` defaults to `model`."""
+    openai_api_key_env_var: str | None = None
+    """Environment variable with the API key."""
+    base_url: str | None = None
+    """URL of the server, including `/v1` or similar; OpenAI's by default."""
+    provider: Provider = "auto"
+    """Protocol of the servers; `auto` asks an OpenAI-compatible server whether it is vLLM."""
+    keypoint_detection: QuestionConfig | None = None
+    """Model that picks the screenshots that matter."""
+    blocking_detection: QuestionConfig | None = None
+    """Model that decides whether the site blocked the agent."""
+    evaluation: QuestionConfig | None = None
+    """Model that checks the answer, the facts and the goal."""
+    max_concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Concurrent requests to a model, over all episodes."""
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Limit on requests to a model per minute."""
+    votes: Annotated[int, Field(ge=1)] = 1
+    """Number of votes on each criterion; more than half must agree."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    """Sampling temperature of verdicts; null leaves it to the server."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Time limit of a request in seconds, retries included."""
+    judge_settings: dict[str, Any] = Field(default_factory=dict)
+    """Further settings of `webtraj.judging.model.JudgeSettings`; they override the other keys."""
 
 
 class RolloutConfig(Section):

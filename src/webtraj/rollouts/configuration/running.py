@@ -45,6 +45,7 @@ from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
+    from webtraj.agents.base import Agent
     from webtraj.exploring.proposing import Proposed
 
 __all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
@@ -266,12 +267,15 @@ class ConfiguredRollout:
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
-            executable = await asyncio.to_thread(self.browsers.find)
+            executable, _ = await asyncio.gather(
+                asyncio.to_thread(self.browsers.find), self._check_plan(agent)
+            )
             pool = self.browsers.open(self.settings.parallel, executable)
             await stack.enter_async_context(pool)
-        if not self.resume:  # A plan that cannot be played must not be written.
-            await check_environments(self.plan, self.environment_options)
-            await check_tasks(self.plan, agent, self.environment_options)
+            if not self.resume:  # Something is left to play.
+                await pool.start()
+        else:
+            await self._check_plan(agent)
         written = self._keep_source()
         return await collect(
             self.plan,
@@ -288,6 +292,12 @@ class ConfiguredRollout:
             observer=observer,
             format=written,
         )
+
+    async def _check_plan(self, agent: Agent) -> None:
+        """Check that a new plan can be played: otherwise it must not be written."""
+        if not self.resume:
+            await check_environments(self.plan, self.environment_options)
+            await check_tasks(self.plan, agent, self.environment_options)
 
     async def _play_on_ray(self, address: str, observer: RolloutObserver | None) -> RolloutSummary:
         from webtraj.rollouts.distributed import collect_on_ray

@@ -12,16 +12,11 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.metrics.measuring import measure_results
 from webtraj.rollouts import sampling
-from webtraj.rollouts.configuration.rollout import (
-    DifficultySteps,
-    EnvConfig,
-    RolloutConfig,
-)
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     PlannedEpisode,
@@ -33,6 +28,9 @@ from webtraj.runs.plan import (
 from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
 from webtraj.tasks import TaskSpec, read_tasks
+
+if TYPE_CHECKING:
+    from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
 
 __all__ = ["digest_of", "plan_run", "plan_rollout", "read_sources"]
 
