@@ -284,6 +284,7 @@ def explored(world, monkeypatch):
     async def play(self):
         seen["played"] = told(self, world)
         seen["played"]["environment options"]["observe"].sort()
+        assert seen["played"].pop("browsers")
         return []
 
     async def ask(self, episode_ids, parallel):
@@ -345,7 +346,7 @@ def submitted(world, monkeypatch):
                 out=os.path.relpath(work.out, world),
                 run=work.run_id if work.run_id == "one" else "",
                 parallel=self.parallel,
-                settings=plain(work.settings),
+                settings=plain(dataclasses.replace(work.settings, parallel=1)),  # The driver's is.
                 environment_options=plain(work.environment_options),
                 format=work.format,
                 seed=work.seed,
