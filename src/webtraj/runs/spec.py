@@ -129,7 +129,8 @@ class RunSpec(Section):
     """Truncate an episode when the agent repeats an action more often than this in a row; 3 by
     default when exploring."""
     max_retries: Annotated[int, Field(ge=0)] = 0
-    """Retries of an episode after an error of the environment or the model's server."""
+    """Retries of an episode after an error of the environment or the model's server; a job of
+    `webtraj rollout submit` has 3."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Time limit in seconds of one try at an episode."""
     seed: int = 0
@@ -180,7 +181,8 @@ class RunSpec(Section):
                     settled[name] = options.pop(name)
             settled["agent_options"] = options
         if settled.get("agent") is None:
-            settled["agent"] = "oracle" if settled.get("model") is None else "model"
+            default = cls.model_fields["agent"].default
+            settled["agent"] = default if settled.get("model") is None else "model"
         judged = settled.get("judge_options")
         if settled.get("judge") is None and isinstance(judged, Mapping) and "model" in judged:
             settled["judge"] = "model"
@@ -211,7 +213,7 @@ class RunSpec(Section):
 
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
-        return self.model_dump(exclude=set(_PLACE))
+        return self.model_dump(include=RunSpec.model_fields.keys() - set(_PLACE))
 
 
 def exploring(given: Mapping[str, Any]) -> dict[str, Any]:
