@@ -51,6 +51,7 @@ _MOVED = {
     "webtraj.judging.labels": "webtraj.judging.quality",
     "webtraj.agents.models.markup": "webtraj.agents.models.messages",
     "webtraj.environments.gymnasium_export": "webtraj.environments.gymnasium",
+    "webtraj.exploring.command": "webtraj.exploring.crawling",
     "webtraj.rates": "webtraj.metrics.rates",
     "webtraj.reporting": "webtraj.metrics",
     "webtraj.reporting.comparing": "webtraj.metrics.comparison",

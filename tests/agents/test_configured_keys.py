@@ -4,9 +4,10 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents.options import read_options
-from webtraj.exploring.command import read_config
 from webtraj.processing.configuration import load_config
 from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.rollouts.configuration.building import start_run
+from webtraj.runs.spec import exploring
 from webtraj.testing.model_server import FakeModelServer
 
 KEY = "AIza-key-of-a-server-that-is-nobodys-vendor"
@@ -37,15 +38,19 @@ async def test_the_key_is_sent_to_any_server(configured, monkeypatch):
     assert call.text == "hello"
 
 
-def test_the_explorer_and_its_proposer_have_the_key(monkeypatch):
+def test_the_explorer_and_its_proposer_have_the_key(monkeypatch, tmp_path):
+    tasks = tmp_path / "coarse.jsonl"
+    tasks.write_text('{"url": "shop.example", "description": "Look at lamps."}\n')
     given = {"model": "m", "base_url": "http://a/v1", "api_key_variable": "MY_KEY"}
-    config = read_config(given)
-    for make in (config.make_agent, config.make_proposer):
+    monkeypatch.setenv("MY_KEY", KEY)
+    built = start_run(exploring({"preset": str(tasks), **given}), out=str(tmp_path / "data"))
+    made = (built.player.make, built.proposing.make)
+    for make in made:
+        make()
+    monkeypatch.delenv("MY_KEY")
+    for make in made:
         with pytest.raises(errors.InvalidInputError, match="MY_KEY for the API key"):
             make()
-    monkeypatch.setenv("MY_KEY", KEY)
-    config.make_agent()
-    config.make_proposer()
 
 
 def test_a_crawl_and_its_proposer_have_the_key(tmp_path):

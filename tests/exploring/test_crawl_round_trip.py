@@ -18,8 +18,8 @@ from webtraj.datasets.verification import verify
 from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
-from webtraj.exploring.command import go_on, play
 from webtraj.rollouts import collect, read_tasks
+from webtraj.rollouts.configuration.building import resume_run
 from webtraj.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.testing.site import FixtureSite
@@ -140,15 +140,6 @@ async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played
         assert [group.facts for group in task.facts] == [(Fact(f'The page "{title}" is open.'),)]
 
 
-COMMAND = """
-import typer
-from webtraj.cli.explore import explore
-app = typer.Typer()
-app.command()(explore)
-app()
-"""
-
-
 async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_path):
     """SIGKILL comes with the first question of the proposer, over real HTTP."""
     victim = []
@@ -162,7 +153,7 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
 
     async def command(*arguments):
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-c", COMMAND, *arguments, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-m", "webtraj", "explore", *arguments, stdout=asyncio.subprocess.PIPE
         )
 
     out = tmp_path / "crawl"
@@ -197,10 +188,9 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
             assert str(file) in told
             assert "start_url: not a page of" in told
 
-            config, run_id = go_on({}, out=str(out), run_id=None, storage_options=None)
-            third = await play(config, run_id, (), out=str(out), resume=True)
+            third = await resume_run({}, out=str(out)).play()
             assert third.proposed.new == 0
-            assert len(third.summary.results) == 2
+            assert len(third.results) == 2
 
             # Without any death it is the same.
             shutil.copytree(out, tmp_path / "again", ignore=shutil.ignore_patterns("tasks"))

@@ -3,13 +3,15 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli.explore import explore
-from webtraj.exploring.command import begin, go_on, keep, make_explorer, make_proposer
+from webtraj.cli.app import make_app
+from webtraj.exploring.crawling import make_explorer, make_proposer
 from webtraj.rollouts import read_tasks
+from webtraj.rollouts.configuration.building import start_run
+from webtraj.rollouts.configuration.running import ConfiguredRollout
+from webtraj.rollouts.results import RolloutSummary
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
@@ -17,11 +19,9 @@ from webtraj.store.places import open_storage
 @pytest.fixture
 def run():
     """Runs the command; an error of webtraj's own is raised."""
-    app = typer.Typer()
-    app.command()(explore)
 
     def run(*arguments):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = CliRunner().invoke(make_app(), ["explore", *map(str, arguments)])
         if isinstance(result.exception, errors.WebtrajError):
             raise result.exception
         return result
@@ -61,8 +61,9 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
         pytest.param(("propose", "a", "--out", "b"), "propose DATASET", id="propose-out"),
         pytest.param(("a", "b", "--out", "c"), "a task file and a dataset", id="two"),
         pytest.param(("x.csv", "--out", "c"), "not a task file", id="csv"),
-        pytest.param(("propose", "a", "--proposals", "0"), "proposals: Input should be", id="none"),
+        pytest.param(("propose", "a", "--proposals", "0"), "proposals: must be", id="none"),
         pytest.param(("propose", "a", "--proposer", "judge"), "No proposer is named", id="name"),
+        pytest.param(("propose", "a", "--seed", "1"), "--seed has no effect", id="idle"),
     ],
 )
 def test_what_is_not_clear_is_told(run, arguments, told, tmp_path, monkeypatch):
@@ -126,22 +127,47 @@ def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, t
     assert not (tmp_path / "data").exists()
 
 
-def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
-    out = str(tmp_path / "data")
-    values = {"tasks": str(coarse_file), "agent": "curious", "proposals": 5, "seed": 3}
-    config, run_id, (task,) = begin(values, out=out, storage_options=None)
-    assert (task.goal, task.coarse) == ("Look at lamps.", True)
-    assert not (tmp_path / "data").exists()
-    keep(config, run_id, out=out, storage_options=None)
-    again, same = go_on({"parallel": 2}, out=out, run_id=run_id, storage_options=None)
-    assert same == run_id
-    assert again == config.model_copy(update={"parallel": 2})
-    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
-        go_on({"seed": 4}, out=out, run_id=run_id, storage_options=None)
+@pytest.fixture
+def played(monkeypatch):
+    """The crawls that the command plays, with their plans, but without episodes."""
+    seen = []
+
+    async def only_play(self, *, observer=None, ray=None):
+        seen.append(self)
+        self._keep_source()
+        if not self.resume:
+            run = Run(open_storage(self.out), self.run_id)
+            run.write_plan(self.plan, seed=self.seed, settings={})
+        return RolloutSummary(results=(), seconds=0.0)
+
+    monkeypatch.setattr(ConfiguredRollout, "only_play", only_play)
+    return seen
+
+
+def test_a_crawl_is_resumed_as_it_was_begun(run, played, tmp_path, coarse_file):
+    out = tmp_path / "data"
+    run(coarse_file, "--out", out, "--agent", "curious", "--proposals", 5, "--seed", 3)
+    run("--out", out, "--resume", "--parallel", 2)
+    run("--out", out, "--resume", played[0].run_id)
+    begun, changed, again = played
+    assert [(row.spec.goal, row.spec.coarse) for row in begun.plan] == [("Look at lamps.", True)]
+    assert (begun.run_id, begun.player) == (changed.run_id, changed.player)
+    assert begun.player.seed == 3
+    assert begun.proposing == again.proposing
+    assert (changed.proposing.proposals, changed.settings.parallel) == (5, 2)
+    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
+        run("--out", out, "--resume", "--seed", 4)
+    with pytest.raises(errors.InvalidInputError, match="another"):
+        run("--out", out, "--resume", "another")
+
+
+def test_a_run_that_does_not_explore_is_not_resumed_as_a_crawl(run, played, tmp_path):
+    import asyncio
+
+    out = tmp_path / "data"
+    asyncio.run(start_run({"preset": ["miniwob/click-test"]}, out=str(out)).only_play())
     with pytest.raises(errors.InvalidInputError, match="was not started by `webtraj explore`"):
-        go_on({}, out=out, run_id="another", storage_options=None)
-    Run(open_storage(out), run_id).write_plan((), seed=0, settings={})
-    assert go_on({}, out=out, run_id=None, storage_options=None)[1] == run_id
+        run("--out", out, "--resume")
 
 
 @pytest.mark.parametrize("who", ["explorer", "proposer"])

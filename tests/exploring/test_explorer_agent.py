@@ -9,7 +9,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observer import describe_action
-from webtraj.exploring.command import make_explorer, make_proposer
+from webtraj.exploring.crawling import make_explorer, make_proposer
 from webtraj.exploring.explorer import ExplorerAgent
 from webtraj.testing.model_server import FakeModelServer
 

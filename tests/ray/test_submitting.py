@@ -55,16 +55,15 @@ def test_a_job_plays_and_the_key_is_in_no_log_and_on_no_command_line(machine, st
     modules.mkdir()
     (modules / "my_doors.py").write_text(MODULE)
     bucket = store.make_bucket()
-    command = "import typer; from webtraj.cli.ray import submit; typer.run(submit)"
     environment = {**machine.environment(), "OPENAI_API_KEY": KEY, "SAVE_S3_URI": f"{bucket}/out"}
     environment |= {"SOURCE_S3_URI": "doors", "MAX_TRAJS": "5"}
     options = store.reached_by_machines()
     asked = [f"--option={name}={options[name]}" for name in ("endpoint", "region")]
     done = subprocess.run(
         machine.command(
-            sys.executable, "-c", command, f"--address=http://{machine.address}:8265",
-            "--agent=oracle", "--import=my_doors", f"--set=digest={DIGEST}",
-            f"--python={sys.executable}", f"--working-dir={modules}",
+            sys.executable, "-m", "webtraj", "rollout", "submit",
+            f"--address=http://{machine.address}:8265", "--agent=oracle", "--import=my_doors",
+            f"--set=digest={DIGEST}", f"--python={sys.executable}", f"--working-dir={modules}",
             *asked, "--option=allow_http=true",
         ),
         env=environment,

@@ -1,15 +1,16 @@
 """The documents' own command lines, and what of each reaches the runner.
 
 The cases are the command lines and fields of WebGym's `rollout.py`, of Orby's trajectory collector
-and of this project's documents. `golden/rollouts/commands.json` has what they play; to write it
-anew, set WEBTRAJ_WRITE_GOLDEN=1. The folder `begun` beside it holds runs begun by webtraj 0.2,
-which must stay resumable.
+and its `ray_job_submit.sh`, and of this project's documents. `golden/rollouts/commands.json` has
+what they play; to write it anew, set WEBTRAJ_WRITE_GOLDEN=1. The folder `begun` beside it holds
+runs begun by webtraj 0.2, which must stay resumable.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,8 +19,10 @@ import pytest
 
 from webtraj import registry
 from webtraj.cli.app import main
+from webtraj.exploring import proposing
 from webtraj.http import httpx
 from webtraj.rollouts import making
+from webtraj.rollouts.distributed import collecting, job
 from webtraj.rollouts.runner import Runner
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollouts"
@@ -99,6 +102,68 @@ CASES = {
     "resumed: crawl": (
         "--config-name", "crawl", "source_parquet_path=coarse.jsonl", "s3_save_uri=begun/crawl",
         "agent_name=curious", "--resume",
+    ),
+}  # fmt: skip
+TO = ("--out", "out")
+EXPLORED = {
+    "explore": ("coarse.jsonl", *TO),
+    "explore, every option": (
+        "coarse.jsonl", *TO, "--agent", "curious", "--proposer", "hindsight", "--proposals", "5",
+        "--attempts", "2", "--parallel", "3", "--max-steps", "5", "--seed", "7", "--format", "pb",
+        "--agent-set", "ends=0.2", "--set", "max_steps=4",
+    ),
+    "explore with a model": (
+        "coarse.jsonl", *TO, "--model", "m", *SERVER, "--api-key-variable", "MY_KEY", "--attempts",
+        "4", "--parallel", "8", "--agent-set", "temperature=0.5", "--proposer-set",
+        "max_tokens=900", "--proposer-set", "max_attempts=2",
+    ),
+    "explore with a model on several servers": (
+        "coarse.jsonl", *TO, "--model", "m", *SERVER, "--base-url", "http://127.0.0.1:8001/v1",
+    ),
+    "explore, a model proposes": (
+        "coarse.jsonl", *TO, "--agent", "curious", "--proposer", "model", "--model", "m", *SERVER,
+    ),
+    "explore, a model explores": (
+        "coarse.jsonl", *TO, "--agent", "model", "--proposer", "hindsight", "--model", "m", *SERVER,
+    ),
+    "explore at random": ("coarse.jsonl", *TO, "--agent", "random"),
+    "resumed: explore": ("--out", "begun/explore", "--resume"),
+    "resumed: explore, changed": (
+        "--out", "begun/explore", "--resume", "--parallel", "4", "--max-steps", "9", "--proposals",
+        "2", "--agent-set", "ends=0.5",
+    ),
+    "resumed: explore with a model": (
+        "--out", "begun/explored", "--resume", "--model", "other", "--proposer-set",
+        "max_tokens=800",
+    ),
+    "propose": ("propose", "begun/explore", "--proposer", "hindsight", "--proposals", "5"),
+    "propose with a model": (
+        "propose", "begun/explored", "--model", "m", *SERVER, "--parallel", "2",
+    ),
+    "propose for one run": ("propose", "begun/explore", "--run", "20261126T170000-000-0f1e2d3c"),
+}  # fmt: skip
+SUBMITTED = {
+    "job": ("--source", "coarse.jsonl", "--save", "out", "--agent", "curious"),
+    "job of the script": (
+        "SOURCE_S3_URI=coarse.jsonl", "SAVE_S3_URI=out", "OPENAI_API_KEY=sk-of-the-script",
+        "MAX_TRAJS=3", "MAX_STEPS=9", "--model", "m",
+    ),
+    "job of presets": (
+        "--source", "ladder/climb,ladder/slip", "--save", "out", "--agent", "random",
+        "--max-trajs", "5", "--max-steps", "4", "--set", "height=2", "--agent-set", "ends=0.1",
+        "--format", "pb", "--parallel", "4", "--max-retries", "1", "--seed", "3", "--run-id",
+        "one", "--import", "json", "--pass-variable", "MY_KEY",
+    ),
+    "job with a model": (
+        "--source", "coarse.jsonl", "--save", "out", "--max-trajs", "2", "--model", "m", *SERVER,
+        "--agent-set", "mode=marks", "--agent-set", "temperature=0.5",
+    ),
+    "resumed: job": (
+        "--save", "begun/job", "--resume", "last", "--agent", "random", "--max-steps", "4",
+    ),
+    "resumed: job of a name": (
+        "--source", "ladder/climb", "--save", "begun/job", "--resume", "one", "--agent", "random",
+        "--max-retries", "0",
     ),
 }  # fmt: skip
 
@@ -211,15 +276,132 @@ def default_of(field):
     return field.default
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_command_line_plays_what_it_always_did(name, reached):
+@pytest.fixture
+def explored(world, monkeypatch):
+    """Gives what of `webtraj explore` reaches the runner and the proposer."""
+    seen = {}
+
+    async def play(self):
+        seen["played"] = told(self, world)
+        seen["played"]["environment options"]["observe"].sort()
+        assert seen["played"].pop("browsers")
+        return []
+
+    async def ask(self, episode_ids, parallel):
+        place = os.path.relpath(self.dataset.url.removeprefix("file://"), world)
+        seen["proposed"] = {
+            "proposer": plain(self.proposer), "proposals": self.limit, "parallel": parallel,
+            "place": place, "run": "" if place == "out" else self.files.run,
+        }  # fmt: skip
+
+    monkeypatch.setattr(Runner, "play", play)
+    monkeypatch.setattr(proposing._Asking, "all", ask)
+
+    def explored(*arguments):
+        monkeypatch.setattr(sys, "argv", ["webtraj", "explore", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        return json.loads(json.dumps(seen, sort_keys=True))
+
+    return explored
+
+
+@pytest.fixture
+def submitted(world, monkeypatch):
+    """Gives what of `webtraj rollout submit` reaches the driver and the nodes of a cluster."""
+    seen = {}
+
+    class Client:
+        def submit_job(self, *, entrypoint, runtime_env, metadata):
+            (module,) = runtime_env["py_modules"]
+            shutil.copytree(module, world / "sent")
+            return "job-1"
+
+    class Cluster:
+        def __init__(self, work, sizing, **options):
+            self.work = work
+
+        async def end_nodes_of_before(self): ...
+
+    class Driver(contextlib.nullcontext):
+        lost_nodes = ()
+
+        def __init__(self, *, cluster, parallel, **more):
+            super().__init__(self)
+            self.work, self.parallel = cluster.work, parallel
+
+        async def gather(self): ...
+
+        async def play(self, turns, *, session):
+            work = self.work
+            named = isinstance(work.agent, str)
+            seen.update(
+                agent=work.agent if named else work.agent.name,
+                agent_options=plain(work.agent_options if named else work.agent.options),
+                rows=sorted(
+                    [turn.planned.task, turn.planned.attempt, turn.planned.seed,
+                     turn.planned.spec.max_steps or work.settings.max_steps]
+                    for turn in turns
+                ),
+                out=os.path.relpath(work.out, world),
+                run=work.run_id if work.run_id == "one" else "",
+                parallel=self.parallel,
+                settings=plain(dataclasses.replace(work.settings, parallel=1)),  # The driver's is.
+                environment_options=plain(work.environment_options),
+                format=work.format,
+                seed=work.seed,
+                storage_options=work.storage_options or {},
+                variables=sorted(work.variables),
+                imports=list(work.setup.args[0]),
+                browsers=plain(work.browsers),
+            )  # fmt: skip
+            return []
+
+    monkeypatch.setattr(job, "_client", lambda address: Client())
+    monkeypatch.setattr(job, "_folder", lambda: world / "sent")
+    monkeypatch.setattr(collecting, "RayCluster", Cluster)
+    monkeypatch.setattr(collecting, "Driver", Driver)
+    monkeypatch.setattr(collecting, "connected", lambda *_: contextlib.nullcontext())
+    for name in ("OPENAI_API_KEY", "SOURCE_S3_URI", "SAVE_S3_URI", "MAX_TRAJS", "MAX_STEPS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def submitted(*arguments):
+        variables = [text for text in arguments if re.match("[A-Z_0-9]+=", text)]
+        for text in variables:
+            monkeypatch.setenv(*text.split("=", 1))
+        asked = [text for text in arguments if text not in variables]
+        monkeypatch.setattr(sys, "argv", ["webtraj", "rollout", "submit", "--no-wait", *asked])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        with contextlib.suppress(SystemExit):
+            job.main()
+        return json.loads(json.dumps(seen, sort_keys=True))
+
+    return submitted
+
+
+def compare_with_golden(name, now):
     path = GOLDEN / "commands.json"
     golden = json.loads(path.read_text()) if path.exists() else {}
-    now = reached(*CASES[name])
     if os.environ.get("WEBTRAJ_WRITE_GOLDEN") == "1":
         path.write_text(json.dumps({**golden, name: now}, indent=1, sort_keys=True) + "\n")
         return
     assert now == golden[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_command_line_plays_what_it_always_did(name, reached):
+    compare_with_golden(name, reached(*CASES[name]))
+
+
+@pytest.mark.parametrize("name", EXPLORED)
+def test_command_line_explores_as_it_always_did(name, explored):
+    compare_with_golden(name, explored(*EXPLORED[name]))
+
+
+@pytest.mark.parametrize("name", SUBMITTED)
+def test_job_plays_what_it_always_did(name, submitted):
+    compare_with_golden(name, submitted(*SUBMITTED[name]))
 
 
 @pytest.mark.parametrize(

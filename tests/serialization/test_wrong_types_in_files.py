@@ -15,7 +15,6 @@ from mutations import changed, places_in
 from webtraj import errors
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
-from webtraj.exploring import command as exploring
 from webtraj.exploring.checking import Rejection
 from webtraj.exploring.proposing import Proposals, Record
 from webtraj.judging.quality import Label, read_labels, write_labels
@@ -66,7 +65,9 @@ def read_command(path):
 
 
 def read_exploration(path):
-    exploring.go_on({}, out=str(path.parents[2]), run_id="run", storage_options=None)
+    coarse = TaskSpec(name="s", preset="web", start_url="http://s.example", coarse=True)
+    (path.parent / "plan.jsonl").write_bytes(plan_to_bytes(plan_tasks([coarse]), seed=1))
+    resume_run({}, out=str(path.parents[2]), run_id="run")
 
 
 def read_settings(path):

@@ -57,14 +57,21 @@ def takes_flags(function: Callable[..., None]) -> bool:
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameter `**given` is replaced by the flags."""
-    own = inspect.signature(function, eval_str=True).parameters.values()
+    """Return a command whose parameter `**given` is replaced by the flags.
+
+    The command gets the flags that were given. A parameter of its own replaces the flag of that
+    name.
+    """
+    every = inspect.signature(function, eval_str=True).parameters.values()
+    own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
+    flags = {one.name: one for one in _parameters() if one.name not in own}
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        function(**values)
+        idle = {name for name in flags if values[name] is None or values[name] is False}
+        function(**{name: value for name, value in values.items() if name not in idle})
 
-    parameters = [*(one for one in own if one.kind is not one.VAR_KEYWORD), *_parameters()]
+    parameters = [*own.values(), *flags.values()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
 

@@ -1,23 +1,60 @@
-"""Run a configured rollout for `webtraj rollout`, then judge, propose and report."""
+"""Run a rollout for `webtraj rollout` and `webtraj explore`, then judge, propose and report."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
 import logging
+import shlex
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from webtraj.cli.flags import fields_of
+
 if TYPE_CHECKING:
+    from webtraj.exploring.proposing import Proposed
     from webtraj.rollouts.configuration import ConfiguredRollout
     from webtraj.rollouts.results import RolloutSummary
 
-__all__ = ["play"]
+__all__ = ["from_flags", "play", "tell_proposed"]
 
-_MOST_SHOWN = 5
+_MOST_SHOWN = 10
+
+
+def from_flags(
+    command: str,
+    given: Mapping[str, Any],
+    *,
+    settle: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    resume: bool = False,
+    run_id: str | None = None,
+) -> tuple[ConfiguredRollout, str]:
+    """Return a rollout of flags alone, and the command that names it.
+
+    Args:
+        command: The command's name.
+        given: The flags that were given, among them `out`.
+        settle: Adds the command's own defaults to fields; of a resumed run, only to those given.
+        resume: Whether to resume a run of `out`.
+        run_id: That run; the latest by default.
+
+    Raises:
+        InvalidInputError: A flag's value is wrong, or there is no run to resume.
+    """
+    from webtraj.rollouts.configuration.building import resume_run, start_run
+
+    fields = fields_of(given)
+    place = {name: fields.pop(name, None) for name in ("out", "storage_options")}
+    settled = settle(fields)
+    if resume:
+        built = resume_run({name: settled[name] for name in fields}, run_id=run_id, **place)
+    else:
+        built = start_run(settled, **place)
+    buckets = [part for text in given.get("storage_options", ()) for part in ("--option", text)]
+    return built, shlex.join(["webtraj", command, "--out", built.out, *buckets])
 
 
 def play(
@@ -113,22 +150,34 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
 
 def _propose(built: ConfiguredRollout, go_on: str) -> bool:
     """Propose tasks for the recorded episodes, report them, and return whether all were read."""
-    if built.proposing is None:
-        return True
-    from webtraj.cli import signals, terminal
-    from webtraj.cli.terminal import counted
+    from webtraj.cli import signals
 
     proposed = signals.run(built.propose())
-    assert proposed is not None
+    return proposed is None or tell_proposed(proposed, go_on)
+
+
+def tell_proposed(proposed: Proposed, go_on: str) -> bool:
+    """Report proposed tasks, and return whether there are proposals for every episode."""
+    from webtraj.cli import terminal
+    from webtraj.cli.terminal import counted
+
     found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
-    told = f"{found} ({proposed.new} new)"
-    lines = [f"{told} are in {proposed.tasks_place}."]
+    lines = [f"{found} ({proposed.new} new) are in {proposed.tasks_place}."]
+    lines += [
+        f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks[:_MOST_SHOWN]
+    ]
+    if (more := len(proposed.tasks) - _MOST_SHOWN) > 0:
+        lines.append(f"  ... and {more} more.")
+    if not proposed.episodes and not proposed.failures:
+        lines.append("No episode finished by itself, so there was nothing to propose from.")
     if proposed.rejections:
         lines.append("Rejected proposals, by reason:")
     lines += [
         f"  {number} x {reason}"
         for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]
     ]
+    if proposed.unfinished:
+        lines.append(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
     lines += [
         f"No proposals for {episode_id}: {why}"
         for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]

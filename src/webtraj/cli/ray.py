@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-from webtraj.cli.options import OPTION_HELP, read_setting
 
 __all__ = ["submit"]
 
 
 def submit(
-    source: Annotated[
+    preset: Annotated[
         str,
         typer.Option(
+            "--preset",
+            "--source",
             envvar="SOURCE_S3_URI",
             help="The tasks: the URL of a .jsonl or .parquet file; or presets, comma-separated.",
         ),
     ] = "",
-    save: Annotated[
-        str, typer.Option(envvar="SAVE_S3_URI", help="The dataset to write: a bucket's URL.")
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", "--save", envvar="SAVE_S3_URI", help="The dataset to write: a bucket's URL."
+        ),
     ] = "",
-    max_trajs: Annotated[
-        int, typer.Option(envvar="MAX_TRAJS", min=1, help="The number of episodes.")
-    ] = 100,
+    episodes: Annotated[
+        int | None,
+        typer.Option(
+            "--episodes", "--max-trajs", envvar="MAX_TRAJS", help="The number of episodes; 100."
+        ),
+    ] = None,
     max_steps: Annotated[
-        int,
-        typer.Option(envvar="MAX_STEPS", min=1, help="Truncate episodes after this many steps."),
-    ] = 15,
+        int | None,
+        typer.Option(envvar="MAX_STEPS", help="Truncate episodes after this many steps; 15."),
+    ] = None,
     address: Annotated[
         str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The URL of Ray's dashboard.")
     ] = "http://127.0.0.1:8265",
@@ -46,28 +52,6 @@ def submit(
             "Repeatable.",
         ),
     ] = None,
-    agent: Annotated[str, typer.Option(help="The agent, as for webtraj rollout.")] = "model",
-    model: Annotated[
-        str | None, typer.Option(help="The agent's model, by its server's name.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="The model's server; default: OpenAI's.")
-    ] = None,
-    agent_options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--agent-set", metavar="KEY=VALUE", help="An option of the agent. Repeatable."
-        ),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets. Repeatable."),
-    ] = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option("--format", help="The episodes' file format: json, pb or pb.zst."),
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     pass_variable: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,65 +59,46 @@ def submit(
             "OPENAI_API_KEY. Repeatable."
         ),
     ] = None,
-    parallel: Annotated[
-        int | None, typer.Option(min=1, help="Episodes at a time, on all machines together.")
-    ] = None,
-    max_retries: Annotated[
-        int, typer.Option(min=0, help="Retries of an episode that ended with an error.")
-    ] = 3,
-    seed: Annotated[int, typer.Option(help="The run's seed.")] = 0,
     run_id: Annotated[str | None, typer.Option(help="The run's id; default: a new one.")] = None,
     resume: Annotated[
-        str | None, typer.Option(help="Resume this run of --save; 'last' for the latest.")
+        str | None, typer.Option(help="Resume this run of --out; 'last' for the latest.")
     ] = None,
     python: Annotated[
         str, typer.Option(help="The Python on the cluster that has webtraj installed.")
     ] = "python",
     wait: Annotated[bool, typer.Option(help="Follow the job's output until it ends.")] = True,
+    **given: Any,
 ) -> None:
     """Submit a rollout to a Ray cluster through Ray's job API.
 
     Every machine of the cluster runs episodes and writes them to the same dataset. Environment
-    variables are passed on without appearing on a command line or in a log. Exit with 1 if the job
-    fails.
+    variables are passed on without appearing on a command line or in a log. By default a model
+    plays 100 episodes of 15 steps, with 3 retries. Exit with 1 if the job fails.
     """
     import asyncio
 
     from webtraj import errors
-    from webtraj.cli import options as options_lib
+    from webtraj.cli.flags import fields_of
+    from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.distributed import job
-    from webtraj.rollouts.recording import checked_format
 
-    given = dict(read_setting("--agent-set", text) for text in agent_options or ())
-    given |= {
-        name: value
-        for name, value in (("model", model), ("base_url", base_url))
-        if value is not None
-    }
-    if not save or not (source or resume):
+    if not out or not (preset or resume):
         raise errors.InvalidInputError(
-            f"A job needs tasks and a dataset; got --source {source!r} and --save {save!r}. Give "
-            "--source (or SOURCE_S3_URI) and --save (or SAVE_S3_URI)."
+            f"A job needs tasks and a dataset; got --preset {preset!r} and --out {out!r}. Give "
+            "--preset or --source (or SOURCE_S3_URI), and --out or --save (or SAVE_S3_URI)."
         )
-    spec = job.JobSpec(
-        source=source,
-        save=save,
-        max_trajs=max_trajs,
-        max_steps=max_steps,
-        agent=agent,
-        agent_options=given,
-        environment_options=dict(read_setting("--set", text) for text in options or ()),
-        imports=imports or [],
-        storage_options=options_lib.storage_options(option),
-        format=checked_format(format_name),
-        max_retries=max_retries,
-        parallel=parallel,
-        seed=seed,
-        run_id=run_id,
-        resume=True if resume == "last" else resume or False,
-    )
+    own = {
+        "preset": preset or None,
+        "out": out,
+        "episodes": episodes,
+        "max_steps": max_steps,
+        "imports": imports,
+        "run_id": run_id,
+        "resume": True if resume == "last" else resume,
+    }
+    own = {name: value for name, value in own.items() if value is not None}
     job_id = job.submit_job(
-        spec,
+        validate({**fields_of(given), **own}, job.JobSpec, COMMAND_LINE),
         address=address,
         working_dir=working_dir,
         pass_variables=pass_variable or ("OPENAI_API_KEY",),

@@ -5,16 +5,13 @@ from __future__ import annotations
 import datetime
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from webtraj import credentials, errors
 from webtraj.cli import playing
-from webtraj.cli.flags import fields_of, flag
-
-if TYPE_CHECKING:
-    from webtraj.rollouts.configuration import ConfiguredRollout
+from webtraj.cli.flags import flag
 
 __all__ = ["rollout"]
 
@@ -77,9 +74,6 @@ def rollout(
     left to judge; else 0.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
-    given = {
-        name: value for name, value in given.items() if value is not None and value is not False
-    }
     if config_name is None:
         if "preset" not in given and not resume:
             raise errors.InvalidInputError(
@@ -92,7 +86,13 @@ def rollout(
                 f"{wrong!r:.100} applies only to configurations; give --config-name too. Options "
                 "of a preset are given as --set KEY=VALUE."
             )
-        built, go_on = _from_flags(given, resume=resume, run_id=run_id)
+        if resume and "out" not in given:
+            raise errors.InvalidInputError(
+                "--resume needs the run's dataset: give --out FOLDER, or --config-name for a run "
+                "from a configuration."
+            )
+        given.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
+        built, go_on = playing.from_flags("rollout", given, resume=resume, run_id=run_id)
     else:
         if given:
             raise errors.InvalidInputError(
@@ -110,36 +110,15 @@ def rollout(
         if ray is not None:
             refuse_ranks_on_ray(configuration.values)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
-        go_on = _command(
-            "--config-name", config_name,
+        go_on = shlex.join((
+            "webtraj", "rollout", "--config-name", config_name,
             *(() if config_dir is None else ("--config-dir", str(config_dir))),
             *(_without_secrets(text) for text in overrides if not text.startswith("iteration=")),
             *(() if built.iteration is None else (f"iteration={built.iteration}",)),
-        )  # fmt: skip
+        ))  # fmt: skip
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor)
-
-
-def _from_flags(
-    given: dict[str, Any], *, resume: bool, run_id: str | None
-) -> tuple[ConfiguredRollout, str]:
-    """Return a rollout of the flags alone, and the command that resumes it."""
-    from webtraj.rollouts.configuration.building import resume_run, start_run
-
-    if resume and "out" not in given:
-        raise errors.InvalidInputError(
-            "--resume needs the run's dataset: give --out FOLDER, or --config-name for a run from "
-            "a configuration."
-        )
-    fields = fields_of(given)
-    place = {
-        "out": fields.pop("out", None) or f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}",
-        "storage_options": fields.pop("storage_options", None),
-    }
-    built = resume_run(fields, run_id=run_id, **place) if resume else start_run(fields, **place)
-    buckets = [part for text in given.get("storage_options", ()) for part in ("--option", text)]
-    return built, _command("--out", built.out, *buckets)
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:
@@ -151,10 +130,6 @@ def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]
             "--resume. Choose what to run with --preset or --config-name."
         )
     return runs[0] if runs else None, [text for text in arguments if "=" in text]
-
-
-def _command(*arguments: str) -> str:
-    return shlex.join(["webtraj", "rollout", *arguments])
 
 
 def _without_secrets(override: str) -> str:

@@ -4,8 +4,8 @@
 * `seen`: an exploring episode, as proposers read it.
 * `hindsight`, `asking`: proposers without and with a model.
 * `checking`: the proposer protocol, and the checks that turn proposals into tasks.
-* `proposing`, `crawling`: proposing for a dataset; exploring and proposing in one call.
-* `command`: explorers and proposers by name, as on the command line.
+* `proposing`: proposing for a dataset.
+* `crawling`: exploring and proposing in one call; explorers and proposers by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""`explore`: a guided crawl from coarse tasks to concrete ones, in one call.
+"""`explore`: a guided crawl from coarse tasks to concrete ones, in one call; and who does it.
 
 One dataset holds both the episodes, recorded as in any rollout, and the tasks proposed from them.
 Exploring is a run that can be resumed; proposing comes after it and only does what is missing. So
 `resume` continues a crawl that was killed at any point.
+
+`webtraj explore` is a rollout with a proposer (`webtraj.runs.spec.RunSpec`) instead, whose explorer
+and proposer are made here, by name.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
+from webtraj.agents import catalog as agents_catalog
+from webtraj.agents import prompts as prompts_lib
+from webtraj.agents.options import read_options
 from webtraj.exploring.checking import Proposer
 from webtraj.exploring.proposing import Proposed, Record, propose
 from webtraj.exploring.seen import CHANNELS
+from webtraj.named import nearest
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
@@ -26,9 +33,18 @@ from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
+    from webtraj.agents.model import ModelAgent
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["Exploration", "explore", "require_coarse"]
+__all__ = [
+    "EXPLORERS",
+    "PROPOSERS",
+    "Exploration",
+    "explore",
+    "make_explorer",
+    "make_proposer",
+    "require_coarse",
+]
 
 _MAX_STEPS = 15
 _MAX_REPETITIVE_ACTIONS = 3
@@ -153,3 +169,87 @@ def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
                 "`webtraj rollout` plays the others."
             )
     return coarse
+
+
+# Explorers and proposers by name, as on the command line.
+
+EXPLORERS = ("model", "curious", "random", "scripted")
+PROPOSERS = ("model", "hindsight")
+
+_PROPOSING = ("max_attempts", "page_tokens", "text_tokens", "prompt")
+"""The proposer's own options; all others are the model's."""
+
+
+def make_explorer(
+    name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> agents_lib.Agent:
+    """Make an explorer by name.
+
+    >>> make_explorer("curious", seed=3).seed
+    3
+
+    Args:
+        name: One of `EXPLORERS`: `model` asks a model, with the prompt `explore` by default.
+        seed: The seed, for explorers that choose at random.
+        options: Other settings; for `model`, those of `webtraj.agents.options.ModelOptions`.
+
+    Raises:
+        InvalidInputError: The name is unknown, or it does not take the options.
+    """
+    options = dict(options or {})
+    _check(name, EXPLORERS, "explorer")
+    if name == "model":
+        from webtraj.exploring.explorer import ExplorerAgent
+
+        return ExplorerAgent.of(_model({"prompt": "explore", **options}, "explorer"))
+    return agents_catalog.make_agent(name, seed=seed, options=options)
+
+
+def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Proposer:
+    """Make a proposer by name. The caller closes a proposer that has `aclose`.
+
+    >>> make_proposer("hindsight").model
+    ''
+
+    Args:
+        name: One of `PROPOSERS`.
+        options: For `model`: `model`, `base_url` and the like, as an agent takes them; and
+            `max_attempts`, `page_tokens`, `text_tokens`, and `prompt`, a file.
+
+    Raises:
+        InvalidInputError: The name is unknown, or it does not take the options.
+    """
+    options = dict(options or {})
+    _check(name, PROPOSERS, "proposer")
+    if name == "hindsight":
+        from webtraj.exploring.hindsight import HindsightProposer
+
+        if options:
+            raise errors.InvalidInputError(
+                f"The proposer 'hindsight' takes no options; got {min(options)!r}."
+            )
+        return HindsightProposer()
+    from webtraj.exploring.asking import ModelProposer
+
+    own = {name: options.pop(name) for name in _PROPOSING if name in options}
+    if "prompt" in own:
+        if not str(own["prompt"]).endswith(".txt"):
+            raise errors.InvalidInputError(
+                f"The prompt is {own['prompt']!r:.100}; expected the path of a .txt file."
+            )
+        own["prompt"] = prompts_lib.load_prompt(str(own["prompt"]))
+    agent = _model({"temperature": 0.0, **options}, "proposer")
+    assert agent.sampling is not None
+    return ModelProposer(client=agent.client, sampling=agent.sampling, timeout=agent.timeout, **own)
+
+
+def _model(options: Mapping[str, Any], what: str) -> ModelAgent:
+    return read_options(options, who=f"the {what} 'model'").make()
+
+
+def _check(name: str, known: tuple[str, ...], what: str) -> None:
+    if name not in known:
+        raise errors.InvalidInputError(
+            f"No {what} is named {name!r:.60}. {nearest(name, known)}Choose one of: "
+            f"{', '.join(known)}."
+        )

@@ -11,16 +11,30 @@ This module must stay light to import, since `webtraj rollout --help` reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from webtraj.configuration import Section
 
-__all__ = ["RECORD", "EpisodeFormat", "MetricsConfig", "RunSpec", "WandbConfig", "When"]
+if TYPE_CHECKING:
+    from webtraj.runs.run import Run
+
+__all__ = [
+    "RECORD",
+    "EpisodeFormat",
+    "MetricsConfig",
+    "RunSpec",
+    "WandbConfig",
+    "When",
+    "exploring",
+    "read_record",
+]
 
 RECORD = "command.json"
 """Name of the file beside the plan with the settings of a run."""
+_RECORD_OF_EXPLORING = "explore.json"
+"""Its name for `webtraj explore` in webtraj 0.2."""
 
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
 """Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
@@ -29,6 +43,7 @@ When = Literal["unknown", "always"]
 _MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
 """What an agent and a proposer need to know of one model."""
 _SAMPLING = ("temperature", "max_tokens")
+_WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
 _PLACE = ("out", "storage_options")
 """Fields that the record lacks: it lies there."""
 
@@ -70,12 +85,14 @@ class RunSpec(Section):
     kind: Literal["run", "crawl"] = "run"
     """`crawl` plays the tasks in rounds, each task before any again, records screenshots, and
     writes `pb` by default."""
-    preset: Annotated[list[str], Field(min_length=1), BeforeValidator(_as_list)]
+    preset: Annotated[list[str], Field(min_length=1), BeforeValidator(_as_list)] = Field(
+        default_factory=list
+    )
     """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
     (`.jsonl` or `.parquet`, a path or bucket URL)."""
     agent: str = "oracle"
     """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
-    model is given, else oracle."""
+    model is given, else oracle. `webtraj explore` has explorer and curious instead."""
     model: str | None = None
     """The agent's model, by its server's name."""
     base_url: str | list[str] | None = None
@@ -97,6 +114,8 @@ class RunSpec(Section):
     """An option of the agent, such as mode=marks or script=FILE. These override the others."""
     episodes: _Positive | None = None
     """The total number of episodes, spread over the tasks; default: one per task."""
+    attempts: _Positive = 1
+    """Instead of the total number: episodes, or groups, per task, each with a seed of its own."""
     group_size: _Positive = 1
     """Episodes with the same task and seed that differ only in the agent's sampling, for
     policy-gradient training. The number of episodes counts all of them."""
@@ -104,11 +123,14 @@ class RunSpec(Section):
     """Episodes at a time, or auto for as many as the machine can bear; default: 1, or on a cluster
     as many as it can bear."""
     max_steps: _Positive | None = None
-    """Truncate episodes after this many steps. A task's own limit takes precedence."""
+    """Truncate episodes after this many steps; 15 by default when exploring. A task's own limit
+    takes precedence."""
     max_repetitive_actions: _Positive | None = None
-    """Truncate an episode when the agent repeats an action more often than this in a row."""
+    """Truncate an episode when the agent repeats an action more often than this in a row; 3 by
+    default when exploring."""
     max_retries: Annotated[int, Field(ge=0)] = 0
-    """Retries of an episode after an error of the environment or the model's server."""
+    """Retries of an episode after an error of the environment or the model's server; a job of
+    `webtraj rollout submit` has 3."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Time limit in seconds of one try at an episode."""
     seed: int = 0
@@ -133,9 +155,10 @@ class RunSpec(Section):
     judge_when: When = "unknown"
     """Which episodes to judge: unknown (those whose outcome the environment does not know) or
     always."""
-    proposer: Literal["model", "hindsight"] | None = None
+    proposer: str | None = None
     """Propose concrete tasks from what was seen in coarse ones: model, by default the agent's;
-    hindsight, without a model; default: no proposer."""
+    hindsight, without a model; default: no proposer. `webtraj explore` always has one, by default
+    model if a model is given."""
     proposer_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the proposer, such as max_tokens=2000."""
     proposals: Annotated[int, Field(ge=1, le=100)] = 3
@@ -154,20 +177,29 @@ class RunSpec(Section):
             # Records of webtraj 0.2 have the model among the options.
             options = dict(options)
             for name in _MODEL[:3]:
-                if (value := options.pop(name, None)) is not None:
-                    settled[name] = value if settled.get(name) is None else settled[name]
+                if options.get(name) is not None and settled.get(name) is None:
+                    settled[name] = options.pop(name)
             settled["agent_options"] = options
         if settled.get("agent") is None:
-            settled["agent"] = "oracle" if settled.get("model") is None else "model"
+            default = cls.model_fields["agent"].default
+            settled["agent"] = default if settled.get("model") is None else "model"
         judged = settled.get("judge_options")
         if settled.get("judge") is None and isinstance(judged, Mapping) and "model" in judged:
             settled["judge"] = "model"
         return settled
 
+    @model_validator(mode="after")
+    def _check_number(self) -> Self:
+        if self.episodes is not None and self.attempts > 1:
+            raise ValueError("give either episodes, for all tasks, or attempts, for each")
+        return self
+
     @property
     def agents_options(self) -> dict[str, Any]:
-        """All options of the agent."""
-        return {**self._given(*_MODEL, *_SAMPLING), **self.agent_options}
+        """All options of the agent. A model may be the proposer's alone."""
+        proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
+        asked = {} if proposers else self._given(*_MODEL)
+        return {**asked, **self._given(*_SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
@@ -181,4 +213,36 @@ class RunSpec(Section):
 
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
-        return self.model_dump(exclude=set(_PLACE))
+        return self.model_dump(include=RunSpec.model_fields.keys() - set(_PLACE))
+
+
+def exploring(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with the defaults of `webtraj explore`, whose agent `model` explores.
+
+    >>> exploring({"agent": "model", "model": "m", "max_steps": 4})["agent"]
+    'explorer'
+    """
+    asked = given.get("model") is not None
+    fields = {
+        "agent": "model" if asked else "curious",
+        "proposer": "model" if asked else "hindsight",
+        "max_steps": 15,
+        "max_repetitive_actions": 3,
+        **given,
+    }
+    return fields if fields["agent"] != "model" else {**fields, "agent": "explorer"}
+
+
+def read_record(run: Run) -> tuple[dict[str, Any] | None, str]:
+    """Return the record beside a run's plan, None if it has none, and the record's name.
+
+    Raises:
+        InvalidInputError: The file is damaged.
+        StorageError: The file cannot be read.
+    """
+    begun = run.read_begun(RECORD)
+    old = run.read_begun(_RECORD_OF_EXPLORING) if begun is None else None
+    if old is None:
+        return begun, RECORD
+    renamed = {"preset" if name == "tasks" else name: value for name, value in old.items()}
+    return exploring(renamed), _RECORD_OF_EXPLORING

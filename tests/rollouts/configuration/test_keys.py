@@ -290,6 +290,7 @@ CRAWL = {
     "timeout": Case("60", setting("deadlines.episode"), 60.0),
     "verbose": Case("true", lambda r: r.verbose, True),
     "group_size": Case("2", lambda r: [p.group for p in r.plan], [0, 0], ("num_raw_data=2",)),
+    "attempts": Case("3", lambda r: max(p.attempt for p in r.plan), 2, ("num_raw_data=null",)),
     "judge": Case("environment", judging("spec"), "environment"),
     "judge_options": Case("{votes: 3}", judged("votes"), 3, ("judge=model",)),
     "judge_when": Case("always", judging("when"), "always", ("judge=environment",)),

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors, registry
 from webtraj.cli.app import make_app
+from webtraj.rollouts import RunSpec
 from webtraj.rollouts.distributed import collect_on_ray, collecting, job
 from webtraj.rollouts.distributed.job import JobSpec
 
@@ -49,9 +50,9 @@ def test_fields_of_the_source_come_from_the_environment(submitted):
     assert result.output == "job-1\n"
     ((entrypoint, runtime_env, files, modes),) = submitted
     spec = JobSpec.model_validate_json(files["job.json"])
-    assert (spec.source, spec.save) == ("s3://a/tasks.jsonl", "s3://a/out")
-    assert (spec.max_trajs, spec.max_steps) == (7, 9)
-    assert spec.agent_options == {"model": "gpt-5"}
+    assert (spec.preset, spec.out) == (["s3://a/tasks.jsonl"], "s3://a/out")
+    assert (spec.episodes, spec.max_steps) == (7, 9)
+    assert (spec.agent, spec.agents_options) == ("model", {"model": "gpt-5"})
     assert json.loads(files["variables.json"]) == {"OPENAI_API_KEY": KEY}
     assert modes["variables.json"] == 0o600
     assert KEY not in entrypoint + repr(runtime_env) + files["job.json"] + repr(spec)
@@ -62,8 +63,21 @@ def test_the_defaults_are_the_sources(submitted):
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
     spec = JobSpec.model_validate_json(files["job.json"])
-    assert (spec.max_trajs, spec.max_steps) == (100, 15)
+    assert (spec.episodes, spec.max_steps, spec.agent, spec.max_retries) == (100, 15, "model", 3)
     assert "variables.json" not in files
+
+
+def test_the_flags_of_a_rollout_are_those_of_a_job(submitted):
+    given = ("--agent=random", "--seed=4", "--max-repetitive-actions=2", "--timeout=60")
+    new = run("--no-wait", "--preset=a,b", "--out=s3://a/out", "--episodes=7", *given)
+    old = run("--no-wait", "--source=a,b", "--save=s3://a/out", "--max-trajs=7", *given)
+    assert new.exit_code == old.exit_code == 0, new.output + old.output
+    one, other = (JobSpec.model_validate_json(files["job.json"]) for _, _, files, _ in submitted)
+    assert one == other
+    assert (one.preset, one.seed, one.timeout) == (["a", "b"], 4, 60.0)
+    assert JobSpec(source="a,b", save="s3://a/b", max_trajs=7).preset == ["a", "b"]
+    record = one.record()
+    assert RunSpec(**record).record() == record
 
 
 def test_a_job_needs_a_source_and_a_place(submitted):

@@ -38,7 +38,7 @@ from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids
-from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec
+from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec, read_record
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = ["build_rollout", "resume_run", "start_run"]
 
 _MINUTE = 60.0
 _HOUR = 3600.0
-_PLANNED = {"kind", "preset", "episodes", "seed", "group_size"}
+_PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 """Fields of `RunSpec` on which the plan depends."""
 
 
@@ -123,7 +123,7 @@ def resume_run(
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
     run.read_plan()
-    begun = run.read_begun(RECORD)
+    begun, name = read_record(run)
     if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {out!r} was not started by a command line alone, so its "
@@ -135,8 +135,8 @@ def resume_run(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
             "changed. Start a new run instead."
         )
-    where = f"{out}/runs/{run.run_id}/{RECORD}"
-    values = merged(begun, given)
+    where = f"{out}/runs/{run.run_id}/{name}"
+    values = merged(validate(begun, RunSpec, where).record(), given)
     check_complete(values, where)
     values |= {"out": out, "storage_options": dict(storage_options or {})}
     return build_rollout(validate(values, RunSpec, where), resume=run.run_id)

@@ -195,7 +195,7 @@ class Player:
             InvalidInputError: The agent does not accept the options.
         """
         if self.name == "explorer":
-            from webtraj.exploring.command import make_explorer
+            from webtraj.exploring.crawling import make_explorer
 
             return make_explorer("model", seed=self.seed, options=self.options)
         return catalog.make_agent(self.name, seed=self.seed, options=self.options)
@@ -288,7 +288,7 @@ class Proposing:
     """Recipe for a proposer, and how to ask it."""
 
     name: str
-    """A key of `webtraj.exploring.command.PROPOSERS`."""
+    """A key of `webtraj.exploring.crawling.PROPOSERS`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the proposer."""
     proposals: int = 3
@@ -302,7 +302,7 @@ class Proposing:
         Raises:
             InvalidInputError: The proposer does not accept the options.
         """
-        from webtraj.exploring.command import make_proposer
+        from webtraj.exploring.crawling import make_proposer
 
         return make_proposer(self.name, options=self.options)
 
@@ -331,9 +331,9 @@ class Proposing:
         await _close(self.make())
 
     async def propose(
-        self, out: str, run_id: str, *, storage_options: Mapping[str, Any] | None
+        self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
     ) -> Proposed:
-        """Propose tasks for the episodes of a run that have no proposals yet.
+        """Propose tasks for the episodes of a run, by default the latest, without proposals yet.
 
         Raises:
             Exception: See `webtraj.exploring.propose`.

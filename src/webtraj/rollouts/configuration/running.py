@@ -130,6 +130,10 @@ class ConfiguredRollout:
     parallel: int | None = None
     """On a cluster: episodes to play at a time on all machines together; None for as many as they
     can bear."""
+    setup: Callable[[], object] | None = None
+    """On a cluster: called first on each machine."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """On a cluster: environment variables to set on each machine."""
     blocklist: Blocklist | None = None
     """Receives the sites that refused the agent."""
     save_every_percent: float | None = None
@@ -320,6 +324,8 @@ class ConfiguredRollout:
             settings=self.settings,
             environment_options=self.environment_options,
             browsers=self.browsers,
+            setup=self.setup,
+            variables=self.variables,
             blocklist=self.blocklist,
             observer=observer,
             format=written,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.metrics.measuring import measure_results
 from webtraj.rollouts import sampling
+from webtraj.rollouts.collecting import plan_of
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     PlannedEpisode,
     check_groups,
-    plan_episodes,
     plan_tasks,
     specs_of_presets,
 )
@@ -72,31 +72,41 @@ def plan_rollout(
 
 
 def plan_run(spec: RunSpec) -> tuple[PlannedEpisode, ...]:
-    """Return the plan of a run: each task once, or as many `episodes` in all.
+    """Return the plan of a run: `attempts` at each task, or as many `episodes` in all.
 
     Raises:
         InvalidInputError: A task file is missing or invalid, or no task is left.
         StorageError: A bucket cannot be read.
         UnknownPresetError: No preset has a given name.
     """
-    if spec.kind == "run" and not any(name.endswith(_TASK_FILES) for name in spec.preset):
-        return plan_episodes(
-            spec.preset, episodes=spec.episodes, seed=spec.seed, group_size=spec.group_size
-        )
+    counts = {"attempts": spec.attempts, "seed": spec.seed, "group_size": spec.group_size}
+    in_files = any(name.endswith(_TASK_FILES) for name in spec.preset)
+    if spec.kind == "run" and spec.proposer is None and not in_files:
+        return plan_of(spec.preset, episodes=spec.episodes, **counts)
     check_groups(spec.episodes, spec.group_size)
     # The tasks' bucket and the episodes' bucket share their options.
-    tasks = read_sources(spec.preset, data_path=".", storage_options=spec.storage_options)
+    tasks = read_sources(
+        spec.preset,
+        data_path=".",
+        storage_options=spec.storage_options,
+        presets=spec.proposer is None,
+    )
     wanted = None if spec.episodes is None else spec.episodes // spec.group_size
-    picked = [
-        dataclasses.replace(task, max_steps=task.max_steps or spec.max_steps)
-        for task in sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed)
-    ]
+    picked = list(sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed))
+    if spec.kind == "crawl":
+        picked = [
+            dataclasses.replace(task, max_steps=task.max_steps or spec.max_steps) for task in picked
+        ]
     rounds = itertools.islice(itertools.cycle(picked), wanted or len(picked))
-    return plan_tasks(rounds, seed=spec.seed, group_size=spec.group_size)
+    return plan_tasks(rounds, **counts)
 
 
 def read_sources(
-    sources: Iterable[str], *, data_path: str, storage_options: Mapping[str, Any]
+    sources: Iterable[str],
+    *,
+    data_path: str,
+    storage_options: Mapping[str, Any],
+    presets: bool = True,
 ) -> Iterator[TaskSpec]:
     """Yield the tasks of files and presets.
 
@@ -104,13 +114,14 @@ def read_sources(
         sources: File names in `data_path`, absolute paths or URLs; or preset selectors.
         data_path: A folder or bucket URL.
         storage_options: For buckets.
+        presets: Whether presets are accepted; none has coarse tasks.
 
     Raises:
         InvalidInputError: A file is missing or invalid, or a selector is malformed.
         UnknownPresetError: No preset has that name.
     """
     for source in sources:
-        if not source.endswith(_TASK_FILES):
+        if presets and not source.endswith(_TASK_FILES):
             yield from specs_of_presets([source])
             continue
         place = _place(source, data_path)

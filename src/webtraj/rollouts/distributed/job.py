@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import importlib
 import importlib.util
-import itertools
 import json
 import os
 import shlex
@@ -14,21 +14,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
+from pydantic import Field
 
 from webtraj import errors
-from webtraj.agents import catalog
-from webtraj.rollouts.distributed.collecting import collect_on_ray
-from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.recording import checked_format
+from webtraj.rollouts.configuration.building import build_rollout
 from webtraj.rollouts.results import RolloutSummary
-from webtraj.rollouts.scheduling import RetryPolicy
-from webtraj.rollouts.settings import RolloutSettings
-from webtraj.runs.plan import PlannedEpisode, plan_tasks, specs_of_presets
 from webtraj.runs.run import EpisodeResult, counting
-from webtraj.tasks import TaskSpec, read_tasks
+from webtraj.runs.spec import RunSpec
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 
@@ -43,37 +38,41 @@ MODULE = "webtraj_job"
 """Name of the module that is sent."""
 
 
-class JobSpec(pydantic.BaseModel):
-    """Settings of a job. The first four are fields of the source's `ray_job_submit.sh`."""
+_THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
+"""The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
-    source: str
-    """SOURCE_S3_URI: the tasks to play: the URL of a `.jsonl` or `.parquet` file, or preset
-    selectors separated by commas."""
-    save: str
-    """SAVE_S3_URI: the place to record to."""
-    max_trajs: int = pydantic.Field(default=100, ge=1)
-    """MAX_TRAJS: episodes to play: one for each task in order, then from the start again."""
-    max_steps: int = pydantic.Field(default=15, ge=1)
-    """MAX_STEPS: step limit of an episode, unless its task has one."""
+def _split(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
+
+
+class JobSpec(RunSpec):
+    """A run as a job: `RunSpec` with the names and defaults of `ray_job_submit.sh`."""
+
+    model_config = pydantic.ConfigDict(
+        alias_generator=lambda name: _THE_SCRIPTS.get(name, name),
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+    preset: Annotated[list[str], pydantic.BeforeValidator(_split)] = Field(default_factory=list)
+    """The tasks: task files or presets, separated by commas if they are text."""
+    out: Annotated[str, Field(min_length=1)]
+    """The place to record to."""
     agent: str = "model"
-    """Name of an agent in `webtraj.agents.catalog`."""
-    agent_options: dict[str, Any] = pydantic.Field(default_factory=dict)
-    environment_options: dict[str, Any] = pydantic.Field(default_factory=dict)
-    format: str | None = None
-    """Format of the episodes: `json`, `pb` or `pb.zst`."""
-    storage_options: dict[str, Any] | None = None
-    """For the buckets, without credentials."""
-    imports: list[str] = pydantic.Field(default_factory=list)
-    """Modules to import first on each machine, for example to register presets."""
-    max_retries: int = pydantic.Field(default=3, ge=0)
+    """Name of the agent."""
+    episodes: Annotated[int, Field(ge=1)] | None = 100
+    """Episodes to play, spread over the tasks."""
+    max_steps: Annotated[int, Field(ge=1)] | None = 15
+    """Step limit of an episode, unless its task has one."""
+    max_retries: Annotated[int, Field(ge=0)] = 3
     """Retries of an episode after an infrastructure failure."""
-    parallel: int | None = pydantic.Field(default=None, ge=1)
-    """Episodes to play at a time on all machines together."""
-    seed: int = 0
+    imports: list[str] = Field(default_factory=list)
+    """Modules to import first on each machine, for example to register presets."""
     run_id: str | None = None
+    """Name of a new run."""
     resume: bool | str = False
+    """The id of a run to resume, or true for the latest."""
 
 
 def submit_job(
@@ -185,7 +184,7 @@ def main() -> None:
     finished = sum(result.counts for result in counted)
     sys.stdout.write(
         f"{len(counted)} rows, {finished} finished, {len(summary.results)} episodes recorded in "
-        f"{job.save}, {summary.seconds:.1f} s\n"
+        f"{job.out}, {summary.seconds:.1f} s\n"
     )
     if finished == 0:
         sys.exit(1)
@@ -207,46 +206,12 @@ def read_job(path: Path) -> JobSpec:
 
 
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
-    plan = () if job.resume else _plan(job)
-    return await collect_on_ray(
-        plan,
-        job.agent,
-        out=job.save,
-        storage_options=job.storage_options,
-        agent_options=job.agent_options,
-        environment_options=environment_options(
-            plan, job.environment_options, await _channels(job)
-        ),
-        parallel=job.parallel,
-        seed=job.seed,
-        run_id=job.run_id,
-        resume=job.resume,
-        settings=RolloutSettings(
-            max_steps=job.max_steps, retry=RetryPolicy(max_retries=job.max_retries)
-        ),
-        setup=functools.partial(prepare, tuple(job.imports)),
-        variables=variables,
-        observer=_Teller(),
-        format=checked_format(job.format),
-    )
-
-
-async def _channels(job: JobSpec) -> list[str]:
-    """Return the channels to observe, for the agent and for its records."""
-    agent = catalog.make_agent(job.agent, seed=job.seed, options=job.agent_options)
-    close = getattr(agent, "aclose", None)
-    if close is not None:
-        await close()
-    return channels_for(agent)
-
-
-def _plan(job: JobSpec) -> tuple[PlannedEpisode, ...]:
-    specs: Iterable[TaskSpec]
-    if job.source.endswith((".jsonl", ".parquet")):
-        specs = read_tasks(job.source, storage_options=job.storage_options)
-    else:
-        specs = specs_of_presets(job.source.split(","))
-    return plan_tasks(itertools.islice(itertools.cycle(specs), job.max_trajs), seed=job.seed)
+    rollout = build_rollout(job, resume=job.resume)
+    if job.run_id is not None and not job.resume:
+        rollout = dataclasses.replace(rollout, run_id=job.run_id)
+    setup = functools.partial(prepare, tuple(job.imports))
+    rollout = dataclasses.replace(rollout, setup=setup, variables=variables)
+    return await rollout.play(ray="auto", observer=_Teller())
 
 
 class _Teller:
