@@ -210,7 +210,10 @@ class BrowserEnvironment(base_lib.Environment):
         async with self._closing:
             try:
                 await self._end_task()
-                await self._sessions.close(self._executor)
+                try:
+                    await self._sessions.park(self._executor)
+                finally:
+                    await self._sessions.close()
             finally:
                 if self._share is not None:
                     await self._share.close()
@@ -698,17 +701,10 @@ class _Sessions:
             raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
         return self.last
 
-    async def close(self, executor: acting_lib.ActionExecutor | None) -> None:
-        """Park or release the page, including one that is being opened. Idempotent.
-
-        Args:
-            executor: What acted in the page.
-        """
+    async def close(self) -> None:
+        """Release the page, including one that is being opened. Idempotent."""
         self._closed = True
-        try:
-            await self._park(executor)
-        finally:
-            await self.drop()
+        await self.drop()
 
     async def drop(self) -> None:
         """Release the page, if there is one."""
@@ -723,7 +719,12 @@ class _Sessions:
         shared = bool(self._key and self._key[0])
         return shared and not self._suspect and self.last is not None and self.last.lease.healthy
 
-    async def _park(self, executor: acting_lib.ActionExecutor | None) -> None:
+    async def park(self, executor: acting_lib.ActionExecutor | None) -> None:
+        """Leave the page in the pool for another environment, if one may use it.
+
+        Args:
+            executor: What acted in the page.
+        """
         session = self.last
         if (
             session is None
