@@ -38,7 +38,6 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.collectors.base import TrajectoryCollector
 from webtraj.collectors.local import Fsync, JournalingCollector
-from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.index import EpisodeSummary
@@ -127,6 +126,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             max_uploads=max_uploads,
             index_interval=index_interval,
             pauses=pauses,
+            sync=fsync == "episode",
         )
         with contextlib.ExitStack() as undo:
             # Registered before the journals' own hook, and so called after it.
@@ -137,7 +137,8 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             self._journals = JournalingCollector(
                 folder,
                 DatasetHeader(format=format, destination=destination),
-                fsync=fsync,
+                # Most episodes are in the bucket before they would be on the disk.
+                fsync="never" if fsync == "episode" else fsync,
                 on_sealed=self._sealed,
             )
             self._spool.keep_options(options)
@@ -247,6 +248,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
     def _report(self, unsent: list[Unsent], failure: errors.CollectorError | None) -> None:
         """Raise an error if episodes were not sent or could not be sealed."""
         if unsent:
+            self._uploader.sync()
             last_error = self._uploader.status().last_error
             error = errors.CollectorError(describe_unsent(unsent, last_error, self.url, self.spool))
             if failure is not None:
@@ -303,6 +305,7 @@ def open_uploader(
     max_uploads: int = 16,
     index_interval: float = 5.0,
     pauses: Pauses | None = None,
+    sync: bool = False,
 ) -> Uploader:
     """Return the uploader that sends a spool's episodes to their destination.
 
@@ -314,8 +317,14 @@ def open_uploader(
     if is_url(destination) and not destination.lower().startswith("file:"):
         # The spool keeps everything, so there is no need to insist on one request.
         options.setdefault("retry", {"deadline": 10.0})
-    sender = EpisodeSender(spool, open_storage(destination, options))
-    return Uploader(sender, max_uploads=max_uploads, index_interval=index_interval, pauses=pauses)
+    return Uploader(
+        spool,
+        open_storage(destination, options),
+        max_uploads=max_uploads,
+        index_interval=index_interval,
+        pauses=pauses,
+        sync=sync,
+    )
 
 
 def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path) -> str:
@@ -366,6 +375,7 @@ def _stop_at_exit(uploader: Uploader, spool: Path) -> Callable[[], None]:
         target.stop()
         unsent = target.unsent()
         if unsent:  # No later call will report it.
+            target.sync()
             _LOGGER.error(
                 "%s", describe_unsent(unsent, target.status().last_error, target.url, spool)
             )

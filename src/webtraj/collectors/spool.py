@@ -65,7 +65,8 @@ _SENT = ".sent-"
 class WaitingEpisode:
     """A waiting episode, as its files describe it."""
 
-    summary: EpisodeSummary
+    line: bytes
+    """Its index line."""
     content: bytes
     """The bytes of its file."""
     blobs: tuple[Blob, ...]
@@ -224,25 +225,40 @@ class Spool:
         """
         path = self._file(episode_id)
         content = path.read_bytes()
-        episode_format = format_named(self.format)
-        summary = self._indexed(episode_id)
-        if summary is not None and hashlib.sha256(content).hexdigest() != summary.sha256:
+        line = self._indexed(episode_id)
+        if line and hashlib.sha256(content).hexdigest() != orjson.loads(line)["sha256"]:
             raise errors.CorruptDataError(
                 f"{str(path)!r} was changed or damaged after it was sealed."
             )
         store = unshared_blobs(self.layout, episode_id)
-        if summary is not None and episode_format.self_contained:
-            return WaitingEpisode(summary, content, (), store)
-        stored = episode_format.decode(content, str(path))
-        blobs = () if episode_format.self_contained else _in_order(blobs_of(stored.data))
-        if summary is None:
+        if line and self.self_contained:
+            return WaitingEpisode(line, content, (), store)
+        stored = format_named(self.format).decode(content, str(path))
+        blobs = () if self.self_contained else _in_order(blobs_of(stored.data))
+        if not line:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
             if summary.episode_id != episode_id:
                 raise errors.CorruptDataError(
                     f"{str(path)!r} contains the episode {summary.episode_id!r}: it was copied or "
                     "renamed."
                 )
-        return WaitingEpisode(summary, content, blobs, store)
+            line = summary.to_line()
+        return WaitingEpisode(line, content, blobs, store)
+
+    def sync(self, episode_id: str) -> None:
+        """Wait until a waiting episode is on the disk; do nothing if it is gone.
+
+        Raises:
+            OSError: It cannot be synced.
+        """
+        blobs = self.layout.unshared(episode_id)
+        with contextlib.suppress(FileNotFoundError):
+            if blobs.exists():
+                files.sync_tree(blobs)
+                files.sync_folder(blobs.parent)
+            for path in (self._file(episode_id), self._line(episode_id)):
+                files.sync_file(path)
+                files.sync_folder(path.parent)
 
     def remove(self, episode_id: str) -> None:
         """Remove an episode that is in the bucket and in its index. Safe to repeat.
@@ -273,13 +289,15 @@ class Spool:
     def _line(self, episode_id: str) -> Path:
         return self.layout.index / f"{episode_id}.jsonl"
 
-    def _indexed(self, episode_id: str) -> EpisodeSummary | None:
+    def _indexed(self, episode_id: str) -> bytes:
+        """Return an episode's index line; nothing if there is none that can be read."""
         try:
-            summary = EpisodeSummary.from_line(self._line(episode_id).read_bytes())
+            line = self._line(episode_id).read_bytes()
+            summary = EpisodeSummary.from_line(line)
         except (OSError, ValueError):
-            return None
+            return b""
         matches = (summary.episode_id, summary.format) == (episode_id, self.format)
-        return summary if matches else None
+        return line if matches else b""
 
     @property
     def _options_file(self) -> Path:
