@@ -43,14 +43,14 @@ from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder
 from webtraj.store.layout import DatasetHeader, format_named
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import Storage, is_url, open_storage
 
 __all__ = [
     "BucketTrajectoryCollector",
     "Pauses",
     "S3TrajectoryCollector",
     "UploadStatus",
-    "open_uploader",
+    "open_destination",
 ]
 
 _LOGGER = logging.getLogger(__name__)
@@ -89,7 +89,9 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             storage_options: The arguments of `webtraj.store.bucket.BucketStorage`: endpoint,
                 region, credentials, ... Those that are not secret are saved in the spool, for
                 `webtraj push`.
-            fsync: When to wait for the disk; see `webtraj.collectors.local`.
+            fsync: When to wait for the disk, as in `webtraj.collectors.local`, but "episode" waits
+                only for episodes that the bucket does not have after a few seconds, or when
+                `flush` or `aclose` gives up.
             max_uploads: The maximum number of concurrent requests.
             max_unsent_bytes: `drain` waits while more than this is waiting for a bucket that
                 accepts episodes.
@@ -119,10 +121,9 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         self._close_timeout = close_timeout
         self._closed = False
         self._process = os.getpid()
-        self._uploader = open_uploader(
+        self._uploader = Uploader(
             self._spool,
-            destination,
-            options,
+            open_destination(destination, options),
             max_uploads=max_uploads,
             index_interval=index_interval,
             pauses=pauses,
@@ -297,34 +298,18 @@ S3TrajectoryCollector = BucketTrajectoryCollector
 """The same, under its well-known name."""
 
 
-def open_uploader(
-    spool: Spool,
-    destination: str,
-    options: Mapping[str, Any],
-    *,
-    max_uploads: int = 16,
-    index_interval: float = 5.0,
-    pauses: Pauses | None = None,
-    sync: bool = False,
-) -> Uploader:
-    """Return the uploader that sends a spool's episodes to their destination.
+def open_destination(url: str, options: Mapping[str, Any]) -> Storage:
+    """Return the storage that a spool's episodes go to.
 
     Raises:
         InvalidInputError: The destination or an option is invalid.
         MissingDependencyError: A package for the bucket is not installed.
     """
     options = dict(options)
-    if is_url(destination) and not destination.lower().startswith("file:"):
+    if is_url(url) and not url.lower().startswith("file:"):
         # The spool keeps everything, so there is no need to insist on one request.
         options.setdefault("retry", {"deadline": 10.0})
-    return Uploader(
-        spool,
-        open_storage(destination, options),
-        max_uploads=max_uploads,
-        index_interval=index_interval,
-        pauses=pauses,
-        sync=sync,
-    )
+    return open_storage(url, options)
 
 
 def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path) -> str:

@@ -42,7 +42,6 @@ from webtraj.store.sealing import unshared_blobs
 
 __all__ = [
     "STATE_VARIABLE",
-    "Claim",
     "Spool",
     "WaitingEpisode",
     "open_index",
@@ -73,17 +72,6 @@ class WaitingEpisode:
     """The blobs that it refers to and that are not in its file."""
     store: BlobStore
     """Holds the blobs."""
-
-
-class Claim:
-    """A lock on a waiting episode, so that nobody else sends it."""
-
-    def __init__(self, held: contextlib.ExitStack) -> None:
-        self._held = held
-
-    def release(self) -> None:
-        """Release the lock. Idempotent."""
-        self._held.close()
 
 
 class _SpoolIndex:
@@ -202,19 +190,22 @@ class Spool:
                 size += os.stat(path).st_size  # noqa: PTH116  (Path.stat costs twice as much.)
         return size
 
-    def claim(self, episode_id: str) -> Claim | None:
-        """Lock an episode; return None if it is already locked.
+    def claim(self, episode_id: str) -> contextlib.ExitStack:
+        """Lock an episode, so that nobody else sends it, until the result is closed.
 
         Raises:
+            BlockingIOError: Another thread or process is sending it.
             FileNotFoundError: It is gone: another process has sent it.
         """
         path = self._file(episode_id)
         with contextlib.ExitStack() as stack:
             if not stack.enter_context(claim(path)):
-                return None
+                raise BlockingIOError(
+                    f"The episode {episode_id!r} is being sent by another process."
+                )
             if not path.exists():  # It was sent between being opened and being locked.
                 raise FileNotFoundError(str(path))
-            return Claim(stack.pop_all())
+            return stack.pop_all()
 
     def read(self, episode_id: str) -> WaitingEpisode:
         """Read an episode, checked against its index line.

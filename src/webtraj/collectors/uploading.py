@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from webtraj import errors
 from webtraj.collectors.sending import EpisodeSender
-from webtraj.collectors.spool import Claim, Spool, WaitingEpisode
+from webtraj.collectors.spool import Spool, WaitingEpisode
 from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
@@ -194,21 +194,13 @@ class _Sending:
 
     entry: _Entry
     probe: bool
-    claim: Claim | None = None
+    claim: contextlib.ExitStack | None = None
     episode: WaitingEpisode | None = None
     """What is to be sent; None before and after."""
     line: bytes = b""
     blobs_left: int = 0
     sent_bytes: int = 0
     error: Exception | None = None
-
-
-class _BusyError(Exception):
-    """Another thread or process is sending the episode."""
-
-
-class _GoneError(Exception):
-    """Another process has sent the episode."""
 
 
 _Shard = tuple[str, Sequence[_Sending]]
@@ -259,6 +251,7 @@ class Uploader:
 
         self._jobs: collections.deque[_Job] = collections.deque()
         self._held = 0  # The bytes that running jobs hold in memory.
+        self._memory_wanted = False
         self._last_number = 0
         self._unsent: dict[int, _Entry] = {}  # By number, without those set aside.
         self._bytes_to_send = 0  # Of these.
@@ -268,7 +261,7 @@ class Uploader:
         self._waiting: collections.deque[_Entry] = collections.deque()
         self._busy: collections.deque[tuple[float, _Entry]] = collections.deque()
         self._sending: set[_Sending] = set()
-        self._claims: set[Claim] = set()
+        self._claims: set[contextlib.ExitStack] = set()
         self._batch: list[_Sending] = []  # In the bucket, but not in its index.
         self._batch_due = 0.0
         self._shards: collections.deque[_Shard] = collections.deque()
@@ -326,8 +319,7 @@ class Uploader:
             if self._sync_spool:
                 self._unsynced[entry.number] = entry
             self._waiting.append(entry)
-            self._put([])
-            self._work_came.notify()
+            self._put()
 
     def status(self, *, open_episodes: int = 0) -> UploadStatus:
         """Return the number and size of sent and unsent episodes."""
@@ -361,7 +353,7 @@ class Uploader:
         """Return whether more than `limit` bytes are waiting although the bucket accepts them."""
         return self._gate.open and not self._stopped and self._bytes_to_send > limit
 
-    @contextmanager
+    @contextlib.contextmanager
     def watched(self, callback: Callable[[], object]) -> Iterator[None]:
         """Call `callback`, on any thread, whenever anything changes."""
         with self._lock:
@@ -372,7 +364,7 @@ class Uploader:
             with self._lock:
                 self._watchers.discard(callback)
 
-    @contextmanager
+    @contextlib.contextmanager
     def flushing(self) -> Iterator[Flush]:
         """Hurry: send index lines without waiting for more, and the next probe at once."""
         with self._lock:
@@ -422,11 +414,11 @@ class Uploader:
 
     # The threads.
 
-    def _put(self, jobs: Sequence[_Job]) -> None:
-        """Queue jobs, and start the threads if there are none yet."""
+    def _put(self, jobs: Sequence[_Job] = ()) -> None:
+        """Queue jobs and wake a thread for each; start the threads if there are none yet."""
         with self._lock:
             self._jobs.extend(jobs)
-            self._work_came.notify(len(jobs))
+            self._work_came.notify(len(jobs) or 1)
             for _ in range(0 if self._threads or self._stopped else self._max_uploads):
                 thread = threading.Thread(target=self._work, name="webtraj-upload", daemon=True)
                 try:
@@ -442,12 +434,14 @@ class Uploader:
             if size:
                 with self._lock:
                     self._held -= size
-                    self._work_came.notify_all()
+                    if self._memory_wanted:
+                        self._memory_wanted = False
+                        self._work_came.notify_all()
         with self._lock:
             self._threads.discard(threading.current_thread())
             if not self._threads:  # Release the episodes for other senders.
                 for claim in self._claims:
-                    claim.release()
+                    claim.close()
 
     def _next(self) -> _Job | None:
         """Wait for the next job; return None if there will be none."""
@@ -502,25 +496,21 @@ class Uploader:
         return entry.size if self._spool.self_contained else 0
 
     def _fits(self, size: int) -> bool:
-        return not self._held or self._held + size <= _MEMORY
+        fits = not self._held or self._held + size <= _MEMORY
+        self._memory_wanted = self._memory_wanted or not fits
+        return fits
 
     def _begin(self, sending: _Sending) -> None:
         """Read an episode and queue its blobs."""
-        episode_id = sending.entry.episode_id
         try:
             self._sender.prepare()
         except Exception as error:  # Any kind: not the fault of a single episode.
             self._end(sending, error, own=False)
             return
         try:
-            try:
-                sending.claim = self._spool.claim(episode_id)
-            except FileNotFoundError:
-                raise _GoneError from None
-            if sending.claim is None:
-                raise _BusyError(f"The episode {episode_id!r} is being sent by another process.")
+            sending.claim = self._spool.claim(sending.entry.episode_id)
             self._claims.add(sending.claim)
-            sending.episode = self._spool.read(episode_id)
+            sending.episode = self._spool.read(sending.entry.episode_id)
         except Exception as error:
             self._end(sending, error)
             return
@@ -532,9 +522,9 @@ class Uploader:
 
     def _send_blob(self, sending: _Sending, blob: Blob) -> None:
         """Send a blob, and after the last also the episode's file."""
-        size, failure = 0, None
+        size, failure = 0, sending.error
         try:
-            if sending.error is None:
+            if failure is None:
                 assert sending.episode is not None
                 size = self._sender.send_blob(blob, sending.episode.store)
         except Exception as error:
@@ -548,18 +538,19 @@ class Uploader:
             self._send_file(sending)
 
     def _send_file(self, sending: _Sending) -> None:
-        error = sending.error
-        if error is None:
-            assert sending.episode is not None
-            sending.line = sending.episode.line
-            try:
-                sending.sent_bytes += self._sender.send_episode(
-                    sending.entry.episode_id, sending.episode.content
-                )
-            except Exception as failure:
-                error = failure
-        sending.episode = None
-        self._end(sending, error)
+        episode, sending.episode = sending.episode, None
+        assert episode is not None
+        try:
+            if sending.error is not None:
+                raise sending.error
+            sending.sent_bytes += self._sender.send_episode(
+                sending.entry.episode_id, episode.content
+            )
+            sending.line = episode.line
+        except Exception as error:
+            self._end(sending, error)
+        else:
+            self._end(sending, None)
 
     def _end(self, sending: _Sending, error: Exception | None, *, own: bool = True) -> None:
         """Note the result of an episode.
@@ -581,9 +572,10 @@ class Uploader:
                 self._note_success()
                 return
             entry.reason = str(error)
-            if isinstance(error, _GoneError):
+            unclaimed = own and sending.claim is None
+            if unclaimed and isinstance(error, FileNotFoundError):  # Another process has sent it.
                 self._forget(entry)
-            elif isinstance(error, _BusyError):
+            elif unclaimed and isinstance(error, BlockingIOError):  # Another is sending it.
                 now = self._clock()
                 entry.busy_since = entry.busy_since or now
                 if now - entry.busy_since > _BUSY_LIMIT:
@@ -639,7 +631,7 @@ class Uploader:
 
     def _release(self, sending: _Sending) -> None:
         if sending.claim is not None:
-            sending.claim.release()
+            sending.claim.close()
             self._claims.discard(sending.claim)
 
     def _forget(self, entry: _Entry) -> None:
@@ -662,7 +654,7 @@ class Uploader:
                 entry.episode_id, self._spool.path, error,
             )  # fmt: skip
 
-    @contextmanager
+    @contextlib.contextmanager
     def _finished(self, probe: bool) -> Iterator[None]:
         """Hold the lock while the result of a piece of work is noted, then notify all."""
         with self._lock:
