@@ -38,20 +38,19 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.collectors.base import TrajectoryCollector
 from webtraj.collectors.local import Fsync, JournalingCollector
-from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder
 from webtraj.store.layout import DatasetHeader, format_named
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import Storage, is_url, open_storage
 
 __all__ = [
     "BucketTrajectoryCollector",
     "Pauses",
     "S3TrajectoryCollector",
     "UploadStatus",
-    "open_uploader",
+    "open_destination",
 ]
 
 _LOGGER = logging.getLogger(__name__)
@@ -120,10 +119,9 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         self._close_timeout = close_timeout
         self._closed = False
         self._process = os.getpid()
-        self._uploader = open_uploader(
+        self._uploader = Uploader(
             self._spool,
-            destination,
-            options,
+            open_destination(destination, options),
             max_uploads=max_uploads,
             index_interval=index_interval,
             pauses=pauses,
@@ -295,27 +293,18 @@ S3TrajectoryCollector = BucketTrajectoryCollector
 """The same, under its well-known name."""
 
 
-def open_uploader(
-    spool: Spool,
-    destination: str,
-    options: Mapping[str, Any],
-    *,
-    max_uploads: int = 16,
-    index_interval: float = 5.0,
-    pauses: Pauses | None = None,
-) -> Uploader:
-    """Return the uploader that sends a spool's episodes to their destination.
+def open_destination(url: str, options: Mapping[str, Any]) -> Storage:
+    """Return the storage that a spool's episodes go to.
 
     Raises:
         InvalidInputError: The destination or an option is invalid.
         MissingDependencyError: A package for the bucket is not installed.
     """
     options = dict(options)
-    if is_url(destination) and not destination.lower().startswith("file:"):
+    if is_url(url) and not url.lower().startswith("file:"):
         # The spool keeps everything, so there is no need to insist on one request.
         options.setdefault("retry", {"deadline": 10.0})
-    sender = EpisodeSender(spool, open_storage(destination, options))
-    return Uploader(sender, max_uploads=max_uploads, index_interval=index_interval, pauses=pauses)
+    return open_storage(url, options)
 
 
 def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path) -> str:

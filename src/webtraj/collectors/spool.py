@@ -42,7 +42,6 @@ from webtraj.store.sealing import unshared_blobs
 
 __all__ = [
     "STATE_VARIABLE",
-    "Claim",
     "Spool",
     "WaitingEpisode",
     "open_index",
@@ -65,24 +64,14 @@ _SENT = ".sent-"
 class WaitingEpisode:
     """A waiting episode, as its files describe it."""
 
-    summary: EpisodeSummary
+    line: bytes
+    """Its index line."""
     content: bytes
     """The bytes of its file."""
     blobs: tuple[Blob, ...]
     """The blobs that it refers to and that are not in its file."""
     store: BlobStore
     """Holds the blobs."""
-
-
-class Claim:
-    """A lock on a waiting episode, so that nobody else sends it."""
-
-    def __init__(self, held: contextlib.ExitStack) -> None:
-        self._held = held
-
-    def release(self) -> None:
-        """Release the lock. Idempotent."""
-        self._held.close()
 
 
 class _SpoolIndex:
@@ -201,19 +190,22 @@ class Spool:
                 size += os.stat(path).st_size  # noqa: PTH116  (Path.stat costs twice as much.)
         return size
 
-    def claim(self, episode_id: str) -> Claim | None:
-        """Lock an episode; return None if it is already locked.
+    def claim(self, episode_id: str) -> contextlib.ExitStack:
+        """Lock an episode, so that nobody else sends it, until the result is closed.
 
         Raises:
+            BlockingIOError: Another thread or process is sending it.
             FileNotFoundError: It is gone: another process has sent it.
         """
         path = self._file(episode_id)
         with contextlib.ExitStack() as stack:
             if not stack.enter_context(claim(path)):
-                return None
+                raise BlockingIOError(
+                    f"The episode {episode_id!r} is being sent by another process."
+                )
             if not path.exists():  # It was sent between being opened and being locked.
                 raise FileNotFoundError(str(path))
-            return Claim(stack.pop_all())
+            return stack.pop_all()
 
     def read(self, episode_id: str) -> WaitingEpisode:
         """Read an episode, checked against its index line.
@@ -224,25 +216,25 @@ class Spool:
         """
         path = self._file(episode_id)
         content = path.read_bytes()
-        episode_format = format_named(self.format)
-        summary = self._indexed(episode_id)
-        if summary is not None and hashlib.sha256(content).hexdigest() != summary.sha256:
+        line = self._indexed(episode_id)
+        if line and hashlib.sha256(content).hexdigest() != orjson.loads(line)["sha256"]:
             raise errors.CorruptDataError(
                 f"{str(path)!r} was changed or damaged after it was sealed."
             )
         store = unshared_blobs(self.layout, episode_id)
-        if summary is not None and episode_format.self_contained:
-            return WaitingEpisode(summary, content, (), store)
-        stored = episode_format.decode(content, str(path))
-        blobs = () if episode_format.self_contained else _in_order(blobs_of(stored.data))
-        if summary is None:
+        if line and self.self_contained:
+            return WaitingEpisode(line, content, (), store)
+        stored = format_named(self.format).decode(content, str(path))
+        blobs = () if self.self_contained else _in_order(blobs_of(stored.data))
+        if not line:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
             if summary.episode_id != episode_id:
                 raise errors.CorruptDataError(
                     f"{str(path)!r} contains the episode {summary.episode_id!r}: it was copied or "
                     "renamed."
                 )
-        return WaitingEpisode(summary, content, blobs, store)
+            line = summary.to_line()
+        return WaitingEpisode(line, content, blobs, store)
 
     def remove(self, episode_id: str) -> None:
         """Remove an episode that is in the bucket and in its index. Safe to repeat.
@@ -273,13 +265,15 @@ class Spool:
     def _line(self, episode_id: str) -> Path:
         return self.layout.index / f"{episode_id}.jsonl"
 
-    def _indexed(self, episode_id: str) -> EpisodeSummary | None:
+    def _indexed(self, episode_id: str) -> bytes:
+        """Return an episode's index line; nothing if there is none that can be read."""
         try:
-            summary = EpisodeSummary.from_line(self._line(episode_id).read_bytes())
+            line = self._line(episode_id).read_bytes()
+            summary = EpisodeSummary.from_line(line)
         except (OSError, ValueError):
-            return None
+            return b""
         matches = (summary.episode_id, summary.format) == (episode_id, self.format)
-        return summary if matches else None
+        return line if matches else b""
 
     @property
     def _options_file(self) -> Path:

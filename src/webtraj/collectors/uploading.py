@@ -1,55 +1,58 @@
-"""Uploading: threads that send a spool's episodes, and their behavior when the bucket fails.
+"""The uploader: a pool of threads that sends a spool's episodes to a bucket.
 
-While the bucket answers, up to `max_uploads` requests run at once, and index lines are sent in
-batches. When it does not (down, throttled, access denied or bucket missing: it may recover), its
-gate closes, and each probe tries another episode, so that no single one blocks the rest. An episode
-that cannot be sent for a reason of its own (a damaged file, an id already used) is set aside,
-reported, and left where it is.
+The order of effects is the same as in a folder: an episode's blobs, its file, its index line, which
+goes with those of other episodes; then its removal from the spool. Each thread takes the next job:
+one blob, one file, one batch of index lines. Only an episode's id, size and failure are kept in
+memory while it waits.
+
+When the bucket does not answer (down, throttled, access denied or bucket missing: it may recover),
+its gate closes, and each probe tries another episode, so that no single one blocks the rest. An
+episode that cannot be sent for a reason of its own (a damaged file, an id already used) is set
+aside, reported, and left where it is.
 """
 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
+import contextlib
 import dataclasses
-import functools
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple
 
 from webtraj import errors
-from webtraj.collectors.sending import (
-    BusyError,
-    EpisodeSender,
-    SentEpisode,
-    SharedWork,
-    StoppedError,
-)
+from webtraj.collectors.sending import EpisodeSender
+from webtraj.collectors.spool import Spool, WaitingEpisode
+from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
+from webtraj.store.places import Storage
 
-__all__ = [
-    "Backlog",
-    "Entry",
-    "Flush",
-    "Gate",
-    "Pauses",
-    "Shard",
-    "Shards",
-    "Unsent",
-    "UploadStatus",
-    "Uploader",
-]
+__all__ = ["Gate", "Pauses", "Unsent", "UploadStatus", "Uploader"]
 
-_T = TypeVar("_T")
+_LOGGER = logging.getLogger(__name__)
 
-# The gate: whether a bucket accepts requests, and if not, when to probe it.
-#
-# While it is closed, only one request at a time may go, a probe, each after a longer pause: full
-# jitter, up to a cap. The first request that succeeds opens the gate again.
+_MEMORY = 256 << 20
+"""The limit of bytes of blobs and episodes in memory, unless a single one is larger."""
+_BATCH = 100
+"""The most index lines in a batch; each episode's file stays open and locked until it is sent."""
+_BUSY_PAUSE = 0.25
+_BUSY_LIMIT = 60.0
+"""Seconds for which another process may hold an episode before it is set aside."""
+_ATTEMPTS = 3
+"""The attempts at an episode with a permanent failure before it is set aside."""
+_FLUSH_PROBES = 3
+"""The probes in a row that must fail before a flush gives up."""
+_MAY_HEAL = (
+    errors.StorageUnavailableError,
+    errors.StorageDeniedError,
+    errors.StorageMissingError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +71,20 @@ class Pauses:
 
 
 class Gate:
-    """The state of a bucket. Threads that share it must hold a lock."""
+    """Whether a bucket accepts requests, and if not, when to probe it. Needs a lock to be shared.
+
+    While it is closed, only one request at a time may go, a probe, each after a longer pause. The
+    first request that succeeds opens the gate again.
+    """
 
     def __init__(self, pauses: Pauses, clock: Callable[[], float]) -> None:
         self.pauses = pauses
         self.open = True
         """Whether the last conclusive request was answered; True before the first."""
-        self.successes = 0
         self.failures = 0
         """The number of failed probes and requests that closed the gate."""
+        self.failures_healed = 0
+        """Their number at the last success."""
         self._clock = clock
         self._probing = False
         self._level = 0
@@ -90,10 +98,8 @@ class Gate:
 
     def begin(self) -> bool:
         """Start a request that may go; return whether it is a probe."""
-        if self.open:
-            return False
-        self._probing = True
-        return True
+        self._probing = self._probing or not self.open
+        return not self.open
 
     def end(self, probe: bool) -> None:
         """Finish a request, whatever its result."""
@@ -101,10 +107,10 @@ class Gate:
 
     def succeeded(self) -> bool:
         """Note that a request was answered; return whether that opened the gate."""
-        self.successes += 1
         opened = not self.open
         self.open = True
         self._level = 0
+        self.failures_healed = self.failures
         return opened
 
     def failed(self, probe: bool) -> bool:
@@ -123,17 +129,6 @@ class Gate:
         self._next_probe = 0.0
 
 
-# The backlog: the episodes to send, in order, with their state and failures.
-#
-# Only an episode's id, size and failure are kept in memory.
-
-_BATCH = 100
-"""The most index lines in a batch; each episode's file stays open and locked until it is sent."""
-_BUSY_PAUSE = 0.25
-_BUSY_LIMIT = 60.0
-"""Seconds for which another process may hold an episode before it is set aside."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unsent:
     """An episode that is not in the bucket."""
@@ -143,188 +138,6 @@ class Unsent:
     """Its size in bytes, blobs included."""
     reason: str
     """Why it failed; empty if it was not tried yet."""
-
-
-@dataclasses.dataclass(slots=True)
-class Entry:
-    """An episode that is waiting or being sent."""
-
-    number: int
-    episode_id: str
-    size: int
-    since: float
-    attempts: int = 0
-    busy_since: float | None = None
-    reason: str = ""
-
-
-class Backlog:
-    """Episodes in the order in which to send them. Needs a lock to be shared."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._unsent: dict[int, Entry] = {}
-        self._set_aside: dict[int, Entry] = {}
-        self._waiting: collections.deque[Entry] = collections.deque()
-        self._busy: collections.deque[tuple[float, Entry]] = collections.deque()
-        self.last_number = 0
-        """The number of the last episode added."""
-        self.bytes_to_send = 0
-        """The bytes of episodes that are not in the bucket, without those set aside."""
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def unsent(self) -> int:
-        """Number of episodes that are not in the bucket."""
-        return len(self._unsent) + len(self._set_aside)
-
-    @property
-    def set_aside(self) -> int:
-        """Number of those that are not retried."""
-        return len(self._set_aside)
-
-    @property
-    def bytes_unsent(self) -> int:
-        """Bytes of all episodes that are not in the bucket."""
-        return self.bytes_to_send + sum(entry.size for entry in self._set_aside.values())
-
-    @property
-    def age(self) -> float | None:
-        """Seconds since the oldest unsent episode was added; None if all are sent."""
-        oldest = [next(iter(them.values())) for them in (self._unsent, self._set_aside) if them]
-        return self._clock() - min(entry.since for entry in oldest) if oldest else None
-
-    def add(self, episode_id: str, size: int) -> None:
-        """Add an episode at the end."""
-        self.last_number += 1
-        entry = Entry(self.last_number, episode_id, size, self._clock())
-        self._unsent[entry.number] = entry
-        self.bytes_to_send += size
-        self._waiting.append(entry)
-
-    def take(self) -> Entry:
-        """Take the first episode, to send it."""
-        return self._waiting.popleft()
-
-    def put_last(self, entry: Entry, reason: str) -> None:
-        """Put back an episode that failed, behind all others."""
-        entry.reason = reason
-        self._waiting.append(entry)
-
-    def put_off(self, entry: Entry, reason: str) -> None:
-        """Put back an episode that another process is sending, for a short while."""
-        entry.reason = reason
-        now = self._clock()
-        if entry.busy_since is None:
-            entry.busy_since = now
-        if now - entry.busy_since > _BUSY_LIMIT:
-            self.put_aside(entry, reason)
-        else:
-            self._busy.append((now + _BUSY_PAUSE, entry))
-
-    def put_aside(self, entry: Entry, reason: str) -> None:
-        """Give up on an episode until a push."""
-        entry.reason = reason
-        self.remove(entry)
-        self._set_aside[entry.number] = entry
-
-    def remove(self, entry: Entry) -> None:
-        """Remove an episode that is in the bucket."""
-        self.bytes_to_send -= self._unsent.pop(entry.number).size
-
-    def wake(self) -> float | None:
-        """Requeue postponed episodes that are due; return when the next is due, or None."""
-        while self._busy and self._busy[0][0] <= self._clock():
-            self._waiting.append(self._busy.popleft()[1])
-        return self._busy[0][0] if self._busy else None
-
-    def done_until(self, number: int) -> bool:
-        """Return whether all episodes up to that number are sent or set aside."""
-        first = next(iter(self._unsent), None)
-        return first is None or first > number
-
-    def list(self, until: int) -> list[Unsent]:
-        """Return the unsent episodes up to that number, those set aside first."""
-        entries = [*self._set_aside.values(), *self._unsent.values()]
-        return [
-            Unsent(entry.episode_id, entry.size, entry.reason)
-            for entry in entries
-            if entry.number <= until
-        ]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shard:
-    """A batch of index lines, with their episodes."""
-
-    key: str
-    episodes: list[tuple[Entry, SentEpisode]]
-
-    @property
-    def content(self) -> bytes:
-        """The index lines."""
-        return b"".join(sent.summary.to_line() for _, sent in self.episodes)
-
-
-class Shards:
-    """Batches of index lines to send. Needs a lock to be shared."""
-
-    def __init__(self, interval: float, clock: Callable[[], float]) -> None:
-        self._interval = interval
-        self._clock = clock
-        self._batch: list[tuple[Entry, SentEpisode]] = []
-        self._due = 0.0
-        self._ready: collections.deque[Shard] = collections.deque()
-
-    def __len__(self) -> int:
-        return len(self._ready)
-
-    def add(self, entry: Entry, sent: SentEpisode) -> None:
-        """Add an episode's line to the current batch."""
-        if not self._batch:
-            self._due = self._clock() + self._interval
-        self._batch.append((entry, sent))
-
-    def cut(self, *, now: bool) -> float | None:
-        """Make shards of the batch if it is full or due, or if `now`.
-
-        Returns:
-            When the rest is due; None if nothing is left.
-        """
-        while self._batch and (now or len(self._batch) >= _BATCH or self._clock() >= self._due):
-            some, self._batch = self._batch[:_BATCH], self._batch[_BATCH:]
-            self._ready.append(Shard(INDEX + index_file_name(), some))
-        return self._due if self._batch else None
-
-    def take(self) -> Shard:
-        """Take a shard, to write it."""
-        return self._ready.popleft()
-
-    def put_back(self, shard: Shard) -> None:
-        """Put back a shard that failed, unchanged, since it may have been written."""
-        self._ready.appendleft(shard)
-
-    def let_go(self) -> None:
-        """Give up all lines, and release their episodes for other senders."""
-        for _, sent in [*self._batch, *(pair for shard in self._ready for pair in shard.episodes)]:
-            sent.claim.release()
-        self._batch.clear()
-        self._ready.clear()
-
-
-_LOGGER = logging.getLogger(__name__)
-
-_MAY_HEAL = (
-    errors.StorageUnavailableError,
-    errors.StorageDeniedError,
-    errors.StorageMissingError,
-)
-_ATTEMPTS = 3
-"""The attempts at an episode with a permanent failure before it is set aside."""
-_FLUSH_PROBES = 3
-"""The probes in a row that must fail before a flush gives up."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,12 +164,56 @@ class UploadStatus:
     """The message of the last failure; empty if there was none."""
 
 
+class Flush(NamedTuple):
+    """The progress of a flush over the episodes that were queued when it began."""
+
+    done: Callable[[], bool]
+    """Returns whether each is sent or set aside, or the bucket has been given up for now."""
+    unsent: Callable[[], list[Unsent]]
+    """Returns which of these episodes are not in the bucket."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Entry:
+    """An episode that is not in the bucket."""
+
+    number: int
+    episode_id: str
+    size: int
+    since: float
+    attempts: int = 0
+    busy_since: float | None = None
+    reason: str = ""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Sending:
+    """An episode under way, from its claim until its index line is in the bucket."""
+
+    entry: _Entry
+    probe: bool
+    claim: contextlib.ExitStack | None = None
+    episode: WaitingEpisode | None = None
+    """What is to be sent; None before and after."""
+    line: bytes = b""
+    blobs_left: int = 0
+    sent_bytes: int = 0
+    error: Exception | None = None
+
+
+_Shard = tuple[str, Sequence[_Sending]]
+"""The key of some index lines, and their episodes."""
+_Job = tuple[int, Callable[[], None]]
+"""The bytes that a job holds in memory, and what it does."""
+
+
 class Uploader:
-    """Sends episodes on its own threads, which start with the first piece of work."""
+    """Sends episodes on its own threads, which start with the first job."""
 
     def __init__(
         self,
-        sender: EpisodeSender,
+        spool: Spool,
+        storage: Storage,
         *,
         max_uploads: int = 16,
         index_interval: float = 5.0,
@@ -366,33 +223,45 @@ class Uploader:
         """Initialize the uploader.
 
         Args:
-            sender: Sends one episode.
+            spool: The episodes to send.
+            storage: Their destination.
             max_uploads: The maximum number of concurrent requests.
             index_interval: Seconds after which an index line is sent even in a small batch.
             pauses: How long to leave a failing bucket alone.
             clock: Returns the time in seconds.
         """
-        self._sender = sender
+        self._spool = spool
+        self._sender = EpisodeSender(storage, spool.format)
         self._max_uploads = max_uploads
+        self._index_interval = index_interval
         self._clock = clock
         self._lock = threading.RLock()
         self._work_came = threading.Condition(self._lock)
         self._progress = threading.Condition(self._lock)
         self._watchers: set[Callable[[], object]] = set()
         self._threads: set[threading.Thread] = set()
-        self._sending = 0
         self._flushes = 0
         self._stopped = False
-
         self._gate = Gate(pauses or Pauses(), clock)
-        self._backlog = Backlog(clock)
-        self._shards = Shards(index_interval, clock)
-        self._tasks: collections.deque[Callable[[], None]] = collections.deque()
+
+        self._jobs: collections.deque[_Job] = collections.deque()
+        self._held = 0  # The bytes that running jobs hold in memory.
+        self._memory_wanted = False
+        self._last_number = 0
+        self._unsent: dict[int, _Entry] = {}  # By number, without those set aside.
+        self._bytes_to_send = 0  # Of these.
+        self._set_aside: dict[int, _Entry] = {}
+        self._waiting: collections.deque[_Entry] = collections.deque()
+        self._busy: collections.deque[tuple[float, _Entry]] = collections.deque()
+        self._sending: set[_Sending] = set()
+        self._claims: set[contextlib.ExitStack] = set()
+        self._batch: list[_Sending] = []  # In the bucket, but not in its index.
+        self._batch_due = 0.0
+        self._shards: collections.deque[_Shard] = collections.deque()
+        self._removals: collections.deque[_Sending] = collections.deque()
         self._sent_episodes = 0
         self._sent_bytes = 0
         self._last_error = ""
-
-    # The public methods.
 
     @property
     def url(self) -> str:
@@ -410,65 +279,72 @@ class Uploader:
         """
         if timeout <= 0:
             return
-        answers: list[Exception | None] = []
+        answer: concurrent.futures.Future[bool] = concurrent.futures.Future()
 
         def ask() -> None:
-            answer: Exception | None = None
             try:
-                self._sender.check_destination()
+                answer.set_result(self._sender.check_destination())
             except Exception as error:
-                answer = error
-            with self._lock:
-                answers.append(answer)
-                self._progress.notify_all()
+                answer.set_exception(error)
 
-        with self._lock:
-            self._tasks.append(ask)
-            self._begin_threads()
-            self._work_came.notify()
-            self._progress.wait_for(lambda: answers, timeout)
-        failure = answers[0] if answers else None
-        if isinstance(failure, (errors.InvalidInputError, errors.DatasetError)):
-            raise failure
-        if failure is not None or not answers:
-            why = str(failure or f"no answer in {timeout:g} s.")
+        self._put([(0, ask)])
+        why = ""
+        try:
+            answer.result(timeout)
+        except (errors.InvalidInputError, errors.DatasetError):
+            raise
+        except concurrent.futures.TimeoutError:
+            why = f"no answer in {timeout:g} s."
+        except Exception as error:
+            why = str(error)
+        if why:
             _LOGGER.warning(
-                "Could not check %s: %s Episodes wait in %s.",
-                self.url, why, self._sender.spool.path,
-            )  # fmt: skip
+                "Could not check %s: %s Episodes wait in %s.", self.url, why, self._spool.path
+            )
 
     def add(self, episode_id: str, size: int) -> None:
         """Queue an episode that is waiting in the spool."""
         with self._lock:
-            self._backlog.add(episode_id, size)
-            self._begin_threads()
-            self._work_came.notify()
+            self._last_number += 1
+            entry = _Entry(self._last_number, episode_id, size, self._clock())
+            self._unsent[entry.number] = entry
+            self._bytes_to_send += size
+            self._waiting.append(entry)
+            self._put()
 
     def status(self, *, open_episodes: int = 0) -> UploadStatus:
         """Return the number and size of sent and unsent episodes."""
         with self._lock:
+            aside = self._set_aside.values()
+            oldest = [next(iter(them.values())) for them in (self._unsent, self._set_aside) if them]
             return UploadStatus(
                 open_episodes=open_episodes,
-                unsent_episodes=self._backlog.unsent,
-                failed_episodes=self._backlog.set_aside,
-                queued_bytes=self._backlog.bytes_unsent,
-                oldest_unsent=self._backlog.age,
+                unsent_episodes=len(self._unsent) + len(aside),
+                failed_episodes=len(aside),
+                queued_bytes=self._bytes_to_send + sum(entry.size for entry in aside),
+                oldest_unsent=(
+                    self._clock() - min(entry.since for entry in oldest) if oldest else None
+                ),
                 sent_episodes=self._sent_episodes,
                 sent_bytes=self._sent_bytes,
                 healthy=self._gate.open,
                 last_error=self._last_error,
             )
 
-    def unsent(self) -> list[Unsent]:
+    def unsent(self, until: int | None = None) -> list[Unsent]:
         """Return the episodes that are not in the bucket, those set aside first."""
         with self._lock:
-            return self._backlog.list(self._backlog.last_number)
+            return [
+                Unsent(entry.episode_id, entry.size, entry.reason)
+                for entry in (*self._set_aside.values(), *self._unsent.values())
+                if until is None or entry.number <= until
+            ]
 
     def is_behind(self, limit: int) -> bool:
         """Return whether more than `limit` bytes are waiting although the bucket accepts them."""
-        return self._gate.open and not self._stopped and self._backlog.bytes_to_send > limit
+        return self._gate.open and not self._stopped and self._bytes_to_send > limit
 
-    @contextmanager
+    @contextlib.contextmanager
     def watched(self, callback: Callable[[], object]) -> Iterator[None]:
         """Call `callback`, on any thread, whenever anything changes."""
         with self._lock:
@@ -479,11 +355,12 @@ class Uploader:
             with self._lock:
                 self._watchers.discard(callback)
 
-    @contextmanager
+    @contextlib.contextmanager
     def flushing(self) -> Iterator[Flush]:
         """Hurry: send index lines without waiting for more, and the next probe at once."""
         with self._lock:
-            flush = Flush(self._lock, self._backlog, self._gate, lambda: self._stopped)
+            until, failures = self._last_number, self._gate.failures
+            flush = Flush(partial(self._is_done, until, failures), partial(self.unsent, until))
             self._flushes += 1
             self._gate.hurry()
             self._work_came.notify_all()
@@ -521,141 +398,237 @@ class Uploader:
 
     # The threads.
 
-    def _begin_threads(self) -> None:
-        """Start the threads at the first piece of work. Called with the lock held."""
-        for _ in range(0 if self._threads or self._stopped else self._max_uploads):
-            thread = threading.Thread(target=self._work, name="webtraj-upload", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # The interpreter is shutting down; the spool keeps the episode.
-                return
-            self._threads.add(thread)
+    def _put(self, jobs: Sequence[_Job] = ()) -> None:
+        """Queue jobs and wake a thread for each; start the threads if there are none yet."""
+        with self._lock:
+            self._jobs.extend(jobs)
+            self._work_came.notify(len(jobs) or 1)
+            for _ in range(0 if self._threads or self._stopped else self._max_uploads):
+                thread = threading.Thread(target=self._work, name="webtraj-upload", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # The interpreter is shutting down; the spool keeps all.
+                    return
+                self._threads.add(thread)
 
     def _work(self) -> None:
-        while (task := self._next()) is not None:
-            task()
+        while (job := self._next()) is not None:
+            size, call = job
+            call()
+            if size:
+                with self._lock:
+                    self._held -= size
+                    if self._memory_wanted:
+                        self._memory_wanted = False
+                        self._work_came.notify_all()
         with self._lock:
             self._threads.discard(threading.current_thread())
-            if not self._threads:
-                self._shards.let_go()
+            if not self._threads:  # Release the episodes for other senders.
+                for claim in self._claims:
+                    claim.close()
 
-    def _next(self) -> Callable[[], None] | None:
-        """Wait for the next piece of work; return None if there will be none."""
+    def _next(self) -> _Job | None:
+        """Wait for the next job; return None if there will be none."""
         with self._lock:
-            while not self._stopped:
-                task, seconds = self._choose()
-                if task is not None:
-                    return task
+            while self._removals or not self._stopped:
+                if self._removals:
+                    return 0, partial(self._remove, self._removals.popleft())
+                job, seconds = self._choose()
+                if job is not None:
+                    self._held += job[0]
+                    return job
                 self._work_came.wait(seconds)
             return None
 
-    def _choose(self) -> tuple[Callable[[], None] | None, float | None]:
+    def _choose(self) -> tuple[_Job | None, float | None]:
         """Return what to do next, or after how many seconds to check again."""
-        if self._tasks:
-            return self._tasks.popleft(), None
-        times = [self._backlog.wake()]
-        nothing_comes = bool(self._flushes) and not (len(self._backlog) or self._sending)
-        times.append(self._shards.cut(now=nothing_comes))
-        if not (len(self._shards) or len(self._backlog)):
-            due = [moment for moment in times if moment is not None]
-            return None, max(min(due) - self._clock(), 0.0) if due else None
-        seconds = self._gate.seconds_to_wait()
-        if seconds != 0.0:
-            return None, seconds
-        probe = self._gate.begin()
-        self._sending += 1
-        if len(self._shards):
-            return functools.partial(self._send_shard, self._shards.take(), probe), None
-        return functools.partial(self._send_episode, self._backlog.take(), probe), None
+        now = self._clock()
+        times: list[float] = []
+        if self._jobs and self._fits(self._jobs[0][0]):
+            return self._jobs.popleft(), None
+        while self._busy and self._busy[0][0] <= now:
+            self._waiting.append(self._busy.popleft()[1])
+        nothing_comes = bool(self._flushes) and not (self._waiting or self._sending)
+        if self._batch and (nothing_comes or len(self._batch) >= _BATCH or now >= self._batch_due):
+            # The key stays the same if this must be repeated, since it may have been written.
+            self._shards.append((INDEX + index_file_name(), self._batch[:_BATCH]))
+            del self._batch[:_BATCH]
+        if self._shards or (self._waiting and self._fits(self._file_size(self._waiting[0]))):
+            seconds = self._gate.seconds_to_wait()
+            if seconds == 0.0:
+                return self._request(probe=self._gate.begin()), None
+            times += [] if seconds is None else [now + seconds]
+        times += [self._busy[0][0]] if self._busy else []
+        times += [self._batch_due] if self._batch else []
+        return None, max(min(times) - now, 0.0) if times else None
 
-    def _send_episode(self, entry: Entry, probe: bool) -> None:
+    def _request(self, *, probe: bool) -> _Job:
+        if self._shards:
+            return 0, partial(self._send_index, self._shards.popleft(), probe)
+        sending = _Sending(self._waiting.popleft(), probe)
+        self._sending.add(sending)
+        return self._file_size(sending.entry), partial(self._begin, sending)
+
+    def _file_size(self, entry: _Entry) -> int:
+        """Return the bytes to hold for an episode's file; 0 for one without its blobs."""
+        return entry.size if self._spool.self_contained else 0
+
+    def _fits(self, size: int) -> bool:
+        fits = not self._held or self._held + size <= _MEMORY
+        self._memory_wanted = self._memory_wanted or not fits
+        return fits
+
+    def _begin(self, sending: _Sending) -> None:
+        """Read an episode and queue its blobs."""
         try:
             self._sender.prepare()
         except Exception as error:  # Any kind: not the fault of a single episode.
-            with self._finished(probe):
-                self._backlog.put_last(entry, str(error))
-                self._note_failure(error, probe)
+            self._end(sending, error, own=False)
             return
         try:
-            sent = self._sender.send(
-                entry.episode_id, share=self._share, stopped=lambda: self._stopped
-            )
-        except StoppedError:
-            with self._finished(probe):
-                pass  # It stays unsent.
-        except BusyError as error:
-            with self._finished(probe):
-                self._backlog.put_off(entry, str(error))
-        except errors.StorageError as error:
-            with self._finished(probe):
-                entry.attempts += not isinstance(error, _MAY_HEAL)
-                if entry.attempts >= _ATTEMPTS:
-                    self._backlog.put_aside(entry, str(error))
-                else:
-                    self._backlog.put_last(entry, str(error))
-                self._note_failure(error, probe)
+            sending.claim = self._spool.claim(sending.entry.episode_id)
+            self._claims.add(sending.claim)
+            sending.episode = self._spool.read(sending.entry.episode_id)
         except Exception as error:
-            known = isinstance(error, (errors.WebtrajError, OSError))
-            _LOGGER.error(
-                "Could not send the episode %r: %s It stays in %s.",
-                entry.episode_id, error, self._sender.spool.path, exc_info=not known,
-            )  # fmt: skip
-            with self._finished(probe):
-                self._last_error = str(error) if known else repr(error)
-                self._backlog.put_aside(entry, self._last_error)
-        else:
-            with self._finished(probe):
-                if sent is None:  # Another process has sent it.
-                    self._backlog.remove(entry)
-                else:
-                    self._shards.add(entry, sent)
-                    self._note_success()
+            self._end(sending, error)
+            return
+        blobs = sending.episode.blobs
+        sending.blobs_left = len(blobs)
+        self._put([(blob.size, partial(self._send_blob, sending, blob)) for blob in blobs])
+        if not blobs:
+            self._send_file(sending)
 
-    def _send_shard(self, shard: Shard, probe: bool) -> None:
+    def _send_blob(self, sending: _Sending, blob: Blob) -> None:
+        """Send a blob, and after the last also the episode's file."""
+        size, failure = 0, sending.error
         try:
-            self._sender.storage.write(shard.key, shard.content)
+            if failure is None:
+                assert sending.episode is not None
+                size = self._sender.send_blob(blob, sending.episode.store)
+        except Exception as error:
+            failure = error
+        with self._lock:
+            sending.sent_bytes += size
+            sending.error = sending.error or failure
+            sending.blobs_left -= 1
+            last = not sending.blobs_left
+        if last:
+            self._send_file(sending)
+
+    def _send_file(self, sending: _Sending) -> None:
+        episode, sending.episode = sending.episode, None
+        assert episode is not None
+        try:
+            if sending.error is not None:
+                raise sending.error
+            sending.sent_bytes += self._sender.send_episode(
+                sending.entry.episode_id, episode.content
+            )
+            sending.line = episode.line
+        except Exception as error:
+            self._end(sending, error)
+        else:
+            self._end(sending, None)
+
+    def _end(self, sending: _Sending, error: Exception | None, *, own: bool = True) -> None:
+        """Note the result of an episode.
+
+        Args:
+            sending: The episode.
+            error: Its failure, if any.
+            own: Whether that may be the episode's own fault.
+        """
+        entry = sending.entry
+        if error is not None:
+            self._release(sending)
+        with self._finished(sending.probe):
+            self._sending.discard(sending)
+            if error is None:
+                if not self._batch:
+                    self._batch_due = self._clock() + self._index_interval
+                self._batch.append(sending)
+                self._note_success()
+                return
+            entry.reason = str(error)
+            unclaimed = own and sending.claim is None
+            if unclaimed and isinstance(error, FileNotFoundError):  # Another process has sent it.
+                self._forget(entry)
+            elif unclaimed and isinstance(error, BlockingIOError):  # Another is sending it.
+                now = self._clock()
+                entry.busy_since = entry.busy_since or now
+                if now - entry.busy_since > _BUSY_LIMIT:
+                    self._put_aside(entry)
+                else:
+                    self._busy.append((now + _BUSY_PAUSE, entry))
+            elif not own or isinstance(error, errors.StorageError):
+                entry.attempts += own and not isinstance(error, _MAY_HEAL)
+                if entry.attempts < _ATTEMPTS:
+                    self._waiting.append(entry)
+                else:
+                    self._put_aside(entry)
+                self._note_failure(error, sending.probe)
+            else:
+                known = isinstance(error, (errors.WebtrajError, OSError))
+                _LOGGER.error(
+                    "Could not send the episode %r: %s It stays in %s.",
+                    entry.episode_id, error, self._spool.path, exc_info=None if known else error,
+                )  # fmt: skip
+                self._last_error = entry.reason = str(error) if known else repr(error)
+                self._put_aside(entry)
+
+    def _send_index(self, shard: _Shard, probe: bool) -> None:
+        """Send index lines, and queue the removal of their episodes from the spool."""
+        key, episodes = shard
+        try:
+            self._sender.storage.write(key, b"".join(sending.line for sending in episodes))
         except Exception as error:
             with self._finished(probe):
-                self._shards.put_back(shard)
+                self._shards.appendleft(shard)
                 self._note_failure(error, probe)
             return
-        self._share(self._remove, [sent for _, sent in shard.episodes])
         with self._finished(probe):
             self._note_success()
-            for entry, sent in shard.episodes:
-                self._backlog.remove(entry)
-                self._sent_episodes += 1
-                self._sent_bytes += sent.size
+            self._removals.extend(episodes)
+            self._work_came.notify(len(episodes))
 
-    def _remove(self, sent: SentEpisode) -> None:
+    def _remove(self, sending: _Sending) -> None:
+        """Remove an episode that is in the bucket from the spool."""
         try:
-            self._sender.spool.remove(sent.summary.episode_id)
+            self._spool.remove(sending.entry.episode_id)
         except OSError as error:
             _LOGGER.error(
                 "The episode %r is in the bucket, but could not be removed from %s: %s. A push "
                 "will remove it.",
-                sent.summary.episode_id, self._sender.spool.path, error,
+                sending.entry.episode_id, self._spool.path, error,
             )  # fmt: skip
-        finally:
-            sent.claim.release()
+        self._release(sending)
+        with self._finished(probe=False):
+            self._forget(sending.entry)
+            self._sent_episodes += 1
+            self._sent_bytes += sending.sent_bytes
 
-    def _share(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
-        work = SharedWork(call, items)
-        others = min(len(items), self._max_uploads) - 1
-        if others > 0:
-            with self._lock:
-                self._tasks.extend([work.help] * others)
-                self._work_came.notify(others)
-        work.finish()
+    def _release(self, sending: _Sending) -> None:
+        if sending.claim is not None:
+            sending.claim.close()
+            self._claims.discard(sending.claim)
 
-    @contextmanager
+    def _forget(self, entry: _Entry) -> None:
+        del self._unsent[entry.number]
+        self._bytes_to_send -= entry.size
+
+    def _put_aside(self, entry: _Entry) -> None:
+        """Give up on an episode until a push."""
+        del self._unsent[entry.number]
+        self._bytes_to_send -= entry.size
+        self._set_aside[entry.number] = entry
+
+    @contextlib.contextmanager
     def _finished(self, probe: bool) -> Iterator[None]:
         """Hold the lock while the result of a piece of work is noted, then notify all."""
         with self._lock:
             try:
                 yield
             finally:
-                self._sending -= 1
                 self._gate.end(probe)
                 if probe:
                     self._work_came.notify_all()
@@ -667,6 +640,14 @@ class Uploader:
             except Exception:  # Not our problem: a closed event loop, for example.
                 _LOGGER.debug("A watcher failed.", exc_info=True)
 
+    def _is_done(self, until: int, failures: int) -> bool:
+        with self._lock:
+            first = next(iter(self._unsent), None)
+            if self._stopped or first is None or first > until:
+                return True
+            in_a_row = self._gate.failures - max(failures, self._gate.failures_healed)
+            return not self._gate.open and in_a_row >= _FLUSH_PROBES
+
     def _note_success(self) -> None:
         if self._gate.succeeded():
             _LOGGER.warning("%s accepts episodes again.", self.url)
@@ -677,33 +658,5 @@ class Uploader:
         if self._gate.failed(probe):
             _LOGGER.warning(
                 "%s does not accept episodes: %s They wait in %s and are sent once it does.",
-                self.url, error, self._sender.spool.path,
+                self.url, error, self._spool.path,
             )  # fmt: skip
-
-
-class Flush:
-    """The progress of a flush over the episodes that were queued when it began."""
-
-    def __init__(
-        self, lock: threading.RLock, backlog: Backlog, gate: Gate, stopped: Callable[[], bool]
-    ) -> None:
-        self._lock = lock
-        self._backlog = backlog
-        self._gate = gate
-        self._stopped = stopped
-        self._until = backlog.last_number
-        self._failures, self._successes = gate.failures, gate.successes
-
-    def unsent(self) -> list[Unsent]:
-        """Return which of these episodes are not in the bucket."""
-        with self._lock:
-            return self._backlog.list(self._until)
-
-    def done(self) -> bool:
-        """Return whether each is sent or set aside, or the bucket has been given up for now."""
-        with self._lock:
-            if self._stopped() or self._backlog.done_until(self._until):
-                return True
-            if self._gate.successes != self._successes:
-                self._successes, self._failures = self._gate.successes, self._gate.failures
-            return not self._gate.open and self._gate.failures - self._failures >= _FLUSH_PROBES

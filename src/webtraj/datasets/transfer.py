@@ -15,9 +15,9 @@ from typing import Any, Literal
 import orjson
 
 from webtraj import errors
-from webtraj.collectors.bucket import open_uploader
+from webtraj.collectors.bucket import open_destination
 from webtraj.collectors.spool import Spool
-from webtraj.collectors.uploading import Pauses, Unsent, UploadStatus
+from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, open_dataset, parse_condition
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
@@ -508,8 +508,11 @@ def push(
         _check_nobody_records(opened, to)
         place = create_place(to, DatasetHeader(format=opened.format), storage_options)
         destination, options = place.url, dict(storage_options or {})
-    uploader = open_uploader(
-        opened, destination, options, max_uploads=max_uploads, pauses=pauses or Pauses(cap=10.0)
+    uploader = Uploader(
+        opened,
+        open_destination(destination, options),
+        max_uploads=max_uploads,
+        pauses=pauses or Pauses(cap=10.0),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(uploader.stop)

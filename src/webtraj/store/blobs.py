@@ -118,11 +118,12 @@ class BlobStore:
 
     def keep(self, blob: Blob) -> bool:
         """Do what `put` does if the blob is already stored; return whether it is."""
-        # A blob that a power cut truncated is written again.
-        known = blob in self._known or self.holds(blob)
-        if known:
-            self._note(blob)
-        return known
+        if blob in self._known:
+            return True
+        if not self.holds(blob):  # A blob that a power cut truncated is written again.
+            return False
+        self._note(blob)
+        return True
 
     def _note(self, blob: Blob) -> None:
         if len(self._known) >= _KNOWN_LIMIT:

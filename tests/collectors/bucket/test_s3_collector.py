@@ -1,6 +1,7 @@
 """The S3 collector: what it puts where and when, and what becomes of it when that fails."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -15,10 +16,11 @@ from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors import bucket as bucket_lib
+from webtraj.collectors import uploading
 from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
-from webtraj.store import sealing
+from webtraj.store import files, sealing
 from webtraj.store.journal import claim
 from webtraj.trajectory import EndReason
 
@@ -119,6 +121,62 @@ async def test_a_seal_tells_what_could_not_be_sealed(collect, records, shot, mon
     episode_id = record_shots(records, collector, shot, [1])
     with pytest.raises(errors.CollectorError, match=f"{episode_id}.*the disk is full"):
         await collector.seal()
+
+
+# When the spool waits for its disk.
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The files that were synced, by the paths under which they are known."""
+    paths = []
+    sync = files._sync
+    monkeypatch.setattr(files, "_sync", lambda path, flags: (paths.append(path), sync(path, flags)))
+    return paths
+
+
+async def test_what_is_sealed_is_on_the_disk(collect, records, shot, faulty, synced):
+    faulty.fault = away
+    collector = collect(fsync="episode")
+    record_shots(records, collector, shot, [1, 2])
+    await collector.seal()
+    kept = {path for path in collector.spool.rglob("*") if path.is_file()}
+    kept = {path for path in kept if path.parent != collector.spool}
+    assert len(kept) == 4  # Its file, line and two blobs.
+    assert all({path, path.parent} & set(synced) for path in kept)
+    with pytest.raises(errors.CollectorError):
+        await collector.flush()
+
+
+async def test_who_asks_for_no_sync_gets_none(collect, records, shot, faulty, synced):
+    faulty.fault = away
+    collector = collect(fsync="never")
+    record_shots(records, collector, shot, [1])
+    with pytest.raises(errors.CollectorError):
+        await collector.flush()
+    assert synced == []
+
+
+async def test_blobs_wait_while_others_fill_the_memory(collect, records, shot, faulty, monkeypatch):
+    monkeypatch.setattr(uploading, "_MEMORY", 12_000)
+    two = threading.Barrier(2)
+
+    def wait(operation, key):
+        if operation == "write" and key.startswith("blobs/"):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                two.wait(0.2)
+
+    faulty.fault = wait
+    collector = collect(check_timeout=0, index_interval=1000.0)
+    record_shots(records, collector, shot, range(20))  # Of 5,003 bytes each: two fit.
+    record_shots(records, collector, lambda number: shot(number, 20_000), [30])  # Goes alone.
+    await collector.flush()
+    assert faulty.most_at_once <= 2
+    assert len(faulty.writes("blobs/")) == 21
+    assert len(read_bucket(faulty.root).episodes) == 2
+
+
+# What is sent again.
 
 
 async def test_a_blob_that_the_bucket_has_is_not_sent_again(collect, records, shot, faulty):
@@ -549,8 +607,6 @@ async def test_a_bug_in_sending_is_reported_and_ends_no_thread(collect, records,
 async def test_a_seal_that_fails_is_reported_beside_what_was_not_sent(
     collect, records, faulty, monkeypatch
 ):
-    from webtraj.store import files
-
     faulty.fault = away
     collector = collect(pauses=PATIENT)
     records.record(collector, episode_id="unsent")
