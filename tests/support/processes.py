@@ -44,3 +44,10 @@ def browsers(of: int | None = None) -> list[psutil.Process]:
         if words and "chrom" in words[0].rpartition("/")[2] and not types:
             found.append(one)
     return found
+
+
+def kill_browsers(of: int | None = None) -> None:
+    """Kill every browser under `of`."""
+    for browser in browsers(of):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            browser.kill()

@@ -207,8 +207,8 @@ handled only when the wait ends, so an unlimited wait would need a second Ctrl-C
 class LoopThread:
     """An event loop in a background thread that runs coroutines and returns their results.
 
-    The thread starts with the first `run` and ends with `stop`; a later `run` starts another. Not
-    for use by two threads at once.
+    The thread starts with the first `run` and ends with `stop`; a later `run` starts another. Once
+    it is started, several threads may use it at once.
 
     Args:
         name: The thread's name, for debuggers and logs.
@@ -246,8 +246,8 @@ class LoopThread:
             self._unfinished = None
             self._left.clear()
             self._host = _Host.shared_by(self) if self._shared else _Host(self._name, self)
-        if self._unfinished is not None:
-            _wait_for(self._unfinished)
+        if (unfinished := self._unfinished) is not None:
+            _wait_for(unfinished)
             self._unfinished = None
         return self._run(call)
 

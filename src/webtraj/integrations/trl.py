@@ -27,21 +27,18 @@ import dataclasses
 import functools
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.closing import Closing
-from webtraj.environments.bridges import LoopThread
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
+from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
+from webtraj.integrations.trainers import SharedSessions, reward_of, shown, task_rows
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
 
 __all__ = ["WebEnvironment", "WebTasks", "web_reward"]
 
-_T = TypeVar("_T")
-_ROW = "Task {task}, seed {seed}."
 _MARK = "\N{REPLACEMENT CHARACTER}reply\N{REPLACEMENT CHARACTER}"
 _READ_ROW = re.compile(r"Task (\S+), seed (\d+)\.")
 
@@ -58,7 +55,7 @@ def web_reward(
     return list(web_reward)
 
 
-class WebTasks(Closing):
+class WebTasks(SharedSessions):
     """Tasks and a pool of browsers for one trainer.
 
     Browsers start with the first rollout and end with `close` or the process.
@@ -87,20 +84,10 @@ class WebTasks(Closing):
         if not isinstance(group_size, int) or group_size < 1:
             raise errors.InvalidInputError(f"group_size is 1 or more; got {group_size!r}.")
         settings.setdefault("policy", "trl")
-        self._sessions = Sessions(presets, sessions=sessions, **settings)
+        super().__init__(presets, sessions=sessions, **settings)
+        self._presets = presets
         self._group_size = group_size
-        self._opened = False
         self._ahead: dict[tuple[str | None, int | None], collections.deque[Any]] = {}
-        # The thread must not refer to this object.
-        close = self._sessions.__aexit__
-        self._loop = LoopThread(name="webtraj.trl", last_call=lambda: close(None, None, None))
-
-    def close(self) -> None:
-        """End open episodes, and close the browsers and the dataset. Idempotent."""
-        if self._opened:
-            self._opened = False
-            self._loop.run(self._close)
-        self._loop.stop()
 
     def dataset(self, rows: int, *, seed: int = 0) -> Any:
         """Return a `datasets.Dataset` of tasks in turn, each row with a seed of its own.
@@ -115,23 +102,17 @@ class WebTasks(Closing):
         """
         import datasets
 
-        names = self.names
-        made = []
-        for number in range(rows):
-            row = {"task": names[number % len(names)], "seed": seed + number}
-            prompt = [{"role": "user", "content": _ROW.format(**row)}]
-            made.append({"prompt": prompt, **row})
-        return datasets.Dataset.from_list(made)
+        return datasets.Dataset.from_list(task_rows(self._presets, rows, seed=seed))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tasks' names, in order."""
-        return self._sessions.tasks
+        return self.sessions.tasks
 
     @property
     def instructions(self) -> str:
         """How to write actions; empty for `dialect="pointing"`."""
-        return self._sessions.instructions
+        return self.sessions.instructions
 
     def environment_factory(self) -> WebEnvironment:
         """Return an environment for one rollout at a time: TRL's `environment_factory`."""
@@ -187,17 +168,6 @@ class WebTasks(Closing):
 
     # The rest is for this module.
 
-    def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Await `call()` on the loop of the browsers."""
-
-        async def opened() -> _T:
-            if not self._opened:
-                await self._sessions.__aenter__()
-                self._opened = True
-            return await call()
-
-        return self._loop.run(opened)
-
     async def begin(self, task: str | None, seed: int | None) -> Rollout:
         """Begin a rollout, or take the one that was begun ahead for the same group."""
         key = (task, seed)
@@ -221,7 +191,7 @@ class WebTasks(Closing):
         return await asyncio.gather(*asked)
 
     async def _begin(self, task: str | None, seed: int | None, group: str, attempt: int) -> Rollout:
-        rollout = Rollout(self._sessions.session())
+        rollout = Rollout(self.sessions.session())
         await rollout.reset(task=task, seed=seed, group_id=group, attempt=attempt)
         return rollout
 
@@ -235,7 +205,7 @@ class WebTasks(Closing):
 
     async def _close(self) -> None:
         await self._forget()
-        await self._sessions.__aexit__(None, None, None)
+        await super()._close()
 
 
 class WebEnvironment:
@@ -258,7 +228,7 @@ class WebEnvironment:
         self._rollout = self._tasks.run(lambda: self._tasks.begin(task, seed))
         if self._rollout.turn is None:
             return "\nThe page could not be opened."
-        return "\n" + _page(self._rollout.turn, self._tasks.instructions)
+        return "\n" + shown(self._rollout.turn, self._tasks.instructions)
 
     def act(self, action: str) -> str:
         """Act in the page.
@@ -273,7 +243,7 @@ class WebEnvironment:
         if rollout is None or rollout.over:
             return "The episode is over."
         self._tasks.run(lambda: rollout.step(action))
-        return "The episode is over." if rollout.turn is None else _page(rollout.turn)
+        return "The episode is over." if rollout.turn is None else shown(rollout.turn)
 
     def get_reward(self) -> float | None:
         """Return the episode's reward; None if it was not scored. Ends the episode."""
@@ -308,11 +278,7 @@ class Rollout:
     @property
     def reward(self) -> float | None:
         """The episode's reward; that of an unfinished one is 0, as its policy did not finish."""
-        if self.turn is None:
-            return None
-        if self.turn.done:
-            return self.session.total_reward
-        return None if self.turn.step and self.turn.reward is None else 0.0
+        return None if self.turn is None else reward_of(self.session, self.turn)
 
     async def reset(self, **row: Any) -> None:
         """Begin the episode; without a page, it is over at once."""
@@ -355,7 +321,7 @@ class _Tokens:
 
     def first(self, turn: Turn | None) -> list[int]:
         """Return a rollout's prompt."""
-        said = "" if turn is None else _page(turn, self._instructions)
+        said = "" if turn is None else shown(turn, self._instructions)
         text = self._rendered([{"role": "user", "content": said}])
         ids: list[int] = self._trainer._tokenizer(text, add_special_tokens=False).input_ids
         return ids
@@ -378,7 +344,7 @@ class _Tokens:
     def next(self, rollout: Rollout) -> bool:
         """Append the page to a rollout; return False if there is no room for a reply to it."""
         assert rollout.turn is not None
-        asked = {"role": "user", "content": _page(rollout.turn)}
+        asked = {"role": "user", "content": shown(rollout.turn)}
         talk = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _MARK}, asked]
         _, mark, after = self._rendered(talk).rpartition(_MARK)
         if not mark:
@@ -408,12 +374,6 @@ class _Tokens:
 
 async def _act(rollouts: Sequence[Rollout], texts: Sequence[str]) -> None:
     await asyncio.gather(*map(Rollout.step, rollouts, texts))
-
-
-def _page(turn: Turn, instructions: str = "") -> str:
-    """Return what the model reads: on the first turn with the goal and how to act."""
-    parts = [f"Goal: {turn.goal}", instructions] if instructions else [*turn.notices]
-    return "\n".join(part for part in (*parts, turn.heading, turn.page) if part)
 
 
 def _read_row(prompt: Any) -> tuple[str, int]:

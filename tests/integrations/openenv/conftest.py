@@ -6,10 +6,9 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
-from processes import browsers
+import processes
 
 
 @contextlib.contextmanager
@@ -28,9 +27,7 @@ def serve(out, *arguments):
 
 
 def kill(process):
-    for browser in browsers(process.pid):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            browser.kill()
+    processes.kill_browsers(process.pid)
 
 
 @pytest.fixture(scope="session")

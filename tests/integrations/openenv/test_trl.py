@@ -15,13 +15,13 @@ import pytest
 pytest.importorskip("trl")
 
 import psutil
-import tokenizers
 import transformers
 from openenv import GenericEnvClient
 from trl import GRPOConfig, GRPOTrainer, chat_template_utils
 
 import datasets
 import webtraj
+from bytewise import bytewise_tokenizer
 from webtraj import errors
 from webtraj.integrations.trl import WebTasks, web_reward
 from webtraj.training.scratch import model as scratch
@@ -32,19 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def make_tokenizer():
     """Return a tokenizer of bytes that speaks as Qwen3 does."""
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    model = tokenizers.models.BPE({letter: n for n, letter in enumerate(alphabet)}, [])
-    bytewise = tokenizers.Tokenizer(model)
-    bytewise.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bytewise.decoder = tokenizers.decoders.ByteLevel()
-    made = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=bytewise,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        extra_special_tokens=["<|im_start|>"],
-    )
-    made.chat_template = chat_template_utils.qwen3_chat_template
-    return made
+    return bytewise_tokenizer(chat_template_utils.qwen3_chat_template)
 
 
 def make_model(tokenizer):

@@ -1,0 +1,89 @@
+"""Sessions that a trainer's threads and event loops share: see trainers/ for the trainers."""
+
+import asyncio
+import functools
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import webtraj
+from webtraj.integrations.sessions import EpisodeFailedError
+from webtraj.integrations.trainers import SharedSessions, again, shared_sessions, task_rows
+from webtraj.trajectory import EndReason, Outcome
+
+
+def test_rows_have_a_seed_each():
+    rows = task_rows(["miniwob/click-test", "miniwob/enter-text"], 3, seed=5, env_class="web")
+    assert [(row["task"], row["seed"]) for row in rows] == [
+        ("click-test", 5),
+        ("enter-text", 6),
+        ("click-test", 7),
+    ]
+    assert rows[1]["prompt"] == [{"role": "user", "content": "Task enter-text, seed 6."}]
+    assert {row["env_class"] for row in rows} == {"web"}
+
+
+def test_the_same_settings_share_a_pool():
+    made = [shared_sessions(presets="miniwob/click-test", sessions=n) for n in (1, 1, 2)]
+    assert made[0] is made[1] is not made[2]
+
+
+async def test_a_failed_episode_is_played_again():
+    failure = EpisodeFailedError("The browser died.", Outcome.ENV_ERROR)
+    results = [failure, failure, "played"]
+
+    async def play():
+        result = results.pop(0)
+        if result is failure:
+            raise failure
+        return result
+
+    assert await again(play) == "played"
+    results += [failure] * 4
+    with pytest.raises(EpisodeFailedError):
+        await again(play)
+    assert len(results) == 1
+
+
+@pytest.mark.browser
+@pytest.mark.smoke
+def test_threads_and_loops_play_in_one_pool(tmp_path):
+    def play(shared, seed):
+        session = shared.sessions.session()
+        turn = shared.run(functools.partial(session.reset, seed=seed))
+        shared.run(session.close)
+        return turn.seed
+
+    async def arun(shared):
+        session = shared.sessions.session()
+        async with shared.room():
+            turn = await shared.arun(functools.partial(session.reset, seed=4))
+        shared.leave(session)
+        return turn.seed
+
+    with SharedSessions("miniwob/click-test", sessions=4, out=tmp_path / "out") as shared:
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(functools.partial(play, shared), range(4))) == [0, 1, 2, 3]
+        assert [asyncio.run(arun(shared)) for _ in range(2)] == [4, 4]
+    assert sorted(one.info.seed for one in webtraj.open_dataset(tmp_path / "out")) == [
+        *range(5),
+        4,
+    ]
+
+
+@pytest.mark.browser
+def test_the_process_seals_what_nobody_closed(tmp_path):
+    program = """
+import functools
+import sys
+from webtraj.integrations.trainers import shared_sessions
+
+shared = shared_sessions(presets="miniwob/click-test", out=sys.argv[1])
+session = shared.sessions.session()
+shared.run(functools.partial(session.reset, seed=1))
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path / "out"], check=True, timeout=120)
+    [episode] = webtraj.open_dataset(tmp_path / "out")
+    assert episode.end.reason is EndReason.CLOSED
