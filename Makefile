@@ -23,7 +23,7 @@ SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -43,6 +43,7 @@ help:
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-openenv  the OpenEnv server, with the clients of OpenEnv, TRL and verifiers"
+	@echo "make test-trainers  the adapters for verl and SkyRL, with their own drivers, in an environment of their own"
 	@echo "make test-apps  real applications: installed, and every task's oracle played (APP_SEEDS=$(APP_SEEDS))"
 	@echo "make test-typescript  exported TypeScript scripts, checked by its compiler and run by @playwright/test"
 	@echo "make test-peers a live BrowserGym environment, recorded; logs that Inspect, Harbor and W&B read"
@@ -95,7 +96,7 @@ test-newest-python: setup
 	@sh scripts/test_with.sh newest-python
 
 environments: setup
-	@sh scripts/environment.sh vllm train llamafactory browsergym browseruse stagehand openenv verifiers wandb inspect lowest
+	@sh scripts/environment.sh vllm train llamafactory browsergym browseruse stagehand openenv verifiers trainers wandb inspect lowest
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/bucket/test_s3_scale.py
@@ -123,6 +124,9 @@ test-llamafactory: setup
 
 test-openenv: setup
 	@sh scripts/test_openenv.sh
+
+test-trainers: setup
+	@sh scripts/test_trainers.sh
 
 test-apps: setup
 	@SEEDS=$(APP_SEEDS) sh scripts/test_apps.sh $(APP_CHECKS)

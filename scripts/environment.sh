@@ -11,6 +11,7 @@
 #   stagehand     Stagehand and webtraj
 #   openenv       OpenEnv, TRL and webtraj
 #   verifiers     verifiers and its version of OpenEnv's client
+#   trainers      verl, SkyRL and webtraj
 #   wandb         Weights & Biases
 #   inspect       Inspect and webtraj's core; Harbor's models of ATIF
 #   lowest        the lowest versions that pyproject.toml allows, and what tests need
@@ -66,8 +67,8 @@ make_environment() {
         ;;
     esac
     [ -e "$requirements" ] || fail "no environment named $name; choose one of train, trl, vllm," \
-        "llamafactory, browsergym, browseruse, stagehand, openenv, verifiers, wandb, inspect, lowest and" \
-        "python3.x."
+        "llamafactory, browsergym, browseruse, stagehand, openenv, verifiers, trainers, wandb, inspect," \
+        "lowest and python3.x."
 
     # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
@@ -136,6 +137,14 @@ make_environment() {
         install "$venv" --no-deps --editable examples/verifiers_web || fail "see above."
         must_load 'verifiers.v1.tasksets.openenv, webtraj_web'
         ;;
+    trainers)
+        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' pytest-timeout
+        # SkyRL asks for CUDA's packages and for Python 3.12. Its generator does without them;
+        # tests/integrations/trainers says what it needs of Python 3.12.
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+            --ignore-requires-python skyrl==0.4.0 || fail "see above."
+        must_load 'skyrl_gym.envs.base_text_env, verl.trainer.ppo.v1.agent_loop_tq'
+        ;;
     wandb)
         install "$venv" --requirement "$requirements" || fail "see above."
         must_load wandb
@@ -172,7 +181,7 @@ make_environment() {
 }
 
 [ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, browseruse," \
-    "stagehand, openenv, verifiers, wandb, inspect, lowest, python3.x."
+    "stagehand, openenv, verifiers, trainers, wandb, inspect, lowest, python3.x."
 for each in "$@"; do
     make_environment "$each"
 done

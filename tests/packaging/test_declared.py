@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# LLaMA-Factory is imported in its own environment, TRL by the user's trainer.
-OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl"}
+# LLaMA-Factory is imported in its own environment, TRL, verl and SkyRL by the user's trainer.
+OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl", "verl", "skyrl_gym"}
 # Imported under another name than that of the package, where the package need not be installed.
 IMPORTED_AS = {
     "pyyaml": {"yaml"},
