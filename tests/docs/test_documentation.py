@@ -128,7 +128,7 @@ def test_yaml_is_taken_by_what_reads_it(block: Block, tmp_path: Path, monkeypatc
     monkeypatch.setenv("BUCKET", "bucket")
     (tmp_path / "block.yaml").write_text(block.text)
     refused = {}
-    for reads in (as_rules, as_pipeline, as_rollout, as_loop, as_training):
+    for reads in (as_rules, as_pipeline, as_rollout, as_loop, as_training, as_agent_loops):
         try:
             reads(yaml.safe_load(block.text), tmp_path / "block.yaml")
         except Exception as error:
@@ -165,6 +165,17 @@ def as_rollout(data, path):
     path.with_name("documented.yaml").write_text(text)
     missing = [] if "save_path" in data or whole else ["save_path=runs"]
     assert load_configuration("documented", missing, config_dir=path.parent)
+
+
+def as_agent_loops(data, _):
+    """Reads what verl, which is not at hand, would: classes of webtraj and their arguments."""
+    for one in data:
+        module, _, name = one["_target_"].rpartition(".")
+        source = (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").read_text()
+        _, found, body = source.partition(f"class {name}(")
+        assert found
+        signature = body.partition("def __init__(")[2].partition(")")[0]
+        assert set(one) - {"name", "_target_"} <= set(re.findall(r"(\w+):", signature))
 
 
 def as_loop(data, path):

@@ -168,6 +168,13 @@ SUBMITTED = {
 }  # fmt: skip
 
 
+class NoBrowsers(contextlib.nullcontext):
+    """A pool that opens no browser."""
+
+    async def start(self):
+        """Starts nothing."""
+
+
 @pytest.fixture
 def world(tmp_path, ladder, monkeypatch):
     """A folder with task files and runs that were begun, and presets that open no browser."""
@@ -175,11 +182,7 @@ def world(tmp_path, ladder, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-" + "x" * 40)
     monkeypatch.setenv("MY_KEY", "sk-of-the-test")
     monkeypatch.setattr(making.Browsers, "find", lambda self: None)
-    monkeypatch.setattr(
-        making.Browsers,
-        "open",
-        lambda self, parallel, executable=None: contextlib.nullcontext(self),
-    )
+    monkeypatch.setattr(making.Browsers, "open", lambda *_: NoBrowsers())
 
     class Page(ladder):
         def __init__(self, tasks=("climb",), *, observe=(), pool=None, task=None, max_steps=None):

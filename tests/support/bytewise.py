@@ -1,8 +1,5 @@
 """A tokenizer of bytes, for tests of trainers that need no model from anywhere."""
 
-import tokenizers
-import transformers
-
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -11,6 +8,9 @@ CHATML = (
 
 def bytewise_tokenizer(chat_template=CHATML):
     """Return a tokenizer whose tokens are bytes, and the marks of Qwen's chat templates."""
+    import tokenizers
+    import transformers
+
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     model = tokenizers.models.BPE({letter: n for n, letter in enumerate(alphabet)}, [])
     bytewise = tokenizers.Tokenizer(model)

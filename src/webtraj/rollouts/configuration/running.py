@@ -271,9 +271,15 @@ class ConfiguredRollout:
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
-            executable, _ = await asyncio.gather(
-                asyncio.to_thread(self.browsers.find), self._check_plan(agent)
+            executable, checked = await asyncio.gather(
+                asyncio.to_thread(self.browsers.find),
+                self._check_plan(agent),
+                return_exceptions=True,
             )
+            if isinstance(executable, BaseException):
+                raise executable
+            if isinstance(checked, BaseException):
+                raise checked
             pool = self.browsers.open(self.settings.parallel, executable)
             await stack.enter_async_context(pool)
             if not self.resume:  # Something is left to play.
