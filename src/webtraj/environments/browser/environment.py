@@ -633,9 +633,9 @@ class _Sessions:
     """A factory of episode sessions that reuses the last one if possible.
 
     It is possible if the task shares its context, has the same script and options, and the session
-    has not been marked as suspect. At the end such a session is parked in the pool, for the next
-    environment with the same settings: a context of its own would cost it four times the CPU of
-    an episode's beginning.
+    has not been marked as suspect. Closing parks such a session in the pool, for the next
+    environment with the same settings: an episode then begins without making a context, which
+    would take three times the CPU.
 
     Args:
         pool: The browser pool.
