@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from webtraj import errors
 from webtraj.environments.actions import Fill, MouseDown, MoveMouse
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import refs_in
@@ -62,6 +63,36 @@ async def test_nothing_is_left_in_a_page_but_the_page():
         assert not held
         await after.close()
         assert made(pool) == 1
+
+
+@pytest.mark.parametrize("damage", ["delete window.core", "document.open(); document.close()"])
+async def test_a_page_that_was_wrecked_is_loaded_anew(damage):
+    async with BrowserPool() as pool:
+        used = play(pool)
+        await used.reset()
+        await used.session.page.evaluate(f"() => {{ window.core = null; {damage}; }}")
+        await used.close()
+        after = play(pool)
+        assert (await after.reset()).observation["goal"]
+        assert await after.session.page.evaluate("typeof core") == "object"
+        await after.close()
+
+
+async def test_a_page_that_cannot_be_used_again_is_replaced(monkeypatch):
+    async with BrowserPool() as pool:
+        used = play(pool)
+        await used.reset()
+        left = used.session
+        await used.close()
+
+        async def fails(url):
+            raise errors.PageLoadError("It broke.")
+
+        monkeypatch.setattr(left, "open", fails)
+        after = play(pool)
+        assert (await after.reset()).observation["goal"]
+        assert after.session is not left
+        await after.close()
 
 
 async def test_other_settings_get_a_page_of_their_own():

@@ -435,11 +435,10 @@ class BrowserEnvironment(base_lib.Environment):
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
-        reused = self._sessions.last
         try:
             observation = await self._set_up(self.task)
         except errors_lib.BrowserError:
-            if self._sessions.last is not reused:
+            if self._sessions.last is not None and not self._sessions.reused:
                 raise
             # Retry on a fresh page, which the last episode cannot have broken.
             await self._sessions.drop()
@@ -670,6 +669,8 @@ class _Sessions:
         """What listens to new sessions, if somebody else acts in them."""
         self.last: session_lib.BrowserSession | None = None
         """The last session; None if there was none or it was dropped."""
+        self.reused = False
+        """Whether the last session had been used before, here or by another environment."""
         self.browser_version = ""
         """The browser version of the last session; empty before the first."""
 
@@ -694,6 +695,7 @@ class _Sessions:
             self._key = key
             self._suspect = False
             self.last = await self._take_parked(task)
+        self.reused = self.last is not None
         if self.last is None:
             self.last = await self._make(task)
             await self.last.start()

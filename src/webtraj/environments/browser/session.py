@@ -107,6 +107,8 @@ class BrowserSession:
         self.run = lease.run
         self.boundary = boundary
         """What the session may reach."""
+        self.inherited = False
+        """Whether the page is one that another environment left; opening a page ends that."""
         self.dialogs: list[str] = []
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
@@ -161,6 +163,7 @@ class BrowserSession:
 
     def serve(self, owner: str, keeper: secrecy_lib.SecretKeeper) -> None:
         """Go over to another environment."""
+        self.inherited = True
         self.lease.owner = owner
         self._keeper = keeper
 
@@ -207,6 +210,7 @@ class BrowserSession:
             for left in reversed(range(_NETWORK_CHANGES)):
                 failure = await self._open_once(url)
                 if failure is None:
+                    self.inherited = False
                     return
                 if failure.error != _NETWORK_CHANGED or not left:
                     raise self._load_error(failure)

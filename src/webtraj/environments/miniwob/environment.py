@@ -169,7 +169,8 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
         """See `BrowserTask.setup`."""
         url = tasks_lib.page_url(self.page)
-        if self.page in _RELOADED or session.page.url.partition("#")[0] != url:
+        at = session.page.url.partition("#")[0]
+        if self.page in _RELOADED or session.inherited or at != url:
             await session.open(url)
         return {"seed": seed, "time_limit": _TIME_LIMIT_MS}
 
