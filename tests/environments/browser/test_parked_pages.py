@@ -145,6 +145,22 @@ async def test_a_page_whose_browser_died_is_not_passed_on():
         assert pool.stats.leases == 0
 
 
+async def test_several_that_take_pages_at_once_each_get_one(monkeypatch):
+    async with BrowserPool() as pool:
+        environments = [play(pool) for _ in range(4)]
+        await asyncio.gather(*(each.reset() for each in environments))
+        leases = [each.session.lease for each in environments]
+        await asyncio.gather(*(each.close() for each in environments))
+        for lease in leases[2:]:  # Used too often.
+            monkeypatch.setattr(lease, "parked", 1000)
+        environments = [play(pool) for _ in range(4)]
+        await asyncio.gather(*(each.reset() for each in environments))
+        assert len({each.session.lease for each in environments}) == 4
+        assert set(leases[2:]).isdisjoint(e.session.lease for e in environments)
+        await asyncio.gather(*(each.close() for each in environments))
+        assert pool.stats.leases == 0
+
+
 async def test_a_page_after_an_error_is_not_passed_on():
     async with BrowserPool() as pool:
         environment = play(pool)

@@ -243,13 +243,17 @@ class BrowserPool:
 
     async def take_parked(self, key: Any) -> Parked | None:
         """Return a page that was parked under this key, no longer kept here; None if none is."""
-        for other, session in self._parked[::-1]:
-            if other == key:
-                self._parked.remove((other, session))
-                if self._is_fit(session.lease):
-                    return session
-                await session.close()
+        while (place := self._place_of(key)) is not None:
+            _, session = self._parked.pop(place)
+            if self._is_fit(session.lease):
+                return session
+            await session.close()  # Meanwhile others may take pages, too.
         return None
+
+    def _place_of(self, key: Any) -> int | None:
+        """Return where the page that was last parked under this key is; None if none is."""
+        places = range(len(self._parked) - 1, -1, -1)
+        return next((place for place in places if self._parked[place][0] == key), None)
 
     async def forget_parked(self) -> None:
         """Close all parked pages."""
