@@ -13,6 +13,7 @@ from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.environments.miniwob import MiniwobEnvironment
+from webtraj.environments.miniwob.environment import MiniwobTask
 
 pytestmark = [pytest.mark.browser]
 
@@ -109,6 +110,16 @@ async def test_pages_of_the_web_are_never_passed_on():
         for _ in range(2):
             task = WebTask(goal="Look.", start_url="data:text/html,<p>Hello")
             environment = BrowserEnvironment(task, pool=pool, observe=TEXT)
+            await environment.reset()
+            await environment.close()
+        assert made(pool) == 2
+
+
+async def test_a_page_that_may_show_a_secret_is_not_passed_on():
+    async with BrowserPool() as pool:
+        for secrets in ({"token": "hunter2-hunter2"}, {}):
+            task = MiniwobTask("click-button")
+            environment = BrowserEnvironment(task, pool=pool, observe=TEXT, secrets=secrets)
             await environment.reset()
             await environment.close()
         assert made(pool) == 2

@@ -732,6 +732,7 @@ class _Sessions:
             session is None
             or not self._is_reusable
             or self.listener is not None
+            or self._keeper.covers  # The next environment would not know what is secret here.
             or not isinstance(self._pool, pool_lib.BrowserPool)
         ):
             return

@@ -242,7 +242,7 @@ class BrowserPool:
         return True
 
     async def take_parked(self, key: Any) -> Parked | None:
-        """Return a page that was parked under this key, no longer kept here; None if none is."""
+        """Return the page that was last parked under this key, or None. It is no longer kept."""
         while (place := self._place_of(key)) is not None:
             _, session = self._parked.pop(place)
             if self._is_fit(session.lease):
@@ -251,7 +251,7 @@ class BrowserPool:
         return None
 
     def _place_of(self, key: Any) -> int | None:
-        """Return where the page that was last parked under this key is; None if none is."""
+        """Return the place of the page that was last parked under this key, or None."""
         places = range(len(self._parked) - 1, -1, -1)
         return next((place for place in places if self._parked[place][0] == key), None)
 

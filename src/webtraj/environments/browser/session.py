@@ -108,7 +108,7 @@ class BrowserSession:
         self.boundary = boundary
         """What the session may reach."""
         self.inherited = False
-        """Whether the page is one that another environment left; opening a page ends that."""
+        """Whether another environment left this page, and none was opened since."""
         self.dialogs: list[str] = []
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
@@ -162,7 +162,7 @@ class BrowserSession:
             await self._listener.attend(self, self._script, isolated=self._isolated)
 
     def serve(self, owner: str, keeper: secrecy_lib.SecretKeeper) -> None:
-        """Go over to another environment."""
+        """Change to another environment."""
         self.inherited = True
         self.lease.owner = owner
         self._keeper = keeper
