@@ -49,22 +49,55 @@ async def test_a_click_and_a_text_are_demonstrated_rewarded_and_replayed(on_task
     assert await replayed(episode, pool) == 1.0
 
 
-async def test_boxes_are_ticked(on_task, pool):
-    async with on_task("miniwob/click-checkboxes") as shown:
-        hand = shown.hand
-        number = await hand.evaluate("document.querySelectorAll('#boxes label').length")
-        for at in range(1, number + 1):
-            label = f"#boxes label:nth-of-type({at})"
-            words = await hand.evaluate(f"document.querySelector('{label}').innerText")
-            if words.strip() in shown.goal:
-                await hand.click(label)
-        await hand.click("#subbtn")
-        episode = await shown.finished()
+async def tick_boxes(shown):
+    """Tick the boxes that the goal names."""
+    number = await shown.hand.evaluate("document.querySelectorAll('#boxes label').length")
+    for at in range(1, number + 1):
+        label = f"#boxes label:nth-of-type({at})"
+        words = await shown.hand.evaluate(f"document.querySelector('{label}').innerText")
+        if words.strip() in shown.goal:
+            await shown.hand.click(label)
+
+
+async def boxes_and_submit(episode, pool):
+    """Check that an episode ticks boxes and submits them, and is worth as much when replayed."""
     *ticks, submit = actions_of(episode)
     assert ticks
     assert all(isinstance(tick, a.Check) for tick in ticks)
     assert isinstance(submit, a.Click)
+    assert [step.last for step in episode.steps[1:]] == [False] * len(ticks) + [True]
     assert episode.total_reward == await replayed(episode, pool) == 1.0
+
+
+async def test_boxes_are_ticked(on_task, pool):
+    async with on_task("miniwob/click-checkboxes") as shown:
+        await tick_boxes(shown)
+        await shown.hand.click("#subbtn")
+        episode = await shown.finished()
+    await boxes_and_submit(episode, pool)
+
+
+async def test_a_look_that_finds_the_task_done_too_early_is_taken_again(
+    on_task, pool, monkeypatch
+):
+    async with on_task("miniwob/click-checkboxes") as shown:
+        look, looked, ticked = shown.environment.witness, [], asyncio.Event()
+
+        async def slow_look(*args, seen=None, **options):
+            if seen is not None:
+                return await look(*args, seen=seen, **options)
+            if not looked:
+                await ticked.wait()
+                await shown.hand.click("#subbtn")
+            looked.append(await look(*args, **options))
+            return looked[-1]
+
+        monkeypatch.setattr(shown.environment, "witness", slow_look)
+        await tick_boxes(shown)
+        ticked.set()
+        episode = await shown.finished()
+    assert looked[0].last()
+    await boxes_and_submit(episode, pool)
 
 
 async def test_an_option_is_chosen_without_the_clicks_on_the_list(on_task, pool):

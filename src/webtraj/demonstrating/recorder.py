@@ -36,6 +36,8 @@ from webtraj.trajectory import EndReason, Outcome, Phase
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
+    from webtraj.environments.browser.session import BrowserSession
+
 __all__ = ["Progress", "Recorded", "Recorder"]
 
 _QUIET: Final = 0.1
@@ -141,6 +143,7 @@ class Recorder:
         self._reward = 0.0
         self._last: dm_env.TimeStep | None = None
         self._last_time = 0.0
+        self._session: BrowserSession | None = None
         self._page: Page | None = None
         self._press: Mapping[str, Any] | None = None
         self._element: Mapping[str, Any] | None = None
@@ -196,7 +199,9 @@ class Recorder:
         first = await self._recording.reset()
         episode_id = self._recording.episode_id or ""
         try:
-            session = self._environment.session
+            # The environment gives it only until a look finds the task done, and a look that came
+            # too late for its step is taken again.
+            session = self._session = self._environment.session
             self._page = session.page
             self._last = first
             self._listener.forget_heard()
@@ -439,9 +444,11 @@ class Recorder:
 
     @property
     def _is_open(self) -> bool:
-        with contextlib.suppress(errors.EnvironmentMisuseError):
-            return bool(self._environment.session.tabs)
-        return False
+        return bool(self._tabs)
+
+    @property
+    def _tabs(self) -> list[Page]:
+        return [] if self._session is None else self._session.tabs
 
     async def _witness(self, held: _Held, seen: Mapping[str, Any]) -> None:
         again, held.looked = held.looked, True
@@ -476,13 +483,12 @@ class Recorder:
 
     async def _turned_to(self, page: Page, before: Mapping[str, Any] | None = None) -> None:
         """Record that somebody switched to another tab, if they did."""
-        session = self._environment.session
-        if page is self._page or page not in session.tabs:
+        if page is self._page or page not in self._tabs:
             return
         await self._commit()
-        if self._over or page not in session.tabs:
+        if self._over or page not in self._tabs:
             return
-        index = session.tabs.index(page)
+        index = self._tabs.index(page)
         self._turn_to(page)
         self._hold_new(a.FocusTab(index))
         if before is not None and self._held is not None:
@@ -505,12 +511,13 @@ class Recorder:
     def _turn_to(self, page: Page) -> None:
         self._page = page
         self._document += 1
-        self._environment.session.turn_to(page)
+        if self._session is not None:
+            self._session.turn_to(page)
 
     async def _closed(self, page: Page) -> None:
-        if page is not self._page or not self._environment.session.tabs:
+        if self._session is None or page is not self._page or not self._is_open:
             return
-        self._page = self._environment.session.page
+        self._page = self._session.page
         if self._is_effect(_EFFECT):
             assert self._held is not None
             self._held.result = None
@@ -619,6 +626,8 @@ class Recorder:
         if answer is not None or told:
             if self._held is not None and self._held.result is not None:
                 await self._commit()
+                if self._over:
+                    return
             refuses = outcome is Outcome.FAILURE and self._environment.task.judges_refusals
             await self._say(a.ReportInfeasible(answer or "") if refuses else a.Answer(answer or ""))
         held, self._held = self._held, None
