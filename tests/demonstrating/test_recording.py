@@ -77,9 +77,7 @@ async def test_boxes_are_ticked(on_task, pool):
     await boxes_and_submit(episode, pool)
 
 
-async def test_a_look_that_finds_the_task_done_too_early_is_taken_again(
-    on_task, pool, monkeypatch
-):
+async def test_a_look_that_finds_the_task_done_too_early_is_taken_again(on_task, pool, monkeypatch):
     async with on_task("miniwob/click-checkboxes") as shown:
         look, looked, ticked = shown.environment.witness, [], asyncio.Event()
 

@@ -267,6 +267,16 @@ def test_rollout_of_an_agent_without_a_model():
     assert not [text for text in made if "temperature" in text]
 
 
+def test_an_agent_without_a_model_may_play_more():
+    more = {"env_config": {"attempts_per_task": 9}}
+    config = load_loop_config(given={**PLAYED, "first": {"policy": "random", "rollout": more}})
+    trained = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
+    asked = "env_config.attempts_per_task=9"
+    assert asked in command(config, Slot(1, "rollout", "rollout"))
+    assert asked not in command(config, Slot(0, "evaluate", "rollout"))
+    assert asked not in command(config, Slot(2, "rollout", "rollout"), trained)
+
+
 def test_rollout_of_served_weights():
     policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1", "http://h:2/v1"))
     made = command(load_loop_config(given=PLAYED), Slot(2, "rollout", "rollout"), policy)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
+from webtraj.configuration import merged
 from webtraj.loop import configuration
 from webtraj.loop.configuration import (
     EvaluationConfig,
@@ -121,7 +122,8 @@ class _Build:
             overrides["policy_config"] = {
                 "agent": first.agent, "agent_options": dict(first.agent_options),
             }  # fmt: skip
-            return overrides
+            played = given is self.config.rollout
+            return merged(overrides, first.rollout) if played else overrides
         policy = dict(overrides.get("policy_config", {}))
         policy["checkpoint_path"] = None
         if policy.get("agent", "model") not in _KNOWN_AGENTS:

@@ -288,6 +288,8 @@ class FirstConfig(Section):
     """Number of iterations that such an agent plays, before a trained model takes over."""
     agent_options: _Values = Field(default_factory=dict)
     """Options of such an agent."""
+    rollout: _Values = Field(default_factory=dict)
+    """Keys to override in such an agent's rollouts: it is fast, and may play more."""
 
     @property
     def agent(self) -> str | None:

@@ -134,6 +134,27 @@ async def test_a_click_shows_how_to_find_an_element_of_its_kind_if_asked_for():
     assert RelabelClicks(kinds=True)(only) is only, "any click would do"
 
 
+def test_kinds_have_the_names_that_they_are_given():
+    fields = '[1] textbox value="a"\n[2] textbox multiline\n[3] button "Go"'
+    clicks = [
+        step(a.Click(ref), page(fields, **done(role, ref=ref)))
+        for ref, role in (("1", "textbox"), ("2", "textbox"), ("3", "button"))
+    ]
+    named = RelabelClicks(
+        kinds=True,
+        kind_names={"textbox": "text", "textbox multiline": "textarea"},
+        keep_original=False,
+    )
+    result = named(episode(*clicks, first=page(fields)))
+    made = [one.info for one in result.trajectories]
+    goals = [info.goal for info in made if info.task == "hindsight/click-kind"]
+    assert goals == ['Click on a "text".', 'Click on a "textarea".', 'Click on a "button".']
+    assert named.settings["kind_names"] == {"textbox": "text", "textbox multiline": "textarea"}
+    two = episode(clicks[1], first=page("[1] textbox\n[2] textbox multiline"))
+    assert RelabelClicks(kinds=True)(two) is two, "both are textboxes"
+    assert named(two).changes["kinds"] == [1]
+
+
 def test_clicks_with_something_between_them_are_no_sequence():
     trajectory = episode(CLICKED, step(a.GoBack(), page()), step(a.Click("3"), GO))
     result = RelabelClicks(sequences=True)(trajectory)
@@ -166,6 +187,8 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
         {"most": 0},
         {"wording": "Click"},
         {"keep_original": 1},
+        {"kind_names": {"textbox": 1}},
+        {"kind_names": "text"},
         {"sequences": 2},
         {"sequence_wording": "{role} {name} {name2}"},
     ],

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.observation import Ref, refs_in
 from webtraj.judging.evaluating import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
@@ -175,7 +175,8 @@ class RelabelClicks:
     had the same role and name.
 
     With `sequences`, two such clicks in a row also make a two-step episode. With `kinds`, a click
-    also makes an episode whose goal is any element of that role, if the page has other roles too.
+    also makes an episode whose goal is any element of that kind, if the page has other kinds too.
+    A kind is a role, or what `kind_names` calls it.
 
     The new episode shows the page before the click, its goal is `wording`, and its outcome is
     UNKNOWN, as for all relabelled episodes. It carries a rule for the judge `rules`: the last
@@ -193,9 +194,11 @@ class RelabelClicks:
     sequence_wording: str = 'Click on the {role} "{name}", then on the {role2} "{name2}".'
     """Its goal; `{role2}` and `{name2}` are the second click's."""
     kinds: bool = False
-    """Whether a click also makes an episode that asks for its element's role alone."""
+    """Whether a click also makes an episode that asks for its element's kind alone."""
     kind_wording: str = 'Click on a "{role}".'
-    """Its goal."""
+    """Its goal; `{role}` is the kind."""
+    kind_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Other names of kinds, by role, or by role and state: `textbox`, `textbox multiline`."""
     most: int = 20
     """The most episodes made from one, for single clicks, pairs and kinds each; the first ones
     count."""
@@ -210,6 +213,7 @@ class RelabelClicks:
             sequences=self.sequences,
             kinds=self.kinds,
         )
+        options.check_texts(self.name, "kind_names", self.kind_names)
         options.check_wording(self.name, "kind_wording", self.kind_wording, ("{role}",))
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
         options.check_wording(
@@ -241,8 +245,8 @@ class RelabelClicks:
                 ]
             if self.kinds:
                 made += [
-                    self._of_a_kind(trajectory, position, role)
-                    for position, role in itertools.islice(_kinds_in(trajectory), self.most)
+                    self._of_a_kind(trajectory, *found)
+                    for found in itertools.islice(self._kinds_in(trajectory), self.most)
                 ]
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
@@ -267,15 +271,35 @@ class RelabelClicks:
             rule={"success": {"last_action": _acted_on(element)}},
         )
 
+    def _kinds_in(self, trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str, str]]:
+        """Yield each click on a page of several kinds: its position, its target's role and kind."""
+        for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
+            if step.first or not is_plain_click(step):
+                continue
+            last = looking.channel(step.observation, "last_action")
+            if not isinstance(last, Mapping) or last.get("error"):
+                continue
+            elements = refs_in(looking.text_channel(before.observation, "axtree"))
+            kinds = {element.ref: self._kind_of(element) for element in elements}
+            role = str(last.get("role"))
+            kind = kinds.get(str(last.get("ref")), role)
+            if kind in kinds.values() and len(set(kinds.values())) > 1:
+                yield position, role, kind
+
+    def _kind_of(self, element: Ref) -> str:
+        with_states = (f"{element.role} {state}" for state in element.states)
+        known = (self.kind_names.get(kind) for kind in (*with_states, element.role))
+        return next((name for name in known if name is not None), element.role)
+
     def _of_a_kind(
-        self, trajectory: EpisodeTrajectory, position: int, role: str
+        self, trajectory: EpisodeTrajectory, position: int, role: str, kind: str
     ) -> EpisodeTrajectory:
         return derived(
             trajectory,
             [position],
             suffix=f".kind{trajectory.steps[position].index}",
             task=_KIND,
-            goal=options.worded(self.kind_wording, {"role": role}),
+            goal=options.worded(self.kind_wording, {"role": kind}),
             rule={"success": {"last_action": {"role": role}}},
         )
 
@@ -321,16 +345,3 @@ def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, 
             element = named_once(before, step)
             if element is not None:
                 yield position, element
-
-
-def _kinds_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str]]:
-    """Yield the position of each click on a page with several roles, with its target's role."""
-    for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
-        if step.first or not is_plain_click(step):
-            continue
-        last = looking.channel(step.observation, "last_action")
-        if not isinstance(last, Mapping) or last.get("error"):
-            continue
-        roles = {each.role for each in refs_in(looking.text_channel(before.observation, "axtree"))}
-        if len(roles) > 1 and last.get("role") in roles:
-            yield position, last["role"]
