@@ -37,6 +37,7 @@ def overrides(out: Path) -> list[str]:
         f"out={out}", "iterations=2", "train.algorithm=[sft,grpo]", "export.options.copies=12",
         f"rollout.overrides.env_config.train_tasks={TASKS}",
         "rollout.overrides.env_config.train_tasks_rollout_size=100",
+        "first.rollout.env_config.train_tasks_rollout_size=100",
         "rollout.overrides.env_config.server_size=4",
         f"groups.rollout.env_config.attempts_per_task={SIZE}",
         f"groups.rollout.env_config.train_tasks_rollout_size={GROUPS}",

@@ -149,7 +149,10 @@ def main() -> None:
     overrides = [
         f"out={out}", f"iterations={options.iterations}", f"seed={options.seed}", "retries=3",
         f"rollout.overrides.env_config.train_tasks=[{','.join(TASKS)}]",
-        f"rollout.overrides.env_config.train_tasks_rollout_size={options.attempts * len(TASKS)}",
+        *(
+            f"{section}.env_config.train_tasks_rollout_size={options.attempts * len(TASKS)}"
+            for section in ("first.rollout", "rollout.overrides")
+        ),
         *_patient("rollout"), *_patient("evaluation"),
         f"evaluation.overrides.env_config.attempts_per_task={options.evaluated}",
         "export.iterations=1", f"export.options.copies={options.copies}",
