@@ -93,7 +93,15 @@ async def test_episodes_end_as_often_as_asked_for():
     assert end in (actions.Answer("done"), actions.ReportInfeasible("It cannot be done."))
 
 
-@pytest.mark.parametrize("option", ["untouched", "ends"])
+async def test_fields_are_clicked_as_often_as_asked_for():
+    field = '[1] textbox "Name"'
+    made = await choices(RandomAgent(clicks=0.7), Page(), n=1000, axtree=field)
+    assert 700 <= collections.Counter(map(type, made))[actions.Click] <= 800  # And 1 in 6 others.
+    made = await choices(RandomAgent(clicks=1.0), Page(), n=20, axtree=field)
+    assert made == [actions.Click("1")] * 20
+
+
+@pytest.mark.parametrize("option", ["untouched", "ends", "clicks"])
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(option, share):
     with pytest.raises(errors.InvalidInputError, match=f"{option} must be a number from 0 to 1"):

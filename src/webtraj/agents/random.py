@@ -44,6 +44,7 @@ class RandomAgent:
         pointing: The probability, from 0 to 1, of choosing among all that the agent `pointing` can
             do: also drags, scrolls, options, numbers and texts of the page. With the channel
             `boxes`, it also drags in a direction and clicks at places.
+        clicks: The probability, from 0 to 1, of a click where something can be typed too.
     """
 
     seed: int = 0
@@ -51,23 +52,22 @@ class RandomAgent:
     untouched: float = 0.0
     ends: float = 0.0
     pointing: float = 0.0
+    clicks: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("untouched", "ends", "pointing"):
+        for name in ("untouched", "ends", "pointing", "clicks"):
             check_share("random", name, getattr(self, name))
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Return an actor with its own random source."""
         source = random.Random(seed_text(self.seed, environment))
-        return _RandomActor(source, self.untouched, self.ends, self.pointing)
+        return _RandomActor(source, self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RandomActor:
     random: random.Random
-    untouched: float
-    ends: float
-    pointing: float
+    agent: RandomAgent
     touched: set[str] = dataclasses.field(default_factory=set)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -82,9 +82,9 @@ class _RandomActor:
                 f"{_shape_of(observation)}."
             )
         # Draw only if needed, so that choices stay the same without these options.
-        if self.ends and self.random.random() < self.ends:
+        if self.agent.ends and self.random.random() < self.agent.ends:
             return random_end(observation, self.random)
-        if self.pointing and self.random.random() < self.pointing:
+        if self.agent.pointing and self.random.random() < self.agent.pointing:
             pointed = self._pointed(observation)
             if pointed is not None:
                 return pointed
@@ -92,10 +92,12 @@ class _RandomActor:
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
         fresh = [element for element in elements if element.ref not in self.touched]
-        if self.untouched and fresh and self.random.random() < self.untouched:
+        if self.agent.untouched and fresh and self.random.random() < self.agent.untouched:
             elements = fresh
         element = self.random.choice(elements)
         self.touched.add(element.ref)
+        if self.agent.clicks and self.random.random() < self.agent.clicks:
+            return actions.Click(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 

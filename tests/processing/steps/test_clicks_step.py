@@ -119,12 +119,12 @@ async def test_two_clicks_in_a_row_are_a_task_of_their_own_if_asked_for():
 
 async def test_a_click_shows_how_to_find_an_element_of_its_kind_if_asked_for():
     nameless = '[1] checkbox\n[2] checkbox "B"\n[3] button "Go"'
-    ticked = step(a.Click("1"), page(nameless, **done("checkbox")))
+    ticked = step(a.Click("1"), page(nameless, **done("checkbox", ref="1")))
     (made,) = RelabelClicks(kinds=True, keep_original=False)(
         episode(ticked, first=page(nameless))
     ).trajectories
     assert_valid_trajectory(made)
-    assert (made.episode_id, made.info.task) == ("e1.kind1", "hindsight/click-kind")
+    assert (made.episode_id, made.info.task) == ("e1.kind1", "hindsight/click-kind/checkbox")
     assert made.info.goal == 'Click on a "checkbox".'
     judged = await JudgeStep(judge=RuleJudge())(made)
     assert judged.trajectories[0].outcome is Outcome.SUCCESS
@@ -134,25 +134,27 @@ async def test_a_click_shows_how_to_find_an_element_of_its_kind_if_asked_for():
     assert RelabelClicks(kinds=True)(only) is only, "any click would do"
 
 
-def test_kinds_have_the_names_that_they_are_given():
-    fields = '[1] textbox value="a"\n[2] textbox multiline\n[3] button "Go"'
+def test_only_kinds_that_have_a_name_are_asked_for_if_any_has():
+    fields = '[1] textbox value="a"\n[2] textbox multiline\n[3] button "Go"\n[4] radio'
     clicks = [
         step(a.Click(ref), page(fields, **done(role, ref=ref)))
-        for ref, role in (("1", "textbox"), ("2", "textbox"), ("3", "button"))
+        for ref, role in (("1", "textbox"), ("2", "textbox"), ("3", "button"), ("4", "radio"))
     ]
-    named = RelabelClicks(
-        kinds=True,
-        kind_names={"textbox": "text", "textbox multiline": "textarea"},
-        keep_original=False,
-    )
+    names = {"textbox": "text", "textbox multiline": "textarea", "button": "button"}
+    named = RelabelClicks(kinds=True, kind_names=names, keep_original=False)
     result = named(episode(*clicks, first=page(fields)))
-    made = [one.info for one in result.trajectories]
-    goals = [info.goal for info in made if info.task == "hindsight/click-kind"]
-    assert goals == ['Click on a "text".', 'Click on a "textarea".', 'Click on a "button".']
-    assert named.settings["kind_names"] == {"textbox": "text", "textbox multiline": "textarea"}
+    made = [
+        one.info for one in result.trajectories if one.info.task.startswith("hindsight/click-kind/")
+    ]
+    assert [(info.task.rpartition("/")[2], info.goal) for info in made] == [
+        ("text", 'Click on a "text".'),
+        ("textarea", 'Click on a "textarea".'),
+        ("button", 'Click on a "button".'),
+    ]
+    assert named.settings["kind_names"] == names
     two = episode(clicks[1], first=page("[1] textbox\n[2] textbox multiline"))
     assert RelabelClicks(kinds=True)(two) is two, "both are textboxes"
-    assert named(two).changes["kinds"] == [1]
+    assert named(two).changes == {"kinds": [1]}
 
 
 def test_clicks_with_something_between_them_are_no_sequence():

@@ -176,7 +176,7 @@ class RelabelClicks:
 
     With `sequences`, two such clicks in a row also make a two-step episode. With `kinds`, a click
     also makes an episode whose goal is any element of that kind, if the page has other kinds too.
-    A kind is a role, or what `kind_names` calls it.
+    Kinds are roles, or those that `kind_names` names.
 
     The new episode shows the page before the click, its goal is `wording`, and its outcome is
     UNKNOWN, as for all relabelled episodes. It carries a rule for the judge `rules`: the last
@@ -198,7 +198,8 @@ class RelabelClicks:
     kind_wording: str = 'Click on a "{role}".'
     """Its goal; `{role}` is the kind."""
     kind_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Other names of kinds, by role, or by role and state: `textbox`, `textbox multiline`."""
+    """The kinds to ask for and what to call them, by role, or by role and state: `textbox`,
+    `textbox multiline`. By default all roles, as they are called."""
     most: int = 20
     """The most episodes made from one, for single clicks, pairs and kinds each; the first ones
     count."""
@@ -231,32 +232,35 @@ class RelabelClicks:
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its clicks."""
         made: list[EpisodeTrajectory] = []
+        changes: dict[str, Any] = {}
         if not is_derived(trajectory) and trajectory.end is not None:
             clicks = dict(_clicks_in(trajectory))
             made = [
                 self._of_one(trajectory, position, element)
                 for position, element in itertools.islice(clicks.items(), self.most)
             ]
+            changes["clicks"] = [_source(one)["step"] for one in made]
             if self.sequences:
-                pairs = ((one, one + 1) for one in clicks if one + 1 in clicks)
-                made += [
+                neighbours = ((one, one + 1) for one in clicks if one + 1 in clicks)
+                pairs = [
                     self._of_two(trajectory, pair, clicks)
-                    for pair in itertools.islice(pairs, self.most)
+                    for pair in itertools.islice(neighbours, self.most)
                 ]
+                changes["sequences"] = [_source(one)["steps"] for one in pairs]
+                made += pairs
             if self.kinds:
-                made += [
+                kinds = [
                     self._of_a_kind(trajectory, *found)
                     for found in itertools.islice(self._kinds_in(trajectory), self.most)
                 ]
+                changes["kinds"] = [_source(one)["step"] for one in kinds]
+                made += kinds
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
-        changes: dict[str, Any] = {"clicks": [_source(one)["step"] for one in _of(_TASK, made)]}
-        if pairs_made := [_source(one)["steps"] for one in _of(_SEQUENCE, made)]:
-            changes["sequences"] = pairs_made
-        if kinds_made := [_source(one)["step"] for one in _of(_KIND, made)]:
-            changes["kinds"] = kinds_made
         originals = (trajectory,) if self.keep_original else ()
-        return Changed((*originals, *made), changes)
+        return Changed(
+            (*originals, *made), {kind: found for kind, found in changes.items() if found}
+        )
 
     def _of_one(
         self, trajectory: EpisodeTrajectory, position: int, element: tuple[str, str]
@@ -282,14 +286,16 @@ class RelabelClicks:
             elements = refs_in(looking.text_channel(before.observation, "axtree"))
             kinds = {element.ref: self._kind_of(element) for element in elements}
             role = str(last.get("role"))
-            kind = kinds.get(str(last.get("ref")), role)
-            if kind in kinds.values() and len(set(kinds.values())) > 1:
+            kind = kinds.get(str(last.get("ref")), "" if self.kind_names else role)
+            if kind and kind in kinds.values() and len(set(kinds.values())) > 1:
                 yield position, role, kind
 
     def _kind_of(self, element: Ref) -> str:
-        with_states = (f"{element.role} {state}" for state in element.states)
-        known = (self.kind_names.get(kind) for kind in (*with_states, element.role))
-        return next((name for name in known if name is not None), element.role)
+        """Return what to call an element's kind; empty if it is none to ask for."""
+        if not self.kind_names:
+            return element.role
+        kinds = (*(f"{element.role} {state}" for state in element.states), element.role)
+        return next((self.kind_names[kind] for kind in kinds if kind in self.kind_names), "")
 
     def _of_a_kind(
         self, trajectory: EpisodeTrajectory, position: int, role: str, kind: str
@@ -298,7 +304,7 @@ class RelabelClicks:
             trajectory,
             [position],
             suffix=f".kind{trajectory.steps[position].index}",
-            task=_KIND,
+            task=f"{_KIND}/{kind}",
             goal=options.worded(self.kind_wording, {"role": kind}),
             rule={"success": {"last_action": {"role": role}}},
         )
@@ -323,10 +329,6 @@ class RelabelClicks:
             goal=options.worded(self.sequence_wording, words),
             rule={"success": {"all": in_order}},
         )
-
-
-def _of(task: str, made: Sequence[EpisodeTrajectory]) -> list[EpisodeTrajectory]:
-    return [one for one in made if one.info.task == task]
 
 
 def _source(made: EpisodeTrajectory) -> Mapping[str, Any]:
