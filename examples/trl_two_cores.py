@@ -43,8 +43,8 @@ def success(trainer, tasks, pages):
     prompts = tasks.dataset(pages * len(tasks.names), seed=HELD_OUT)["prompt"]
     rewards = []
     trainer.model.eval()
-    for start in range(0, len(prompts), 64):
-        rewards += tasks.rollout_func(prompts[start : start + 64], trainer)["web_reward"]
+    for start in range(0, len(prompts), 128):
+        rewards += tasks.rollout_func(prompts[start : start + 128], trainer)["web_reward"]
     scored = [reward > 0 for reward in rewards if reward is not None]
     return sum(scored) / len(scored)
 
@@ -59,6 +59,7 @@ def main():
     parser.add_argument("--pages", type=int, default=50, help="pages of each task to evaluate on")
     parser.add_argument("--group", type=int, default=8)
     parser.add_argument("--groups", type=int, default=16, help="groups in a step")
+    parser.add_argument("--reuse", type=int, default=2, help="passes over each batch of rollouts")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -74,6 +75,7 @@ def main():
         logging_steps=10,
         per_device_train_batch_size=batch,
         num_generations=asked.group,
+        num_iterations=asked.reuse,
         learning_rate=asked.learning_rate,
         lr_scheduler_type="constant",
         max_completion_length=640,
@@ -82,8 +84,7 @@ def main():
     )
     with WebTasks(
         presets,
-        sessions=batch,
-        group_size=asked.group,
+        sessions=16,  # The other rollouts of a batch wait for a page.
         dialect="pointing",
         max_steps=8,
         out=f"{asked.out}/episodes",

@@ -2,7 +2,7 @@
 
     tasks = WebTasks("miniwob/click-test", sessions=16, group_size=8, out="runs/trl")
 
-    # The model replies in a dialect. All rollouts act at once.
+    # The model replies in a dialect. As many rollouts act at once as there are pages.
     GRPOTrainer(
         ...,
         train_dataset=tasks.dataset(64),
@@ -27,7 +27,7 @@ import dataclasses
 import functools
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -62,7 +62,8 @@ class WebTasks(SharedSessions):
 
     Args:
         presets: One selector of tasks or several, of presets that use a browser.
-        sessions: The most rollouts at a time: the trainer's generation batch.
+        sessions: The most rollouts at a time. With `rollout_func`, the others of a batch wait for a
+            page; with `environment_factory` it must be the trainer's whole generation batch.
         group_size: TRL's `num_generations`. With `environment_factory`, the pages of a whole group
             are reset at once when its first rollout asks.
         **settings: More settings of `webtraj.integrations.sessions.Sessions`: `out`, `dialect`,
@@ -119,11 +120,12 @@ class WebTasks(SharedSessions):
         return WebEnvironment(self)
 
     def rollout_func(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        """Play one rollout for each prompt, all at once: TRL's `rollout_func`.
+        """Play a rollout for each prompt, as many at once as there are pages: TRL's `rollout_func`.
 
-        The model samples for all open rollouts in one batch; then all act at once. Prompt and
-        completion are the sampled token ids; the pages between them have `env_mask` 0. A rollout
-        ends with its episode, at `max_completion_length`, or with a reply without an end.
+        The model samples for all open rollouts in one batch; then all act at once, and those that
+        are over leave their pages to others. Prompt and completion are the sampled token ids; the
+        pages between them have `env_mask` 0. A rollout ends with its episode, at
+        `max_completion_length`, or with a reply without an end.
 
         Args:
             prompts: Prompts of `dataset`.
@@ -136,34 +138,33 @@ class WebTasks(SharedSessions):
         Raises:
             InvalidInputError: A prompt is not one of `dataset`.
         """
-        rollouts = self.run(lambda: self._begin_all([_read_row(prompt) for prompt in prompts]))
+        rollouts = [Rollout(self.sessions.session()) for _ in prompts]
+        coming = collections.deque(zip(rollouts, _attempts(prompts), strict=True))
         tokens = _Tokens(trainer, self.instructions)
-        for rollout in rollouts:
-            rollout.prompt_ids = tokens.first(rollout.turn)
-        playing = [rollout for rollout in rollouts if rollout.turn is not None]
-        while playing:
-            asked = [rollout.prompt_ids + rollout.completion_ids for rollout in playing]
-            replies, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
-            for rollout, reply, its in zip(
-                playing, replies, logprobs or [None] * len(playing), strict=True
-            ):
-                rollout.add(reply, its, mask=1)
-            playing = [rollout for rollout in playing if tokens.is_whole(rollout)]
+        playing: list[Rollout] = []
+        while coming or playing:
+            room = min(self.sessions.size - len(playing), len(coming))
+            begun = [coming.popleft() for _ in range(room)]
             texts = [tokens.text(rollout.last_reply) for rollout in playing]
-            self.run(functools.partial(_act, playing, texts))
-            playing = [rollout for rollout in playing if not rollout.over and tokens.next(rollout)]
+            self.run(functools.partial(_act, playing, texts, begun))
+            for rollout, _ in begun:
+                rollout.prompt_ids = tokens.first(rollout.turn)
+            asked = [one for one in playing if not one.over and tokens.next(one)]
+            asked += [rollout for rollout, _ in begun if not rollout.over]
+            if asked:
+                _sample(asked, trainer)
+            playing = [rollout for rollout in asked if tokens.is_whole(rollout)]
+            self.run(functools.partial(_leave, rollouts[: len(rollouts) - len(coming)], playing))
         for rollout in rollouts:
             if not rollout.completion_ids:  # Its page never came: a token that trains nothing.
                 rollout.add([trainer._tokenizer.eos_token_id], None, mask=0)
-        rewards = [rollout.reward for rollout in rollouts]
-        self.run(lambda: asyncio.gather(*(rollout.close() for rollout in rollouts)))
         known = all(rollout.logprobs is not None for rollout in rollouts)
         return {
             "prompt_ids": [rollout.prompt_ids for rollout in rollouts],
             "completion_ids": [rollout.completion_ids for rollout in rollouts],
             "logprobs": [rollout.logprobs for rollout in rollouts] if known else None,  # type: ignore[dict-item]
             "env_mask": [rollout.env_mask for rollout in rollouts],
-            "web_reward": rewards,
+            "web_reward": [rollout.reward for rollout in rollouts],
         }
 
     # The rest is for this module.
@@ -180,15 +181,6 @@ class WebTasks(SharedSessions):
             )
         rollout: Rollout = await self._ahead[key].popleft()
         return rollout
-
-    async def _begin_all(self, rows: Sequence[tuple[str, int]]) -> list[Rollout]:
-        groups = {row: uuid.uuid4().hex for row in rows}
-        begun: collections.Counter[tuple[str, int]] = collections.Counter()
-        asked = []
-        for row in rows:
-            asked.append(self._begin(*row, groups[row], begun[row]))
-            begun[row] += 1
-        return await asyncio.gather(*asked)
 
     async def _begin(self, task: str | None, seed: int | None, group: str, attempt: int) -> Rollout:
         rollout = Rollout(self.sessions.session())
@@ -372,8 +364,40 @@ class _Tokens:
         return text
 
 
-async def _act(rollouts: Sequence[Rollout], texts: Sequence[str]) -> None:
-    await asyncio.gather(*map(Rollout.step, rollouts, texts))
+def _sample(rollouts: Sequence[Rollout], trainer: GRPOTrainer) -> None:
+    """Append the model's replies to rollouts, sampled in one batch."""
+    asked = [rollout.prompt_ids + rollout.completion_ids for rollout in rollouts]
+    replies, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
+    for rollout, reply, its in zip(
+        rollouts, replies, logprobs or [None] * len(rollouts), strict=True
+    ):
+        rollout.add(reply, its, mask=1)
+
+
+async def _act(
+    playing: Sequence[Rollout],
+    replies: Sequence[str],
+    begun: Sequence[tuple[Rollout, Mapping[str, Any]]],
+) -> None:
+    """Carry out replies, and begin other rollouts meanwhile."""
+    steps = map(Rollout.step, playing, replies)
+    await asyncio.gather(*steps, *(rollout.reset(**row) for rollout, row in begun))
+
+
+async def _leave(rollouts: Sequence[Rollout], playing: Sequence[Rollout]) -> None:
+    """Close the rollouts that are not played on, so that others have their pages."""
+    going = set(map(id, playing))
+    await asyncio.gather(*(one.close() for one in rollouts if id(one) not in going))
+
+
+def _attempts(prompts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield what `Rollout.reset` takes: the attempts at a row are a group."""
+    groups: dict[tuple[str, int], str] = {}
+    begun: collections.Counter[tuple[str, int]] = collections.Counter()
+    for row in map(_read_row, prompts):
+        group = groups.setdefault(row, uuid.uuid4().hex)
+        yield {"task": row[0], "seed": row[1], "group_id": group, "attempt": begun[row]}
+        begun[row] += 1
 
 
 def _read_row(prompt: Any) -> tuple[str, int]:

@@ -211,6 +211,34 @@ def test_rollouts_act_at_once_and_keep_their_tokens(tmp_path):
     assert sorted(Counter(one.info.group_id for one in episodes).values()) == [2, 2, 2, 2]
 
 
+def test_rollouts_wait_for_a_page(tmp_path):
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test-2", sessions=2, out=tmp_path / "out") as tasks:
+        trainer = Replying(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        rows = [row for row in tasks.dataset(3) for _ in range(2)]
+        played = tasks.rollout_func([row["prompt"] for row in rows], trainer)
+    assert sum(trainer.turns) > len(rows) == len(played["prompt_ids"])
+    assert max(trainer.turns) == 2
+    episodes = {
+        (one.info.seed, one.info.attempt): one for one in webtraj.open_dataset(tmp_path / "out")
+    }
+    assert len(episodes) == len(rows)
+    for at, row in enumerate(rows):
+        # Each rollout has the page of its own row, and the reward of its own episode.
+        episode = episodes[row["seed"], at % 2]
+        axtree = episode.steps[0].observation["axtree"]
+        assert axtree.strip() in tokenizer.decode(played["prompt_ids"][at])
+        assert played["web_reward"][at] == episode.total_reward
+
+
 def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
     model = scratch.make_model(tmp_path / "model", ["Click the button."], width=32, layers=1)
     example = Path(__file__).parents[3] / "examples" / "trl_two_cores.py"
