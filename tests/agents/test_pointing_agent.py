@@ -37,7 +37,7 @@ def name_of(prompt, ref):
 def test_items_are_told_in_a_few_words():
     assert [item.words for item in items_of(PAGE)] == [
         "dialog", "button Close focused", "yellow", "Some words that are rather many",
-        "tab Home shut", "textbox has Bob multiline",
+        "tab Home shut", "textarea has Bob",
     ]  # fmt: skip
     assert [item.ref for item in items_of(PAGE)] == ["1", "2", "3", "", "4", "6"]
     assert [item.editable for item in items_of(PAGE)] == [False] * 5 + [True]
@@ -69,8 +69,8 @@ def test_field_without_a_name_is_called_by_the_text_before_it():
     page = '[1] generic "Username"\n[2] textbox\n[3] generic "Password"\n[4] textbox value="{}"'
     prompt = prompt_of("Enter the username", page.format("\u2022" * 7))
     field, box = name_of(prompt, "2"), name_of(prompt, "4")
-    assert f"textbox Username <some> {field}" in prompt.text
-    assert f"textbox Password has \u2022 {box}" in prompt.text
+    assert f"text Username <some> {field}" in prompt.text
+    assert f"text Password has \u2022 {box}" in prompt.text
 
 
 QUOTED = {
@@ -359,7 +359,7 @@ def test_what_cannot_be_done_with_an_element_is_invalid(reply):
 
 def test_past_actions_say_what_was_done():
     prompt = widgets()
-    assert prompt.done_as(a.Fill("8", "42")) == ("8", "textbox Answer typed 42")
+    assert prompt.done_as(a.Fill("8", "42")) == ("8", "text Answer typed 42")
     assert prompt.done_as(a.DragTo("12", "13")) == ("12", "circle red to rect black")
     assert prompt.done_as(a.Scroll(0, 9, "15"))[1].endswith(" down")
     assert prompt.done_as(a.ClickAt(15, 130)) is None

@@ -74,7 +74,7 @@ __all__ = [
 # MiniWoB++ tasks, this order alone learned almost twice as fast as with the task at the end.) If
 # something can be typed, the goal's words have tokens too, and so have the words of texts::
 #
-#     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
+#     <task> Enter <w7> Bob <w2> and press Submit <page> text <e9> button Submit <e3> <act>
 #
 # Quoted text counts as one word, however long it is, and so does a time of day. If the goal speaks
 # of upper or lower case, quoted text is there in both.
