@@ -20,10 +20,11 @@ KILLS ?= 100
 APP_SEEDS ?= 20
 APP_CHECKS ?=
 SEED ?= 0
+THEIRS ?=
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak bench-openenv environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -58,6 +59,7 @@ help:
 	@echo "make images     the pictures of the documentation: the viewer, the demo as it runs, and an MCP client's calls"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
+	@echo "make bench-openenv  the OpenEnv server beside OpenEnv's own BrowserGym server (THEIRS=its checkout)"
 	@echo "CONTRIBUTING.md says what each lane holds."
 
 setup:
@@ -166,6 +168,10 @@ test-soak: setup
 
 bench-%: setup
 	$(BIN)/python benchmarks/$*.py
+
+bench-openenv: setup
+	@sh scripts/environment.sh openenv
+	.venv-openenv/bin/python benchmarks/openenv_browsergym.py $(if $(THEIRS),--theirs $(THEIRS))
 
 clean:
 	rm -rf .venv build dist runs/demo
