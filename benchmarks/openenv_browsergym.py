@@ -12,8 +12,8 @@ first one. Ways:
 * webtraj, pictures: `--images` adds a JPEG to every observation.
 * OpenEnv, as it ships: an accessibility tree, pruned HTML, and the screenshot as nested lists of
   numbers; BrowserGym's default delays. There are no switches for these.
-* OpenEnv, lean: no screenshot is sent and all delays are zero. `openenv_browsergym_server.py` does
-  that from outside, so it is the most that a changed server of theirs could reach.
+* OpenEnv, lean: no screenshot is sent and all delays are zero. Their application cannot do that;
+  `openenv_browsergym_server.py` does it from outside.
 
 A server of theirs has one task, and one thread that plays all of its sessions. So each task has
 servers of its own, as many as `--servers` says, with a client each. More numbers are more rows of
@@ -220,6 +220,8 @@ def theirs(servers: int, python: Path, app: str, place: Path) -> Iterator[list[S
                     **variables,
                     "BROWSERGYM_TASK_NAME": task,
                     "MAX_CONCURRENT_ENVS": "1",
+                    # Ten seconds by default, which a busy machine exceeds.
+                    "BROWSERGYM_TIMEOUT": "120000",
                 },
             )
             started[port] = stack.enter_context(server)
@@ -245,6 +247,23 @@ def listens(port: int) -> bool:
 Way = Callable[[Path], contextlib.AbstractContextManager[list[Seat]]]
 
 
+def their_python(checkout: Path) -> Path:
+    """Returns the Python that has OpenEnv's server, with an environment made if it is missing."""
+    package = checkout.resolve() / "envs" / "browsergym_env"
+    # BrowserGym imports tqdm and does not ask for it.
+    return peers.make_venv("openenv-browsergym", [str(package), "tqdm"])
+
+
+def installed(python: Path) -> list[str]:
+    """Returns the versions there of the packages that count."""
+    program = "import importlib.metadata as m, sys; print(*map(m.version, sys.argv[1:]))"
+    names = ("openenv-core", "browsergym-core", "playwright")
+    told = subprocess.run(
+        [python, "-c", program, *names], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return [f"{name} {found}" for name, found in zip(names, told.stdout.split(), strict=True)]
+
+
 def ways(options: argparse.Namespace) -> dict[str, Way]:
     """Returns all ways by name, webtraj's first."""
     clients = options.clients
@@ -254,9 +273,7 @@ def ways(options: argparse.Namespace) -> dict[str, Way]:
     }
     if not options.theirs:
         return found
-    package = options.theirs.resolve() / "envs" / "browsergym_env"
-    # BrowserGym imports tqdm and does not ask for it.
-    python = peers.make_venv("openenv-browsergym", [str(package), "tqdm"])
+    python = their_python(options.theirs)
     shipped = ("as it ships", "browsergym_env.server.app:app", options.servers[0])
     lean = [("lean", LEAN, servers) for servers in options.servers]
     for label, app, servers in (shipped, *lean):
@@ -335,6 +352,8 @@ def main() -> None:
         f"openenv {version('openenv')} (clients, webtraj's server); {', '.join(TASKS)}"
     )
     chosen = ways(options)
+    if options.theirs:
+        console.print(f"OpenEnv's server: {', '.join(installed(their_python(options.theirs)))}")
     measured: dict[str, list[Figures]] = {name: [] for name in chosen}
     for repeat in range(options.repeats):
         for name, way in chosen.items():

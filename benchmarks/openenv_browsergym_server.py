@@ -22,6 +22,7 @@ app = create_app(
     functools.partial(
         LeanEnvironment,
         task_name=os.environ["BROWSERGYM_TASK_NAME"],
+        timeout=float(os.environ["BROWSERGYM_TIMEOUT"]),
         pre_observation_delay=0,
         slow_mo=0,
     ),
