@@ -135,7 +135,7 @@ async def play(seats: list[Seat], seconds: float) -> Figures:
     async with contextlib.AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(
-                # While it encodes a screenshot, a server of theirs answers no ping for seconds.
+                # Nor does it answer a client's.
                 GenericEnvClient(
                     seat.url,
                     connect_timeout_s=600,
@@ -211,7 +211,11 @@ def theirs(servers: int, python: Path, app: str, place: Path) -> Iterator[list[S
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 port = listener.getsockname()[1]
             server = running(
-                [python, "-m", "uvicorn", app, "--port", str(port), "--log-level", "error"],
+                [
+                    *(python, "-m", "uvicorn", app, "--port", str(port)),
+                    # While it encodes a screenshot, a server sees no answer to its pings.
+                    *("--log-level", "error", "--ws-ping-timeout", "600"),
+                ],
                 place / "log",
                 stdout=subprocess.DEVNULL,
                 cwd=Path(__file__).parent,
