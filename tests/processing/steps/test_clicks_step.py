@@ -117,46 +117,6 @@ async def test_two_clicks_in_a_row_are_a_task_of_their_own_if_asked_for():
     assert judged.trajectories[0].outcome is Outcome.FAILURE
 
 
-async def test_a_click_shows_how_to_find_an_element_of_its_kind_if_asked_for():
-    nameless = '[1] checkbox\n[2] checkbox "B"\n[3] button "Go"'
-    ticked = step(a.Click("1"), page(nameless, **done("checkbox", ref="1")))
-    (made,) = RelabelClicks(kinds=True, keep_original=False)(
-        episode(ticked, first=page(nameless))
-    ).trajectories
-    assert_valid_trajectory(made)
-    assert (made.episode_id, made.info.task) == ("e1.kind1", "hindsight/click-kind/checkbox")
-    assert made.info.goal == 'Click on a "checkbox".'
-    judged = await JudgeStep(judge=RuleJudge())(made)
-    assert judged.trajectories[0].outcome is Outcome.SUCCESS
-    result = RelabelClicks(kinds=True, kind_wording="Some {role}", keep_original=False)(TRIED)
-    assert result.changes == {"clicks": [1], "kinds": [1]}
-    only = episode(ticked, first=page('[1] checkbox\n[2] checkbox "B"'))
-    assert RelabelClicks(kinds=True)(only) is only, "any click would do"
-
-
-def test_only_kinds_that_have_a_name_are_asked_for_if_any_has():
-    fields = '[1] textbox value="a"\n[2] textbox multiline\n[3] button "Go"\n[4] radio'
-    clicks = [
-        step(a.Click(ref), page(fields, **done(role, ref=ref)))
-        for ref, role in (("1", "textbox"), ("2", "textbox"), ("3", "button"), ("4", "radio"))
-    ]
-    names = {"textbox": "text", "textbox multiline": "textarea", "button": "button"}
-    named = RelabelClicks(kinds=True, kind_names=names, keep_original=False)
-    result = named(episode(*clicks, first=page(fields)))
-    made = [
-        one.info for one in result.trajectories if one.info.task.startswith("hindsight/click-kind/")
-    ]
-    assert [(info.task.rpartition("/")[2], info.goal) for info in made] == [
-        ("text", 'Click on a "text".'),
-        ("textarea", 'Click on a "textarea".'),
-        ("button", 'Click on a "button".'),
-    ]
-    assert named.settings["kind_names"] == names
-    two = episode(clicks[1], first=page("[1] textbox\n[2] textbox multiline"))
-    assert RelabelClicks(kinds=True)(two) is two, "both are textboxes"
-    assert named(two).changes == {"kinds": [1]}
-
-
 def test_clicks_with_something_between_them_are_no_sequence():
     trajectory = episode(CLICKED, step(a.GoBack(), page()), step(a.Click("3"), GO))
     result = RelabelClicks(sequences=True)(trajectory)
@@ -189,8 +149,6 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
         {"most": 0},
         {"wording": "Click"},
         {"keep_original": 1},
-        {"kind_names": {"textbox": 1}},
-        {"kind_names": "text"},
         {"sequences": 2},
         {"sequence_wording": "{role} {name} {name2}"},
     ],

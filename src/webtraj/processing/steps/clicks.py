@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.environments.browser.observation import refs_in
 from webtraj.judging.evaluating import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
@@ -163,7 +163,6 @@ def _page_of(observation: Any) -> dict[str, Any]:
 
 _TASK = "hindsight/click"
 _SEQUENCE = "hindsight/click-sequence"
-_KIND = "hindsight/click-kind"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,9 +173,7 @@ class RelabelClicks:
     how to find elements on pages. A click counts if it succeeded and no other element on the page
     had the same role and name.
 
-    With `sequences`, two such clicks in a row also make a two-step episode. With `kinds`, a click
-    also makes an episode whose goal is any element of that kind, if the page has other kinds too.
-    Kinds are roles, or those that `kind_names` names.
+    With `sequences`, two such clicks in a row also make a two-step episode.
 
     The new episode shows the page before the click, its goal is `wording`, and its outcome is
     UNKNOWN, as for all relabelled episodes. It carries a rule for the judge `rules`: the last
@@ -193,29 +190,15 @@ class RelabelClicks:
     """Whether two clicks in a row also make an episode."""
     sequence_wording: str = 'Click on the {role} "{name}", then on the {role2} "{name2}".'
     """Its goal; `{role2}` and `{name2}` are the second click's."""
-    kinds: bool = False
-    """Whether a click also makes an episode that asks for its element's kind alone."""
-    kind_wording: str = 'Click on a "{role}".'
-    """Its goal; `{role}` is the kind."""
-    kind_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The kinds to ask for and what to call them, by role, or by role and state: `textbox`,
-    `textbox multiline`. By default all roles, as they are called."""
     most: int = 20
-    """The most episodes made from one, for single clicks, pairs and kinds each; the first ones
+    """The most episodes made from one, for single clicks and for pairs each; the first ones
     count."""
     keep_original: bool = True
     """Whether to keep the original episode too."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(
-            self.name,
-            keep_original=self.keep_original,
-            sequences=self.sequences,
-            kinds=self.kinds,
-        )
-        options.check_texts(self.name, "kind_names", self.kind_names)
-        options.check_wording(self.name, "kind_wording", self.kind_wording, ("{role}",))
+        options.check_flags(self.name, keep_original=self.keep_original, sequences=self.sequences)
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
         options.check_wording(
             self.name,
@@ -232,35 +215,27 @@ class RelabelClicks:
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its clicks."""
         made: list[EpisodeTrajectory] = []
-        changes: dict[str, Any] = {}
         if not is_derived(trajectory) and trajectory.end is not None:
             clicks = dict(_clicks_in(trajectory))
             made = [
                 self._of_one(trajectory, position, element)
                 for position, element in itertools.islice(clicks.items(), self.most)
             ]
-            changes["clicks"] = [_source(one)["step"] for one in made]
             if self.sequences:
-                neighbours = ((one, one + 1) for one in clicks if one + 1 in clicks)
-                pairs = [
+                pairs = ((one, one + 1) for one in clicks if one + 1 in clicks)
+                made += [
                     self._of_two(trajectory, pair, clicks)
-                    for pair in itertools.islice(neighbours, self.most)
+                    for pair in itertools.islice(pairs, self.most)
                 ]
-                changes["sequences"] = [_source(one)["steps"] for one in pairs]
-                made += pairs
-            if self.kinds:
-                kinds = [
-                    self._of_a_kind(trajectory, *found)
-                    for found in itertools.islice(self._kinds_in(trajectory), self.most)
-                ]
-                changes["kinds"] = [_source(one)["step"] for one in kinds]
-                made += kinds
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
+        clicked = [one.info.metadata[RELABELLED]["step"] for one in made if one.num_steps == 1]
+        pairs_made = [one.info.metadata[RELABELLED]["steps"] for one in made if one.num_steps > 1]
+        changes: dict[str, Any] = {"clicks": clicked}
+        if pairs_made:
+            changes["sequences"] = pairs_made
         originals = (trajectory,) if self.keep_original else ()
-        return Changed(
-            (*originals, *made), {kind: found for kind, found in changes.items() if found}
-        )
+        return Changed((*originals, *made), changes)
 
     def _of_one(
         self, trajectory: EpisodeTrajectory, position: int, element: tuple[str, str]
@@ -273,40 +248,6 @@ class RelabelClicks:
             task=_TASK,
             goal=options.worded(self.wording, {"role": role, "name": name}),
             rule={"success": {"last_action": _acted_on(element)}},
-        )
-
-    def _kinds_in(self, trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str, str]]:
-        """Yield each click on a page of several kinds: its position, its target's role and kind."""
-        for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
-            if step.first or not is_plain_click(step):
-                continue
-            last = looking.channel(step.observation, "last_action")
-            if not isinstance(last, Mapping) or last.get("error"):
-                continue
-            elements = refs_in(looking.text_channel(before.observation, "axtree"))
-            kinds = {element.ref: self._kind_of(element) for element in elements}
-            role = str(last.get("role"))
-            kind = kinds.get(str(last.get("ref")), "" if self.kind_names else role)
-            if kind and kind in kinds.values() and len(set(kinds.values())) > 1:
-                yield position, role, kind
-
-    def _kind_of(self, element: Ref) -> str:
-        """Return what to call an element's kind; empty if it is none to ask for."""
-        if not self.kind_names:
-            return element.role
-        kinds = (*(f"{element.role} {state}" for state in element.states), element.role)
-        return next((self.kind_names[kind] for kind in kinds if kind in self.kind_names), "")
-
-    def _of_a_kind(
-        self, trajectory: EpisodeTrajectory, position: int, role: str, kind: str
-    ) -> EpisodeTrajectory:
-        return derived(
-            trajectory,
-            [position],
-            suffix=f".kind{trajectory.steps[position].index}",
-            task=f"{_KIND}/{kind}",
-            goal=options.worded(self.kind_wording, {"role": kind}),
-            rule={"success": {"last_action": {"role": role}}},
         )
 
     def _of_two(
@@ -329,11 +270,6 @@ class RelabelClicks:
             goal=options.worded(self.sequence_wording, words),
             rule={"success": {"all": in_order}},
         )
-
-
-def _source(made: EpisodeTrajectory) -> Mapping[str, Any]:
-    source: Mapping[str, Any] = made.info.metadata[RELABELLED]
-    return source
 
 
 def _acted_on(element: tuple[str, str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from webtraj import errors
 __all__ = [
     "check_flags",
     "check_number",
-    "check_texts",
     "check_wording",
     "choice",
     "matches",
@@ -115,22 +114,6 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
         raise errors.InvalidInputError(
             f"{step}: {option} is {value!r:.200}; expected a text with {' and '.join(blanks)} in "
             "it."
-        )
-
-
-def check_texts(step: str, option: str, value: Any) -> None:
-    """Check that an option maps texts to texts.
-
-    Raises:
-        InvalidInputError: It does not.
-    """
-    fine = isinstance(value, Mapping) and all(
-        isinstance(text, str) and text for pair in value.items() for text in pair
-    )
-    if not fine:
-        raise errors.InvalidInputError(
-            f"{step}: {option} is {value!r:.200}; expected a mapping of texts to texts, such as "
-            "{textbox: text}."
         )
 
 
