@@ -34,10 +34,23 @@ def name_of(prompt, ref):
     return next(name for name, item in prompt.elements.items() if item.ref == ref)
 
 
+def test_text_fields_are_marked_by_their_names_in_html_too():
+    items = items_of('[1] textbox value="x"\n[2] textbox value="y" multiline\n[3] button "text"')
+
+    def marked(goal):
+        prompt = make_prompt(goal, items, names=random.Random(0))
+        lines = re.findall(r"(\S+ [^<]*)(<some> |<same> )?<e", prompt.text.partition("<page>")[2])
+        return [mark.strip() for _, mark in lines]
+
+    assert marked("Click on a text widget") == ["<some>", "", "<same>"]
+    assert marked("Click on a textarea widget") == ["", "<some>", ""]
+    assert marked("Focus into the 2nd input textbox") == ["<some>", "<some>", ""]
+
+
 def test_items_are_told_in_a_few_words():
     assert [item.words for item in items_of(PAGE)] == [
         "dialog", "button Close focused", "yellow", "Some words that are rather many",
-        "tab Home shut", "textarea has Bob",
+        "tab Home shut", "textbox has Bob multiline",
     ]  # fmt: skip
     assert [item.ref for item in items_of(PAGE)] == ["1", "2", "3", "", "4", "6"]
     assert [item.editable for item in items_of(PAGE)] == [False] * 5 + [True]
@@ -69,8 +82,8 @@ def test_field_without_a_name_is_called_by_the_text_before_it():
     page = '[1] generic "Username"\n[2] textbox\n[3] generic "Password"\n[4] textbox value="{}"'
     prompt = prompt_of("Enter the username", page.format("\u2022" * 7))
     field, box = name_of(prompt, "2"), name_of(prompt, "4")
-    assert f"text Username <some> {field}" in prompt.text
-    assert f"text Password has \u2022 {box}" in prompt.text
+    assert f"textbox Username <some> {field}" in prompt.text
+    assert f"textbox Password has \u2022 {box}" in prompt.text
 
 
 QUOTED = {
@@ -359,7 +372,7 @@ def test_what_cannot_be_done_with_an_element_is_invalid(reply):
 
 def test_past_actions_say_what_was_done():
     prompt = widgets()
-    assert prompt.done_as(a.Fill("8", "42")) == ("8", "text Answer typed 42")
+    assert prompt.done_as(a.Fill("8", "42")) == ("8", "textbox Answer typed 42")
     assert prompt.done_as(a.DragTo("12", "13")) == ("12", "circle red to rect black")
     assert prompt.done_as(a.Scroll(0, 9, "15"))[1].endswith(" down")
     assert prompt.done_as(a.ClickAt(15, 130)) is None

@@ -34,7 +34,7 @@ _INERT = frozenset({"generic", "paragraph", "heading", "img"})
 _REPEATING = frozenset({"cell", "gridcell", "rowheader", "columnheader", "listitem"})
 """Roles whose name is that of the control inside them."""
 _BULLET = "\u2022"
-_UNSAID_STATES = ("level", "multiline")
+_UNSAID_STATES = ("level",)
 _WORD = re.compile(r"\S+")
 _NUMBERS = re.compile(r"\d+")
 _ICON = re.compile(r"([A-Za-z]+(?:[-_][A-Za-z]+)*)\.\w+")
@@ -115,7 +115,7 @@ def items_of(axtree: str, boxes: Mapping[str, Any] | None = None) -> list[Item]:
     >>> [item.words for item in items_of('[1] tab "A" selected\n  [2] generic "A"\ntext "Hi"')]
     ['tab A selected', 'Hi']
     >>> [item.words for item in items_of('text "City:"\n[1] textbox value="Bonn"')]
-    ['City:', 'text City has Bonn']
+    ['City:', 'textbox City has Bonn']
     >>> [item.refs for item in items_of('[1] row\n  [2] cell "5"\n    [3] link "5"')]
     [('3', '1', '2')]
 
@@ -213,18 +213,11 @@ def _only_holds(element: Ref, first: Ref | str) -> bool:
 
 
 def _called(element: Ref, name: str) -> str:
-    said = [] if element.role in _UNSAID_ROLES else [_kind(element)]
+    said = [] if element.role in _UNSAID_ROLES else [element.role]
     if name:
         said.append(shortened(name))
     said += [state for state in map(_state, element.states) if state]
-    return " ".join(said) or _kind(element)
-
-
-def _kind(element: Ref) -> str:
-    """Return an element's role; for a text field, what HTML and people call it."""
-    if element.role != "textbox":
-        return element.role
-    return "textarea" if "multiline" in element.states else "text"
+    return " ".join(said) or element.role
 
 
 def _state(state: str) -> str:

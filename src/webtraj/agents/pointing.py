@@ -74,15 +74,16 @@ __all__ = [
 # MiniWoB++ tasks, this order alone learned almost twice as fast as with the task at the end.) If
 # something can be typed, the goal's words have tokens too, and so have the words of texts::
 #
-#     <task> Enter <w7> Bob <w2> and press Submit <page> text <e9> button Submit <e3> <act>
+#     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
 #
 # Quoted text counts as one word, however long it is, and so does a time of day. If the goal speaks
 # of upper or lower case, quoted text is there in both.
 #
 # Marks show what a small model would take long to learn: `<same>` follows an element whose whole
-# name is in the goal, `<some>` one that shares a word with it, `<was>` one that was acted on
-# before. They compare letters only, like a search in a page. Workflow-guided exploration (Liu et
-# al. 2018) and DOM-Q-Net give their networks such alignments of goal and page too.
+# name is in the goal, `<some>` one that shares a word with it (a text field also `text` or
+# `textarea`, as HTML calls it), `<was>` one that was acted on before. They compare letters only,
+# like a search in a page. Workflow-guided exploration (Liu et al. 2018) and DOM-Q-Net give their
+# networks such alignments of goal and page too.
 #
 # If boxes were observed, an element's place comes before its token: column and row of its middle in
 # a grid of 16 by 16 over all that has a box, and the power of two of its height in pixels; or
@@ -590,10 +591,19 @@ def _marks(item: Item, goal: Sequence[str], was: Collection[str]) -> Iterator[st
     length = len(name)
     if name and any(goal[at : at + length] == name for at in range(len(goal) - length + 1)):
         yield "<same>"
-    elif {part.lower() for part in _parts(item.words)} & {part.lower() for part in goal}:
+    elif {part.lower() for part in _parts(item.words + _kind(item))} & {
+        part.lower() for part in goal
+    }:
         yield "<some>"
     if item.ref in was:
         yield "<was>"
+
+
+def _kind(item: Item) -> str:
+    """Return what HTML calls a text field, after a blank; empty for anything else."""
+    if item.words.partition(" ")[0] != "textbox":
+        return ""
+    return " textarea" if item.prose else " text"
 
 
 def _parts(text: str) -> list[str]:

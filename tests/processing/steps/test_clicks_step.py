@@ -117,6 +117,23 @@ async def test_two_clicks_in_a_row_are_a_task_of_their_own_if_asked_for():
     assert judged.trajectories[0].outcome is Outcome.FAILURE
 
 
+async def test_a_click_shows_how_to_find_an_element_of_its_kind_if_asked_for():
+    nameless = '[1] checkbox\n[2] checkbox "B"\n[3] button "Go"'
+    ticked = step(a.Click("1"), page(nameless, **done("checkbox")))
+    (made,) = RelabelClicks(kinds=True, keep_original=False)(
+        episode(ticked, first=page(nameless))
+    ).trajectories
+    assert_valid_trajectory(made)
+    assert (made.episode_id, made.info.task) == ("e1.kind1", "hindsight/click-kind")
+    assert made.info.goal == 'Click on a "checkbox".'
+    judged = await JudgeStep(judge=RuleJudge())(made)
+    assert judged.trajectories[0].outcome is Outcome.SUCCESS
+    result = RelabelClicks(kinds=True, kind_wording="Some {role}", keep_original=False)(TRIED)
+    assert result.changes == {"clicks": [1], "kinds": [1]}
+    only = episode(ticked, first=page('[1] checkbox\n[2] checkbox "B"'))
+    assert RelabelClicks(kinds=True)(only) is only, "any click would do"
+
+
 def test_clicks_with_something_between_them_are_no_sequence():
     trajectory = episode(CLICKED, step(a.GoBack(), page()), step(a.Click("3"), GO))
     result = RelabelClicks(sequences=True)(trajectory)

@@ -163,6 +163,7 @@ def _page_of(observation: Any) -> dict[str, Any]:
 
 _TASK = "hindsight/click"
 _SEQUENCE = "hindsight/click-sequence"
+_KIND = "hindsight/click-kind"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,8 @@ class RelabelClicks:
     how to find elements on pages. A click counts if it succeeded and no other element on the page
     had the same role and name.
 
-    With `sequences`, two such clicks in a row also make a two-step episode.
+    With `sequences`, two such clicks in a row also make a two-step episode. With `kinds`, a click
+    also makes an episode whose goal is any element of that role, if the page has other roles too.
 
     The new episode shows the page before the click, its goal is `wording`, and its outcome is
     UNKNOWN, as for all relabelled episodes. It carries a rule for the judge `rules`: the last
@@ -190,15 +192,25 @@ class RelabelClicks:
     """Whether two clicks in a row also make an episode."""
     sequence_wording: str = 'Click on the {role} "{name}", then on the {role2} "{name2}".'
     """Its goal; `{role2}` and `{name2}` are the second click's."""
+    kinds: bool = False
+    """Whether a click also makes an episode that asks for its element's role alone."""
+    kind_wording: str = 'Click on a "{role}".'
+    """Its goal."""
     most: int = 20
-    """The most episodes made from one, for single clicks and for pairs each; the first ones
+    """The most episodes made from one, for single clicks, pairs and kinds each; the first ones
     count."""
     keep_original: bool = True
     """Whether to keep the original episode too."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(self.name, keep_original=self.keep_original, sequences=self.sequences)
+        options.check_flags(
+            self.name,
+            keep_original=self.keep_original,
+            sequences=self.sequences,
+            kinds=self.kinds,
+        )
+        options.check_wording(self.name, "kind_wording", self.kind_wording, ("{role}",))
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
         options.check_wording(
             self.name,
@@ -227,13 +239,18 @@ class RelabelClicks:
                     self._of_two(trajectory, pair, clicks)
                     for pair in itertools.islice(pairs, self.most)
                 ]
+            if self.kinds:
+                made += [
+                    self._of_a_kind(trajectory, position, role)
+                    for position, role in itertools.islice(_kinds_in(trajectory), self.most)
+                ]
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
-        clicked = [one.info.metadata[RELABELLED]["step"] for one in made if one.num_steps == 1]
-        pairs_made = [one.info.metadata[RELABELLED]["steps"] for one in made if one.num_steps > 1]
-        changes: dict[str, Any] = {"clicks": clicked}
-        if pairs_made:
+        changes: dict[str, Any] = {"clicks": [_source(one)["step"] for one in _of(_TASK, made)]}
+        if pairs_made := [_source(one)["steps"] for one in _of(_SEQUENCE, made)]:
             changes["sequences"] = pairs_made
+        if kinds_made := [_source(one)["step"] for one in _of(_KIND, made)]:
+            changes["kinds"] = kinds_made
         originals = (trajectory,) if self.keep_original else ()
         return Changed((*originals, *made), changes)
 
@@ -248,6 +265,18 @@ class RelabelClicks:
             task=_TASK,
             goal=options.worded(self.wording, {"role": role, "name": name}),
             rule={"success": {"last_action": _acted_on(element)}},
+        )
+
+    def _of_a_kind(
+        self, trajectory: EpisodeTrajectory, position: int, role: str
+    ) -> EpisodeTrajectory:
+        return derived(
+            trajectory,
+            [position],
+            suffix=f".kind{trajectory.steps[position].index}",
+            task=_KIND,
+            goal=options.worded(self.kind_wording, {"role": role}),
+            rule={"success": {"last_action": {"role": role}}},
         )
 
     def _of_two(
@@ -272,6 +301,15 @@ class RelabelClicks:
         )
 
 
+def _of(task: str, made: Sequence[EpisodeTrajectory]) -> list[EpisodeTrajectory]:
+    return [one for one in made if one.info.task == task]
+
+
+def _source(made: EpisodeTrajectory) -> Mapping[str, Any]:
+    source: Mapping[str, Any] = made.info.metadata[RELABELLED]
+    return source
+
+
 def _acted_on(element: tuple[str, str]) -> dict[str, Any]:
     return {"role": element[0], "name": {"equals": element[1]}}
 
@@ -283,3 +321,16 @@ def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, 
             element = named_once(before, step)
             if element is not None:
                 yield position, element
+
+
+def _kinds_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str]]:
+    """Yield the position of each click on a page with several roles, with its target's role."""
+    for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
+        if step.first or not is_plain_click(step):
+            continue
+        last = looking.channel(step.observation, "last_action")
+        if not isinstance(last, Mapping) or last.get("error"):
+            continue
+        roles = {each.role for each in refs_in(looking.text_channel(before.observation, "axtree"))}
+        if len(roles) > 1 and last.get("role") in roles:
+            yield position, last["role"]
