@@ -34,6 +34,17 @@ def name_of(prompt, ref):
     return next(name for name, item in prompt.elements.items() if item.ref == ref)
 
 
+def test_clicks_go_to_a_holder_only_if_it_holds_nothing_else():
+    def refs(axtree):
+        return [item.ref for item in items_of(axtree)]
+
+    assert refs('[1] generic\n  [2] generic "Mail"\n[3] button "Go"') == ["1", "3"]
+    assert refs('[1] generic\n  [2] generic "Mail"\n  [3] generic "Ann"') == ["2", "3"]
+    assert refs('[1] generic\n  [2] generic "Mail"\n  text "of today"')[0] == "2"
+    inner = '[1] generic\n  [2] generic\n    [3] generic "Mail"\n  [4] generic "Ann"'
+    assert refs(inner) == ["2", "4"]
+
+
 def test_text_fields_are_marked_by_their_names_in_html_too():
     items = items_of('[1] textbox value="x"\n[2] textbox value="y" multiline\n[3] button "text"')
 

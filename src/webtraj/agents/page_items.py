@@ -127,24 +127,25 @@ def items_of(axtree: str, boxes: Mapping[str, Any] | None = None) -> list[Item]:
     captions = captions_in(axtree)
     lines = _lines(axtree)
     items: list[Item] = []
-    held: list[Ref] = []
+    held: list[tuple[int, Ref]] = []
     lists: list[tuple[int, str]] = []
     last: Ref | None = None
-    for (indent, line), (inside, after) in itertools.pairwise([*lines, (0, "")]):
+    for at, ((indent, line), (inside, after)) in enumerate(itertools.pairwise([*lines, (0, "")])):
         if isinstance(line, str):
             items.append(Item(shortened(line), text=line, prose=True))
             continue
         if last is not None and line.role == "generic" and line.name and line.name == last.name:
-            at = next(at for at in reversed(range(len(items))) if last.ref in items[at].refs)
-            also = (*items[at].without_line, (line.ref, places.get(line.ref)))
-            items[at] = dataclasses.replace(items[at], without_line=also)
+            same = next(n for n in reversed(range(len(items))) if last.ref in items[n].refs)
+            also = (*items[same].without_line, (line.ref, places.get(line.ref)))
+            items[same] = dataclasses.replace(items[same], without_line=also)
             continue
         if inside > indent and _only_holds(line, after):
-            held.append(line)
+            held.append((indent, line))
             continue
         last = line
         lists = [each for each in lists if each[0] < indent]
-        taker = _taker(held, line)
+        holders = [holder for _, holder in held]
+        taker = _taker(held, line, next((n for n, _ in lines[at + 1 :] if n <= indent), 0))
         items.append(
             dataclasses.replace(
                 _item(line, line.name or captions.get(line.ref, "")),
@@ -152,7 +153,9 @@ def items_of(axtree: str, boxes: Mapping[str, Any] | None = None) -> list[Item]:
                 chosen_from=lists[-1][1] if line.role == "option" and lists else "",
                 box=places.get(taker),
                 without_line=tuple(
-                    (each.ref, places.get(each.ref)) for each in (*held, line) if each.ref != taker
+                    (each.ref, places.get(each.ref))
+                    for each in (*holders, line)
+                    if each.ref != taker
                 ),
             )
         )
@@ -169,9 +172,16 @@ def _boxes(boxes: Mapping[str, Any]) -> dict[str, Box]:
     }
 
 
-def _taker(holders: Sequence[Ref], element: Ref) -> str:
-    """Return the ref to act on: that of a plain element that holds one which takes no clicks."""
-    plain = [holder.ref for holder in holders if holder.role == "generic"]
+def _taker(holders: Sequence[tuple[int, Ref]], element: Ref, follows: int) -> str:
+    """Return the ref to act on: that of a plain element that only holds one which takes no clicks.
+
+    Args:
+        holders: Elements around this one and their indents, from the outside.
+        element: The element.
+        follows: The indent of what comes after it. The middle of an element that holds that too is
+            elsewhere.
+    """
+    plain = [one.ref for indent, one in holders if one.role == "generic" and follows <= indent]
     return plain[0] if plain and element.role in _INERT else element.ref
 
 

@@ -369,7 +369,7 @@ def plot_success(lines: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
     grid = figure.add_gridspec(1 + rows, _COLUMNS, height_ratios=[2.2, *[1.0] * rows])
     panels = [top := figure.add_subplot(grid[0, :])]
     evaluated, trained = _COLOURS[:2]
-    name = "evaluation, mean of the tasks, after the iteration"
+    name = "evaluation after the iteration, mean of tasks"
     _draw_by_iteration(top, means, evaluated, name)
     name = "episodes to train on, in the iteration"
     _draw_by_iteration(top, played, trained, name, style="s--")
