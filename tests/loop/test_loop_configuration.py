@@ -277,6 +277,14 @@ def test_an_agent_without_a_model_may_play_more():
     assert asked not in command(config, Slot(2, "rollout", "rollout"), trained)
 
 
+@pytest.mark.parametrize("recipe", ["two_cores", "all_tasks"])
+def test_an_oracle_may_take_the_random_agents_place(recipe):
+    config = load_loop_config(recipe, ["first.policy=oracle"])
+    made = command(config, Slot(1, "rollout", "rollout"))
+    assert 'policy_config.agent="oracle"' in made
+    assert not [text for text in made if "clicks" in text or "pointing" in text]
+
+
 def test_rollout_of_served_weights():
     policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1", "http://h:2/v1"))
     made = command(load_loop_config(given=PLAYED), Slot(2, "rollout", "rollout"), policy)

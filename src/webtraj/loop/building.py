@@ -119,9 +119,8 @@ class _Build:
         first = self.config.first
         if not self.policy.weights and first.agent is not None:
             # Settings of the model's agent do not apply to this one.
-            overrides["policy_config"] = {
-                "agent": first.agent, "agent_options": dict(first.agent_options),
-            }  # fmt: skip
+            options = dict(first.agent_options) if first.agent == "random" else {}
+            overrides["policy_config"] = {"agent": first.agent, "agent_options": options}
             played = given is self.config.rollout
             return merged(overrides, first.rollout) if played else overrides
         policy = dict(overrides.get("policy_config", {}))

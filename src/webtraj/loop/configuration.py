@@ -287,7 +287,7 @@ class FirstConfig(Section):
     iterations: _AtLeastOne = 1
     """Number of iterations that such an agent plays, before a trained model takes over."""
     agent_options: _Values = Field(default_factory=dict)
-    """Options of such an agent."""
+    """Options of the agent `random`; the oracle has none."""
     rollout: _Values = Field(default_factory=dict)
     """Keys to override in such an agent's rollouts: it is fast, and may play more."""
 
