@@ -1,12 +1,14 @@
 """The driver of a rollout, as a program: `rollout_driver.py OPTIONS`, a JSON object.
 
-It says `ended <episode id>` for each episode, and `done <number of results>` in the end.
+It says `ended <episode id>` for each episode, and `done <number of results>` in the end. At a
+SIGUSR1 it says what its tasks wait for.
 """
 
 import asyncio
 import functools
 import json
 import logging
+import signal
 import sys
 
 import dm_env
@@ -87,7 +89,14 @@ class Teller:
         print(f"ended {result.episode_id}", flush=True)
 
 
+def say_what_is_awaited(*_):
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stdout)
+    sys.stdout.flush()
+
+
 def main():
+    signal.signal(signal.SIGUSR1, say_what_is_awaited)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     options = json.loads(sys.argv[1])
     setup()

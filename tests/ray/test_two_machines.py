@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ class Driver:
         self.lines = []
         program = Path(__file__).with_name("rollout_driver.py")
         address = f"{machine.address}:{PORT}"
-        options = {"address": address, "lease": LEASE, "close_timeout": 20, **options}
+        # A node that has not started after `join_timeout` is given up, and started again.
+        waits = {"lease": LEASE, "close_timeout": 20, "join_timeout": 90}
+        options = {"address": address, **waits, **options}
         self.process = subprocess.Popen(
             machine.command(sys.executable, str(program), json.dumps(options)),
             env=machine.environment(),
@@ -55,7 +58,7 @@ class Driver:
         return any(words in line for line in self.lines)
 
     def told(self):
-        return "".join(self.lines[-80:])
+        return "".join(self.lines[-300:])
 
     def kill(self):
         # `ip netns exec` has become the program itself.
@@ -66,6 +69,10 @@ class Driver:
     def finish(self, *, seconds):
         try:
             self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGUSR1)  # It says what it waits for.
+            time.sleep(5)
+            raise AssertionError(f"Still runs after {seconds} s.\n{self.told()}") from None
         finally:
             self.process.kill()
             self.process.wait(30)
@@ -137,7 +144,7 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
     # Only a machine that is there when the driver begins is waited for.
     two.wait_for_ray(starts + 1)
     second = Driver(one, tasks=[], resume="two", **where)
-    second.finish(seconds=300)
+    second.finish(seconds=450)
 
     dataset = open_dataset(url, storage_options=store.options())
     assert verify(url, storage_options=store.options()).problems == ()
