@@ -126,7 +126,7 @@ def _verdict(request: ModelRequest, errs: int) -> str:
 async def record(
     folder: Path, *, tasks: tuple[str, ...] = TASKS, episodes: int = 18
 ) -> tuple[Path, Path]:
-    """Records two iterations and returns their datasets; the second's is a judged one."""
+    """Records two iterations, judges the second, and returns their datasets."""
     selectors = [f"miniwob/{task}" for task in tasks]
     for number, errs in ((1, 2), (2, 1)):
         with (
@@ -160,7 +160,7 @@ async def record(
                     judge=judge if number == 2 else None,
                     judge_when="always",
                 )
-    return folder / "iteration-1", folder / "iteration-2-judged"
+    return folder / "iteration-1", folder / "iteration-2"
 
 
 async def take(folders: tuple[Path, ...], images: Path) -> None:
@@ -249,12 +249,7 @@ def main() -> None:
         asyncio.run(take_iterations(given.loop, images))
         return
     with tempfile.TemporaryDirectory() as temporary:
-        first, second = asyncio.run(record(Path(temporary)))
-        # The judged episodes are looked at as what they are: those of the second iteration.
-        shown = second.parent / "judged" / "iteration-2"
-        shown.parent.mkdir()
-        second.rename(shown)
-        asyncio.run(take((first, shown), images))
+        asyncio.run(take(asyncio.run(record(Path(temporary))), images))
 
 
 if __name__ == "__main__":

@@ -162,7 +162,8 @@ class Derivation:
     source_episode_id: str = ""
     """The id of the source episode."""
     source_sha256: str = ""
-    """SHA-256 of the source episode's file; only on the first of a chain."""
+    """SHA-256 of the source episode's file; if judgements are beside it, of that hash and of them.
+    Only on the first of a chain."""
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What the step changed, such as the original indices of the steps it dropped."""
 
@@ -370,6 +371,14 @@ class EpisodeEnd:
     """Errors while recording this episode, in order."""
     judgements: tuple[Judgement, ...] = ()
     """Judges' verdicts, in order. `outcome` is the last one's."""
+
+    def judged(self, judgement: Judgement) -> EpisodeEnd:
+        """Return the end with a judgement added, and its outcome unless that is UNKNOWN."""
+        return dataclasses.replace(
+            self,
+            outcome=judgement.outcome or self.outcome,
+            judgements=(*self.judgements, judgement),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -68,6 +68,38 @@ def dataset(tmp_path):
     return tmp_path / "data"
 
 
+def test_run_judges_the_dataset_once(run, dataset, tmp_path) -> None:
+    asked = ("run", dataset, "--judge", f"rules:{tmp_path}/rules.json", "--when", "always")
+    told = run(*asked)
+    assert "rules: 4 new verdicts." in told
+    assert "All episodes: failure 2, success 2." in told
+    judged = {episode.episode_id: episode for episode in open_dataset(dataset)}
+    assert judged["also-right"].outcome is Outcome.FAILURE
+    assert judged["elsewhere"].end.judgements[0].outcome is Outcome.UNKNOWN
+    found = json.loads(run(*asked, "--json"))
+    assert (found["verdicts"], found["outcomes"]) == (0, {"success": 2, "failure": 2})
+    run("rerun", dataset, "also-right", "--judge", f"rules:{tmp_path}/rules.json")
+
+
+def test_run_says_what_it_lacks(run, dataset) -> None:
+    with pytest.raises(errors.InvalidInputError, match="Give --judge rules:FILE"):
+        run("run", dataset)
+    with pytest.raises(errors.InvalidInputError, match="when='never'"):
+        run("run", dataset, "--judge", "environment", "--when", "never")
+    asked = []
+
+    def away(request):
+        asked.append(request)
+        return "ok" if len(asked) == 1 else Reply.error(400)  # It answers whether it is there.
+
+    with FakeModelServer(away) as server:
+        told = run(
+            "run", dataset, "--model", "fake-model", "--model-url", server.url, "--when", "always",
+            "--set", "timeout=5", code=1,
+        )  # fmt: skip
+    assert "was not judged" in told
+
+
 def test_eval_tells_the_numbers(run, dataset, tmp_path) -> None:
     told = run("eval", dataset, "--judge", f"rules:{tmp_path}/rules.json", "--by-task")
     assert "agreement 66.7%" in " ".join(told.split())

@@ -87,9 +87,7 @@ def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
             f"openai_config.base_url={server.url}",
             cwd=tmp_path,
         )  # fmt: skip
-    recorded = open_dataset(tmp_path / "runs/test_trajectories/iteration_0001")
-    assert {summary.outcome for summary in recorded.summaries} == {Outcome.UNKNOWN}
-    place = tmp_path / "runs/test_trajectories/judged/iteration_0001"
+    place = tmp_path / "runs/test_trajectories/iteration_0001"
     judged = {t.info.metadata["task"]["name"]: t for t in open_dataset(place)}
     assert {name.rpartition("/")[2]: t.outcome.name for name, t in judged.items()} == {
         "tea": "SUCCESS", "bread": "FAILURE", "milk": "BLOCKED",
@@ -99,7 +97,7 @@ def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
     assert Blocklist(tmp_path / "runs" / "blocklist.jsonl").sites() == {
         site.removeprefix("http://")
     }
-    assert "Verdicts of model, in runs/test_trajectories/judged/iteration_0001:" in done.stdout
+    assert "Verdicts of model, in runs/test_trajectories/iteration_0001:" in done.stdout
     assert "1/2 (50%)" in done.stdout
 
 
@@ -142,11 +140,11 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
         again = asyncio.run(resume_run({}, out=str(tmp_path / "quick")).judge())
         assert again.complete
         assert len(asked) == calls
-    judged = open_dataset(tmp_path / "quick-judged")
+    judged = open_dataset(tmp_path / "quick")
     assert {t.info.episode_id for t in judged} == set(before)
     assert all(len(t.end.judgements) == 1 for t in judged)
     assert {t.outcome for t in judged} == {Outcome.SUCCESS}
-    assert verify(tmp_path / "quick-judged").clean
+    assert verify(tmp_path / "quick").clean
     assert before == {s.episode_id: s.sha256 for s in open_dataset(tmp_path / "quick").summaries}
 
 

@@ -166,7 +166,7 @@ def test_a_disk_that_is_full_keeps_no_half_label(place):
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, before[1]))
         try:
-            with pytest.raises(errors.StorageError, match="Cannot store the label"):
+            with pytest.raises(errors.StorageError, match="Cannot write labels/"):
                 book.put("e1", "failure")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -194,7 +194,7 @@ async def test_a_dataset_that_cannot_be_written_keeps_no_label(place, tmp_path):
     async with served(place) as (client, _):
         reply = await client.put("/api/labels/d/e1", json={"label": "success"}, headers=HEADERS)
         assert reply.status_code == 503
-        assert "Cannot store the label" in reply.json()["error"]
+        assert "Cannot write labels/" in reply.json()["error"]
         assert (await get(client, "/api/episodes/d/e1"))["label"] == ""
 
 

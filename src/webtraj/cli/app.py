@@ -65,7 +65,8 @@ _BY_HEADING = {
         "export otel": ("export:otel", "Send recorded episodes as OpenTelemetry traces."),
     },
     "Judge and process": {
-        "judge": ("", "Measure a judge, or repeat one of its judgements."),
+        "judge": ("", "Judge recorded episodes; measure a judge, or repeat a judgement."),
+        "judge run": ("judge:run", "Judge a dataset, and store the verdicts beside its episodes."),
         "judge eval": ("judge:eval_", "Measure a judge against labels."),
         "judge rerun": ("judge:rerun", "Repeat a judgement from its record."),
         "postprocess": ("postprocess:postprocess", "Make a processed dataset from a recorded one."),

@@ -1,4 +1,4 @@
-"""`webtraj judge eval` and `rerun`: measure a judge, or repeat one of its verdicts."""
+"""`webtraj judge run`, `eval` and `rerun`: judge, measure a judge, repeat one of its verdicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.trajectory import EpisodeTrajectory, Judgement
 
-__all__ = ["eval_", "rerun"]
+__all__ = ["eval_", "rerun", "run"]
 
 
 _Dataset = Annotated[str, typer.Argument(help=PLACE_HELP)]
@@ -43,6 +43,124 @@ _Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
 ]
 _Option = Annotated[list[str] | None, typer.Option(help=OPTION_HELP)]
+
+_Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="NAME",
+        help="environment, rules, rules:FILE or model. Repeat it to take the first judge that "
+        "reaches a verdict.",
+    ),
+]
+
+# `webtraj judge run`: judge a dataset.
+
+_MOST_SHOWN = 5
+
+
+def run(
+    dataset: _Dataset,
+    judges: _Judges = None,
+    model: _Model = None,
+    model_url: _ModelUrl = None,
+    model_provider: _ModelProvider = None,
+    api_key_variable: _KeyVariable = None,
+    settings: _Settings = None,
+    when: Annotated[
+        str,
+        typer.Option(
+            help="Judge episodes whose outcome is unknown, or always: all that ended by themselves."
+        ),
+    ] = "unknown",
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
+    json: Json = False,
+    option: _Option = None,
+) -> None:
+    """Judge a dataset, and store the verdicts beside its episodes, which do not change.
+
+    Episodes that this judge has judged are left out, so running it again judges the rest. The exit
+    code is 1 if some got no verdict.
+    """
+    from webtraj import errors
+    from webtraj.cli import signals
+
+    if not judges and model is None:
+        raise errors.InvalidInputError(
+            "No judge given. Give --judge rules:FILE, --judge model --model NAME, or another."
+        )
+    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    complete = signals.run(
+        _run(dataset, judges or ["model"], options, when, where, parallel, option, json=json)
+    )
+    if not complete:
+        raise typer.Exit(1)
+
+
+async def _run(
+    place: str,
+    specs: list[str],
+    options: dict[str, Any],
+    when: Any,
+    where: str | None,
+    parallel: int,
+    option: list[str] | None,
+    *,
+    json: bool,
+) -> bool:
+    """Judge a dataset, print the verdicts, and return whether all episodes have one."""
+    import collections
+    import itertools
+
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.judging.catalog import make_judge_of
+    from webtraj.judging.judged import judge_dataset
+
+    made = make_judge_of(specs, options=options)
+    try:
+        await _check(made)
+        with terminal.make_console(stderr=True).status("Judging") as status:
+            judged = await judge_dataset(
+                place,
+                made,
+                when=when,
+                where=None if where is None else parse_condition(where),
+                parallel=parallel,
+                storage_options=storage_options(option),
+                observer=lambda done, total: status.update(f"Judging: {done} of {total}"),
+            )
+    finally:
+        await _close(made)
+    counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
+    if json:
+        terminal.print_json(
+            {
+                "judge": judged.judge,
+                "verdicts": judged.verdicts,
+                "outcomes": dict(counts.most_common()),
+                "failures": dict(judged.failures),
+                "stopped": judged.stopped,
+            }
+        )
+        return judged.complete
+    lines = [
+        f"{judged.judge}: {judged.verdicts} new verdicts.",
+        f"All episodes: {', '.join(f'{name} {n}' for name, n in counts.most_common()) or 'none'}.",
+    ]
+    for episode_id, why in itertools.islice(judged.failures.items(), _MOST_SHOWN):
+        lines.append(f"{episode_id} was not judged: {why}")
+    if (more := len(judged.failures) - _MOST_SHOWN) > 0:
+        lines.append(f"... and {more} more were not judged.")
+    if judged.stopped:
+        lines.append(f"Judging stopped: {judged.stopped}")
+    console = terminal.make_console()
+    for line in lines:
+        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
+    return judged.complete
+
 
 # `webtraj judge eval`: measure a judge.
 

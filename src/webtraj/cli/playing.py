@@ -135,7 +135,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if counts:
         say(f"Verdicts of {judged.judge}, in {judged.place}:")
-        console.print(progress.summary_table(judged.applied_to(summary)))
+        console.print(progress.summary_table(summary.with_outcomes(judged.outcomes)))
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
     for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
         say(f"{episode_id} was not judged: {why}")

@@ -22,6 +22,7 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, map_in_order, open_place
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
@@ -375,7 +376,7 @@ def open_dataset(
     if blobs not in ("eager", "lazy"):
         raise errors.InvalidInputError(f"Unknown blobs={blobs!r}; expected 'eager' or 'lazy'.")
     opened = open_place(place, storage_options, blob_cache=blob_cache)
-    return Dataset(opened, _read_summaries(opened, complete=complete), blobs)
+    return Dataset(opened, (), blobs).refresh(complete=complete)
 
 
 class Dataset:
@@ -387,12 +388,17 @@ class Dataset:
     """
 
     def __init__(
-        self, place: DatasetPlace, summaries: Iterable[EpisodeSummary], blobs: Blobs
+        self,
+        place: DatasetPlace,
+        summaries: Iterable[EpisodeSummary],
+        blobs: Blobs,
+        judgements: Judgements | None = None,
     ) -> None:
         self._place = place
         self._blobs: Blobs = blobs
         self._summaries = tuple(summaries)
         self._by_id = {summary.episode_id: summary for summary in self._summaries}
+        self._judgements = judgements
 
     @property
     def path(self) -> Path:
@@ -421,6 +427,13 @@ class Dataset:
     def summaries(self) -> Sequence[EpisodeSummary]:
         """The summaries of the episodes, in the dataset's order."""
         return self._summaries
+
+    @property
+    def judgements(self) -> Judgements:
+        """The judgements beside the episodes, as of when the dataset was opened or refreshed."""
+        if self._judgements is None:
+            self._judgements = _read_judgements(self._place)
+        return self._judgements
 
     @property
     def episode_ids(self) -> Sequence[str]:
@@ -460,7 +473,7 @@ class Dataset:
             StorageError: The bucket cannot be read.
         """
         if isinstance(key, slice):
-            return Dataset(self._place, self._summaries[key], self._blobs)
+            return Dataset(self._place, self._summaries[key], self._blobs, self._judgements)
         if isinstance(key, str):
             if key not in self._by_id:
                 raise errors.UnknownEpisodeError(
@@ -511,7 +524,18 @@ class Dataset:
                 and (predicate is None or predicate(summary))
             )
 
-        return Dataset(self._place, filter(meets, self._summaries), self._blobs)
+        kept = filter(meets, self._summaries)
+        return Dataset(self._place, kept, self._blobs, self._judgements)
+
+    def of(self, summaries: Sequence[EpisodeSummary], *, blobs: Blobs | None = None) -> Dataset:
+        """Return a dataset of some of these episodes.
+
+        Args:
+            summaries: Their summaries, in the order wanted.
+            blobs: As for `open_dataset`; by default as here.
+        """
+        judgements = self.judgements.part(summary.episode_id for summary in summaries)
+        return Dataset(self._place, summaries, blobs or self._blobs, judgements)
 
     def refresh(self, *, complete: bool = False) -> Dataset:
         """Return the whole dataset as it is now, without filters.
@@ -522,7 +546,10 @@ class Dataset:
         Raises:
             StorageError: The bucket cannot be read.
         """
-        return Dataset(self._place, _read_summaries(self._place, complete=complete), self._blobs)
+        judgements = _read_judgements(self._place)
+        recorded = _read_summaries(self._place, complete=complete)
+        summaries = map(judgements.summarized, recorded)
+        return Dataset(self._place, summaries, self._blobs, judgements)
 
     def to_parquet(self, target: Place, *, storage_options: Mapping[str, Any] | None = None) -> int:
         """Write `summaries` as a Parquet file, one row per episode, and return the row count.
@@ -559,7 +586,14 @@ class Dataset:
             raise errors.CorruptDataError(
                 f"{where!r} holds the episode {found.episode_id!r}: the file was copied or renamed."
             )
-        return found
+        blobs = LazyBlobs(self._place.blobs) if self._blobs == "lazy" else self._place.blobs
+        return self.judgements.applied(found, blobs=blobs)
+
+
+def _read_judgements(place: DatasetPlace) -> Judgements:
+    judgements = Judgements(place)
+    judgements.refresh()
+    return judgements
 
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:

@@ -23,6 +23,7 @@ from webtraj.datasets import sharing, transfer
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import ExportReport
+from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.place import Place, open_place
 from webtraj.datasets.transfer import TransferReport
 from webtraj.environments.redaction import RedactionRules
@@ -34,11 +35,12 @@ from webtraj.store.layout import BLOBS, EPISODES, HEADER, INDEX
 __all__ = ["HubReport", "push_to_hub"]
 
 _INDEX = "episodes.jsonl"
-_OURS = [f"{folder}*" for folder in (INDEX, EPISODES, BLOBS, "steps/", "trajectories/")]
+_FOLDERS = (INDEX, EPISODES, BLOBS, f"{JUDGEMENTS}/", "steps/", "trajectories/")
+_OURS = [f"{folder}*" for folder in _FOLDERS]
 _LOSSLESS = """
 ## The recorded episodes
 
-`dataset.json`, `index`, `episodes` and `blobs` hold the same episodes without loss:
+`dataset.json`, `index`, `episodes`, `judgements` and `blobs` hold the same episodes without loss:
 
 ```python
 import webtraj
@@ -182,7 +184,7 @@ def _settle(stage: Path, pinned: str, options: Mapping[str, Any]) -> list[str]:
     """Make the staged files follow from the episodes alone, and return ids that only the Hub has.
 
     The same episodes then make the same files, so that pushing them again changes nothing. The
-    names of index files, which tell host and process, go.
+    names of index and judgement files, which tell host and process, go.
     """
     staged = open_place(stage)
     summaries = merge(staged.read_index())
@@ -190,6 +192,12 @@ def _settle(stage: Path, pinned: str, options: Mapping[str, Any]) -> list[str]:
         staged.storage.delete(INDEX + name)
     lines = b"".join(summaries[episode_id].to_line() for episode_id in sorted(summaries))
     staged.storage.write(INDEX + _INDEX, lines)
+    judged = [entry.key for entry in staged.storage.list(f"{JUDGEMENTS}/")]
+    verdicts = sorted(line for key in judged for line in staged.storage.read(key).splitlines(True))
+    for key in judged:
+        staged.storage.delete(key)
+    if verdicts:
+        staged.storage.write(f"{JUDGEMENTS}/{_INDEX}", b"".join(verdicts))
     try:
         remote = open_place(pinned, options)
     except errors.NotADatasetError:

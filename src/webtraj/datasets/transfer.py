@@ -20,6 +20,7 @@ from webtraj.collectors.spool import Spool
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, open_dataset, parse_condition
+from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.datasets.workers import Workers
@@ -49,7 +50,7 @@ __all__ = [
 # Whatever the places and formats, an episode arrives as the same data, and its blobs as the same
 # bytes. If the formats match, its file is copied byte for byte. Every transfer checks the file's
 # hash against its index line and each blob against its name; a converted episode must read back as
-# the same data.
+# the same data. Judgements beside the episodes go with them.
 #
 # A transfer can be interrupted and run again: existing episodes are skipped if they are the same.
 # A different episode with the same id is kept, and the clash is reported.
@@ -204,7 +205,14 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
         UnsupportedSchemaError: A newer webtraj wrote an episode.
         StorageError: One of the datasets could not be read or written.
     """
-    return _Transfer(dataset.place, writer).run(dataset.summaries)
+    report = _Transfer(dataset.place, writer).run(dataset.summaries)
+    try:
+        with Judgements(writer.place) as judgements:
+            judgements.refresh()
+            judgements.take_over(dataset.judgements, (*report.added, *report.skipped))
+    except errors.CorruptDataError as error:
+        return dataclasses.replace(report, failed=(*report.failed, str(error)))
+    return report
 
 
 def _reopen(source: DatasetPlace, target: str, format_name: str) -> _Transfer:

@@ -1,9 +1,10 @@
 """Verify that a dataset is complete and undamaged.
 
 Checks that each episode file matches its index line byte for byte; that its records follow the
-format and the rules of the data model; that every blob it names exists, whole and unchanged; and
-that the index and the files list the same episodes. Reports episodes that wait for recovery. A
-bucket is checked like a folder, reading several objects at once.
+format and the rules of the data model; that every blob it names exists, whole and unchanged; that
+the index and the files list the same episodes; and that the judgements beside them can be read.
+Reports episodes that wait for recovery. A bucket is checked like a folder, reading several objects
+at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import decode_episode
+from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
+from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, open_place
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
@@ -102,6 +105,7 @@ class _Verification:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
             if content is not None:
                 self._check_episode(episode_id, stored[episode_id], content, index.get(episode_id))
+        self._check_judgements(stored)
 
     def report(self) -> VerificationReport:
         stored = {key.rpartition("/")[2] for key in self._keys(BLOBS)}
@@ -203,6 +207,20 @@ class _Verification:
             self._note(episode_id, "its index line does not match its file")
         for what in _broken_invariants(trajectory, episode_id):
             self._note(episode_id, what)
+
+    def _check_judgements(self, stored: Mapping[str, str]) -> None:
+        judgements = Judgements(self._place)
+        judgements.refresh()
+        for problem in judgements.problems:
+            self._note(JUDGEMENTS, problem)
+        for episode_id in sorted(judgements.episode_ids):
+            if episode_id not in stored:
+                self._note(JUDGEMENTS, f"judges the episode {episode_id!r}, which is not there")
+            try:
+                self._check_blobs(episode_id, judgements.blobs_of(episode_id), self._place.blobs)
+                judgements.of(episode_id)
+            except errors.DatasetError as error:
+                self._note(episode_id, f"a judgement cannot be read: {error}")
 
     def _check_blobs(self, episode_id: str, wanted: Iterable[Blob], blobs: BlobSource) -> None:
         for blob in wanted:

@@ -22,11 +22,23 @@ from webtraj import errors
 from webtraj.closing import AsyncClosing
 from webtraj.trajectory import EndReason, EpisodeTrajectory, Judgement, Outcome
 
-__all__ = ["FirstKnown", "Judge", "VERDICTS", "given_by", "is_judgeable", "with_judgement"]
+__all__ = [
+    "FirstKnown",
+    "Judge",
+    "PARALLEL",
+    "VERDICTS",
+    "given_by",
+    "is_judgeable",
+    "is_unanswered",
+    "with_judgement",
+]
 
 VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR, Outcome.UNKNOWN)
 """The outcomes that a judge can give. UNKNOWN means that the judge has no opinion on the
 episode."""
+
+PARALLEL = 8
+"""How many episodes are judged at a time, by default."""
 
 _OPEN_TO_JUDGEMENT = (Outcome.UNKNOWN, *VERDICTS)
 
@@ -62,6 +74,20 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
     )
 
 
+def is_unanswered(judgement: Judgement) -> bool:
+    """Return whether a judge reached no verdict because a model gave no reply.
+
+    That the model was unavailable or refused says nothing about the episode.
+    """
+    if judgement.outcome is not Outcome.JUDGE_ERROR:
+        return False
+    unanswered = judgement.findings.get("unanswered")
+    if unanswered is not None:
+        return bool(unanswered)
+    # For judges that do not say, look at the last call.
+    return bool(judgement.model_calls) and bool(judgement.model_calls[-1].error)
+
+
 def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> EpisodeTrajectory:
     """Return the episode with a judgement added, and with its outcome.
 
@@ -74,12 +100,7 @@ def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> Episo
         raise ValueError(f"The episode {trajectory.episode_id!r} is not judgeable.")
     if judgement.outcome not in VERDICTS:
         raise ValueError(f"A judge cannot give {judgement.outcome!r}.")
-    end = dataclasses.replace(
-        trajectory.end,
-        outcome=judgement.outcome or trajectory.end.outcome,
-        judgements=(*trajectory.end.judgements, judgement),
-    )
-    return dataclasses.replace(trajectory, end=end)
+    return dataclasses.replace(trajectory, end=trajectory.end.judged(judgement))
 
 
 # Combining judges.

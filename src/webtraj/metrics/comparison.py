@@ -201,21 +201,18 @@ def _iteration(
     storage_options: Mapping[str, Any] | None,
     reading: _Reading,
 ) -> Point | None:
-    """Return an iteration's point, from the judged dataset if any; None without episodes."""
+    """Return an iteration's point, from a loop's judged dataset if any; None without episodes."""
     recorded = _open(iterations.dataset(number), storage_options)
     if recorded is None or not len(recorded):
         return None
     judged = _open(iterations.judged(number), storage_options)
-    short = len(recorded) - len(judged or ())
-    note = f"judged; {short} episodes not judged" if short > 0 else "judged"
-    dataset = judged if judged is not None and len(judged) else recorded
-    point = _point(
-        dataset,
-        iterations.dataset(number) if dataset is recorded else iterations.judged(number),
-        reading=reading,
-        plans=recorded.place.storage,
-        note="" if dataset is recorded else note,
-    )
+    if judged is not None and len(judged):
+        dataset, place, short = judged, iterations.judged(number), len(recorded) - len(judged)
+        note = f"judged; {short} episodes not judged" if short > 0 else "judged"
+    else:
+        dataset, place = recorded, iterations.dataset(number)
+        note = "judged" if recorded.judgements.episode_ids else ""
+    point = _point(dataset, place, reading=reading, plans=recorded.place.storage, note=note)
     return dataclasses.replace(
         point, label=f"{iterations.split} {number}", iteration=number, split=iterations.split
     )
@@ -286,7 +283,7 @@ def _faults(
     broken = [summary for summary in summaries if is_fault(summary)]
     counts: collections.Counter[str] = collections.Counter()
     examples: dict[str, str] = {}
-    lazy = Dataset(dataset.place, broken, "lazy")
+    lazy = dataset.of(broken, blobs="lazy")
     for number, summary in enumerate(broken):
         kind = ""
         if steps and number < _FAULTS_READ:

@@ -462,9 +462,7 @@ def _add_records(
     measuring: Measuring, dataset: Dataset, summaries: Sequence[EpisodeSummary], plans: _Plans
 ) -> None:
     """Read and add episodes; those of a bucket are read ahead."""
-    from webtraj.datasets.dataset import Dataset
-
-    lazy = Dataset(dataset.place, summaries, "lazy")
+    lazy = dataset.of(summaries, blobs="lazy")
 
     def read(summary: EpisodeSummary) -> EpisodeFacts | None:
         origin = plans.origin(summary.episode_id)

@@ -152,7 +152,7 @@ class Entry:
     source: str
     """The episode's id."""
     sha256: str
-    """The SHA-256 of its file."""
+    """The SHA-256 of its file; if judgements are beside it, of that hash and them."""
     task: str = ""
     passage: Passage = dataclasses.field(default_factory=Passage)
     failure: Failure | None = None

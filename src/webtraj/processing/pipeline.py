@@ -21,17 +21,15 @@ from typing import Any, TypeVar
 import orjson
 
 from webtraj import errors
-from webtraj.datasets.dataset import Dataset, decode_episode, open_dataset
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place
+from webtraj.datasets.dataset import Dataset, open_dataset
+from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.flow import Flow, StepFailedError, derived, software
 from webtraj.processing.ledger import Entry, Failure, Ledger, Passage, ProcessingReport, make_report
 from webtraj.processing.target import HEAD_STEP, Identity, Target, check_apart
-from webtraj.store.blobs import BlobSource, blobs_of
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.layout import format_named
-from webtraj.trajectory import Derivation, EpisodeTrajectory
+from webtraj.trajectory import Derivation
 
 __all__ = ["Pipeline", "Run", "process"]
 
@@ -91,7 +89,7 @@ class Run:
         self._failed_in_a_row = 0
         self._flushing = asyncio.Lock()
         self._flushed_at = 0.0
-        self._source: DatasetPlace
+        self._source: Dataset
         self._target: Target
         self._ledger: Ledger
         self._stale: tuple[str, ...] = ()
@@ -111,7 +109,7 @@ class Run:
             dataset = await self._in_thread(
                 lambda: open_dataset(read, storage_options=read_options, complete=True)
             )
-            self._source = dataset.place
+            self._source = dataset
             writer = await self._in_thread(
                 lambda: DatasetWriter(
                     write,
@@ -148,7 +146,7 @@ class Run:
             for one in chosen.summaries
             if (known := entries.get(one.episode_id)) is not None
             and not known.failure
-            and known.sha256 != one.sha256
+            and known.sha256 != self._source.judgements.digest(one)
         )
         self._total = len(new) + len(failed)
         self._observer(0, self._total)
@@ -186,13 +184,13 @@ class Run:
     async def _take(self, number: int, summary: EpisodeSummary) -> _Outcome:
         episode_id = summary.episode_id
         known = self._ledger.entries.get(episode_id)
-        found = self._target.outputs_of(episode_id, summary.sha256)
+        found = self._target.outputs_of(episode_id, self._source.judgements.digest(summary))
         if found is not None:
             await self._flow.repeat(number, found)
             return _Outcome(found, found=True)
         passage = Passage() if known is None else known.passage
         try:
-            source = await self._in_thread(lambda: _read(self._source, summary))
+            source = await self._in_thread(lambda: self._source[episode_id])
         except _EPISODE_ERRORS as error:
             return _Outcome(passage, _failure("read", error))
         try:
@@ -223,14 +221,24 @@ class Run:
             },
             source=self._source.url,
             source_episode_id=summary.episode_id,
-            source_sha256=summary.sha256,
+            source_sha256=self._source.judgements.digest(summary),
+        )
+
+    def _entry(self, summary: EpisodeSummary, outcome: _Outcome, number: int) -> Entry:
+        return Entry(
+            number=number,
+            source=summary.episode_id,
+            sha256=self._source.judgements.digest(summary),
+            task=summary.task,
+            passage=outcome.passage,
+            failure=outcome.failure,
         )
 
     def _commit(self) -> None:
         """Commit finished episodes to the ledger, in order, up to the first unfinished one."""
         while (ready := self._early.pop(self._committed, None)) is not None:
             summary, outcome = ready
-            entry = self._ledger.add(functools.partial(_entry, summary, outcome))
+            entry = self._ledger.add(functools.partial(self._entry, summary, outcome))
             self._committed += 1
             self._found += outcome.found
             self._failed_in_a_row = self._failed_in_a_row + 1 if entry.failure else 0
@@ -260,34 +268,6 @@ class Run:
         )
         self._ledger.write_report(orjson.dumps(report.to_data(), option=orjson.OPT_INDENT_2))
         return report
-
-
-def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:
-    """Read an episode and check it against the index.
-
-    Raises:
-        CorruptDataError: The episode or one of its blobs is missing or damaged.
-        StorageError: It cannot be read.
-    """
-    episode_id = summary.episode_id
-    content = place.read_episode(episode_id, summary.format, sha256=summary.sha256)
-    where = f"{place.url}: {episode_id}"
-    stored = format_named(summary.format).decode(content, where)
-    blobs: BlobSource = stored.blobs or place.blobs_of(episode_id)
-    if isinstance(blobs, BucketBlobs):
-        blobs = blobs.read_all(blobs_of(stored.data))
-    return decode_episode(stored.data, blobs, where=where, size=len(content))
-
-
-def _entry(summary: EpisodeSummary, outcome: _Outcome, number: int) -> Entry:
-    return Entry(
-        number=number,
-        source=summary.episode_id,
-        sha256=summary.sha256,
-        task=summary.task,
-        passage=outcome.passage,
-        failure=outcome.failure,
-    )
 
 
 def _failure(step: str, error: Exception) -> Failure:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.judging.base import PARALLEL
 from webtraj.rollouts.adapting import Adaptive
-from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
+from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
 from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
@@ -25,7 +26,7 @@ from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import Progress, Run, new_run_id, progress_of
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.spec import RunSpec, When
 from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ async def collect(
         observer: Called when episodes end.
         format: For `out`: the format of the episodes, "json", "pb" or "pb.zst". By default the
             dataset's own, or "json" for a new dataset. A dataset has a single format.
-        judge: Judges the episodes once all are played, into a dataset beside `out`
-            (`rollouts.judging`), and is left open. The verdicts are in the summary's `judged`.
+        judge: Judges the episodes once all are played, and is left open. The verdicts are stored
+            beside the episodes and are in the summary's `judged`.
         judge_when: "unknown" to judge only episodes whose outcome the environment does not know,
             or "always".
         judge_parallel: How many episodes to judge at a time.
@@ -155,8 +156,6 @@ async def collect(
             raise errors.InvalidInputError(
                 f"{name} works only with out, the place where the run is recorded."
             )
-    if judge is not None and out is not None:
-        judged_place(out)  # Fails here rather than after the rollout.
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)

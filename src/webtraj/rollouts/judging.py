@@ -1,14 +1,7 @@
-"""Judge a recorded rollout into a dataset beside it, after all episodes are played.
+"""Judge a recorded rollout, after all episodes are played.
 
-::
-
-    runs/clicks                              the recording, which never changes
-    runs/clicks-judged                       the same episodes with the judge's verdicts
-      runs/<run id>/metrics.json             the run's metrics by those verdicts
-
-Judging is a pipeline of one step (`webtraj.processing`). After a crash it resumes, and running it
-again judges episodes that were added meanwhile. If the judge was unavailable, the episode is not
-written and waits for the next run. If the judge could not decide, its outcome is JUDGE_ERROR.
+The verdicts are stored beside the episodes (`webtraj.judging.judged`); the run's metrics are
+measured anew, and the sites that refused the agent are noted.
 """
 
 from __future__ import annotations
@@ -17,7 +10,6 @@ import asyncio
 import contextlib
 import dataclasses
 import fcntl
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,66 +18,20 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.runs.run import Run
 from webtraj.runs.spec import When
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
+    from webtraj.datasets.dataset import Dataset
     from webtraj.judging.base import Judge
-    from webtraj.processing.ledger import ProcessingReport
-    from webtraj.rollouts.results import RolloutSummary
+    from webtraj.judging.judged import Judged
     from webtraj.rollouts.sampling import Blocklist
     from webtraj.runs.plan import PlannedEpisode
 
-__all__ = ["PARALLEL", "WHEN", "Judged", "When", "judge_rollout", "judged_place"]
+__all__ = ["judge_rollout"]
 
-WHEN: tuple[When, ...] = ("unknown", "always")
-"""Which episodes to judge: those whose outcome the environment does not know, or all finished
-ones."""
-
-PARALLEL = 8
 _POLL = 0.5
 """Seconds between checks for another judging process."""
-
-_logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """Result of judging a rollout."""
-
-    place: str
-    """Path or URL of the judged dataset."""
-    judge: str
-    """The judge's name."""
-    outcomes: Mapping[str, Outcome]
-    """Outcomes of the run's episodes after judging, by episode id."""
-    report: ProcessingReport | None = None
-    """Processing report on all episodes of the dataset; None if judging stopped early."""
-    stopped: str = ""
-    """Why judging stopped early; empty if it finished. Judging again resumes it."""
-
-    @property
-    def failures(self) -> Mapping[str, str]:
-        """Errors of unjudged episodes, by id: mostly that the judge was unavailable."""
-        found = () if self.report is None else self.report.failures
-        return {failure.episode_id: failure.error for failure in found}
-
-    @property
-    def complete(self) -> bool:
-        """Whether every episode was judged."""
-        return not self.stopped and not self.failures
-
-    def applied_to(self, summary: RolloutSummary) -> RolloutSummary:
-        """Return the rollout's summary with the judge's outcomes."""
-        return dataclasses.replace(
-            summary,
-            results=tuple(
-                dataclasses.replace(
-                    result, outcome=self.outcomes.get(result.episode_id, result.outcome)
-                )
-                for result in summary.results
-            ),
-        )
 
 
 async def judge_rollout(
@@ -94,9 +40,8 @@ async def judge_rollout(
     judge: Judge,
     *,
     plan: Sequence[PlannedEpisode] | None = None,
-    to: str | None = None,
     when: When = "unknown",
-    parallel: int = PARALLEL,
+    parallel: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     blocklist: Blocklist | None = None,
     turn: Path | None = None,
@@ -111,85 +56,47 @@ async def judge_rollout(
         run_id: The run whose outcomes, metrics and refusing sites to report.
         judge: The judge. It is left open.
         plan: The run's plan; read from the dataset by default.
-        to: Place of the judged dataset; `judged_place(out)` by default.
-        when: "unknown" or "always"; see `WHEN`.
-        parallel: How many episodes to judge at a time.
+        when: As for `judge_dataset`.
+        parallel: As for `judge_dataset`.
         storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         blocklist: Receives the sites of episodes judged BLOCKED, each once.
-        turn: A file to lock meanwhile, if several processes judge into one folder.
+        turn: A file to lock meanwhile, so that several processes do not judge the same episodes.
         observer: Called with the number of judged episodes and their total, as judging proceeds.
 
     Returns:
-        The outcomes and a report.
+        The outcomes of the run's episodes.
 
     Raises:
         InvalidInputError: An argument is invalid.
     """
-    from webtraj.processing.pipeline import Pipeline, process
-    from webtraj.processing.steps.judge import JudgeStep
+    from webtraj.judging.base import PARALLEL
+    from webtraj.judging.judged import Judged, judge_dataset
 
-    if when not in WHEN:
-        raise errors.InvalidInputError(
-            f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
-        )
-    if parallel < 1:
-        raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel}.")
-    run = Run(open_storage(out, storage_options), run_id)
-    place = to or judged_place(out)
-    step = JudgeStep(judge=judge, only_unknown=when == "unknown")
-    report, stopped = None, ""
+    place = os.fspath(out)
     try:
         async with _own_turn(turn):
-            report = await process(
-                out,
+            judged = await judge_dataset(
                 place,
-                Pipeline((step,)),
-                parallel=parallel,
-                read_options=storage_options,
-                write_options=storage_options,
+                judge,
+                when=when,
+                parallel=PARALLEL if parallel is None else parallel,
+                storage_options=storage_options,
                 observer=observer,
             )
+        outcomes = await asyncio.to_thread(_settle, place, run_id, plan, storage_options, blocklist)
+    except errors.InvalidInputError:
+        raise
+    except errors.NotADatasetError:  # No episode was recorded.
+        return Judged(place=place, judge=judge.name, outcomes={})
     except (errors.WebtrajError, OSError) as error:
-        _logger.info("Judging %s stopped.", out, exc_info=True)
-        stopped = str(error)
-    try:
-        outcomes = await asyncio.to_thread(_settle, run, plan, place, storage_options, blocklist)
-    except (errors.WebtrajError, OSError) as error:
-        outcomes, stopped = {}, stopped or str(error)
-    return Judged(place=place, judge=judge.name, outcomes=outcomes, report=report, stopped=stopped)
-
-
-def judged_place(out: str | os.PathLike[str]) -> str:
-    """Return the default place of a judged dataset: beside the recorded one.
-
-    >>> judged_place("runs/clicks/"), judged_place("s3://bucket/runs")
-    ('runs/clicks-judged', 's3://bucket/runs-judged')
-
-    Raises:
-        InvalidInputError: No place exists beside a whole bucket or the root folder.
-    """
-    place = os.fspath(out)
-    if not is_url(place):
-        path = os.path.normpath(place)
-        if Path(path).name in ("", ".", ".."):
-            path = str(Path(path).resolve())
-        beside = Path(path).name != ""
-    else:
-        path = place.rstrip("/")
-        _, _, rest = path.partition("://")
-        beside = "/" in rest.rstrip("/")
-    if not beside:
-        raise errors.InvalidInputError(
-            f"No place for a judged dataset beside {place!r:.200}, which is a whole bucket or the "
-            "root folder. Record to a folder, or to a prefix of a bucket: s3://bucket/runs."
-        )
-    return f"{path}-judged"
+        return Judged(place=place, judge=judge.name, outcomes={}, stopped=str(error))
+    return dataclasses.replace(judged, place=place, outcomes=outcomes)
 
 
 def _settle(
-    run: Run,
+    out: str,
+    run_id: str,
     plan: Sequence[PlannedEpisode] | None,
-    place: str,
     storage_options: Mapping[str, Any] | None,
     blocklist: Blocklist | None,
 ) -> dict[str, Outcome]:
@@ -197,10 +104,8 @@ def _settle(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.metrics import measure, write_metrics
 
-    try:
-        dataset = open_dataset(place, storage_options=storage_options)
-    except errors.NotADatasetError:
-        return {}
+    dataset: Dataset = open_dataset(out, storage_options=storage_options)
+    run = Run(open_storage(out, storage_options), run_id)
     plan = run.read_plan() if plan is None else plan
     rows = {
         summary.episode_id: (found[0], summary)
@@ -214,8 +119,7 @@ def _settle(
             if summary.outcome is Outcome.BLOCKED and site and episode_id not in known:
                 blocklist.add(site, task=summary.task, episode_id=episode_id, at=summary.end_time)
     if rows:
-        report = measure(dataset, run=run.run_id, plans=run.storage)
-        write_metrics(Run(dataset.place.storage, run.run_id), report)
+        write_metrics(run, measure(dataset, run=run_id))
     return {episode_id: summary.outcome for episode_id, (_, summary) in rows.items()}
 
 

@@ -10,11 +10,11 @@ from webtraj.metrics.measuring import measure_results
 from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.trajectory import EndReason
+from webtraj.trajectory import EndReason, Outcome
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
-    from webtraj.rollouts.judging import Judged
+    from webtraj.judging.judged import Judged
     from webtraj.runs.plan import PlannedEpisode
 
 __all__ = [
@@ -136,6 +136,14 @@ class RolloutSummary:
     """The judge's verdicts, if a judge was given. `results` keep the recorded outcomes."""
     proposed: Proposed | None = None
     """Proposed tasks, if proposals were requested."""
+
+    def with_outcomes(self, outcomes: Mapping[str, Outcome]) -> RolloutSummary:
+        """Return the summary with other outcomes, such as `judged.outcomes`, by episode id."""
+        results = (
+            dataclasses.replace(result, outcome=outcomes.get(result.episode_id, result.outcome))
+            for result in self.results
+        )
+        return dataclasses.replace(self, results=tuple(results))
 
     @property
     def tasks(self) -> tuple[TaskSummary, ...]:

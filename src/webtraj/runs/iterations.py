@@ -4,10 +4,10 @@
 
     <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
                                    iteration_0002/
+                                   judged/iteration_0001/     a loop's judged dataset
                                    claims/0001.json      who started it, and when
                                    claims/0002.json
                                    plans/0001-<digest>.jsonl  a plan that several processes share
-                                   judged/iteration_0001/     the judged dataset, if requested
     <save_path>/test_trajectories/iteration_0001/
 
 A rollout claims an iteration's number with a file that is never overwritten. So two rollouts that
@@ -73,7 +73,7 @@ class Iterations:
         return f"{self.place}/iteration_{number:04d}"
 
     def judged(self, number: int) -> str:
-        """Return the place of an iteration's judged dataset.
+        """Return the place of the judged dataset that a loop's phase `judge` makes.
 
         >>> Iterations("runs", "train").judged(3)
         'runs/train_trajectories/judged/iteration_0003'
@@ -177,7 +177,7 @@ class Iterations:
     def results(self, number: int) -> Iterator[EpisodeResult]:
         """Yield the result of every row of an iteration that was played, under its planned task.
 
-        Verdicts of the judged dataset take precedence over the recorded ones.
+        Judges' verdicts take precedence over the recorded outcomes.
 
         Raises:
             DatasetError: The iteration's dataset cannot be read.
@@ -187,7 +187,7 @@ class Iterations:
 
         summaries: dict[str, EpisodeSummary] = {}
         for place in (self.dataset(number), self.judged(number)):
-            # Absent if it was not judged, or only claimed.
+            # Absent if it was not judged into a copy, or only claimed.
             with contextlib.suppress(errors.NotADatasetError):
                 dataset = open_dataset(place, storage_options=self.storage_options)
                 summaries |= {each.episode_id: each for each in dataset.summaries}

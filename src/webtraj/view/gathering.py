@@ -16,6 +16,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.closing import Closing
+from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import Place, open_place
 from webtraj.runs.run import run_ids
 from webtraj.store.layout import HEADER
@@ -245,8 +246,9 @@ class Gathering(Closing):
             )
         number = _ITERATION.fullmatch(url.rpartition("/")[2])
         name = unique_name(found.name, self.followed)
-        source = Source(name, opened, int(number[1]) if number else None)
-        followed = Followed(source, Follower(opened), LabelBook(opened))
+        judgements = Judgements(opened)
+        source = Source(name, opened, judgements, int(number[1]) if number else None)
+        followed = Followed(source, Follower(opened, judgements), LabelBook(opened))
         self.followed = {**self.followed, name: followed}
 
 

@@ -19,7 +19,6 @@ from typing import Any, get_args
 from webtraj import errors
 from webtraj.datasets.dataset import appended
 from webtraj.metrics.tally import BusyTime
-from webtraj.rollouts.judging import judged_place
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run
 from webtraj.store.index import EpisodeSummary
@@ -48,8 +47,6 @@ class WatchedRun:
     run: Run
     place: str
     """The dataset, as given."""
-    judged: tuple[Storage, ...] = ()
-    """Possible locations of the judged dataset."""
     journals: tuple[Path, ...] = ()
     """Folders on this machine that may hold its open episodes."""
     spools: tuple[Path, ...] = ()
@@ -84,16 +81,12 @@ def find_run(
                 "plan is written."
             )
         run, found = latest
-    judged = _beside(found)
-    with contextlib.suppress(errors.InvalidInputError):  # Not every dataset has one.
-        judged.append(judged_place(found))
     storage = run.storage
     spools = () if isinstance(storage, FolderStorage) else _spools_for(storage.url)
     folders = [storage.root] if isinstance(storage, FolderStorage) else spools
     return WatchedRun(
         run=run,
         place=found,
-        judged=tuple(open_storage(name, storage_options) for name in dict.fromkeys(judged)),
         journals=tuple(folder / "journal" for folder in folders),
         spools=tuple(spools),
     )
@@ -124,12 +117,6 @@ def _latest_iteration(
                 found.append((run, place))
                 break
     return max(found, key=lambda item: item[0].run_id, default=None)
-
-
-def _beside(place: str) -> list[str]:
-    """Return the path of an iteration's judged dataset, if the place is named like an iteration."""
-    folder, _, name = place.rstrip("/").rpartition("/")
-    return [f"{folder}/judged/{name}"] if folder and name.startswith("iteration_") else []
 
 
 def _spools_for(url: str) -> tuple[Path, ...]:

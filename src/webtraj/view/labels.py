@@ -9,20 +9,15 @@ has a line for each time that someone labelled an episode::
     {"episode_id": "...", "label": "success", "note": "", "source": "anna", "time": 1795000000.5}
 
 `label` is `success`, `failure`, `note` (only the note counts), or empty, which retracts the label.
-The latest line of an episode counts. A line is on disk when `put` returns; a last line without a
-newline was cut off when its writer died, and does not count. In a bucket, which does not support
-appending, each line is an object.
+The latest line of an episode counts. `webtraj.datasets.sidecar` writes the lines.
 
 `judge_labels` returns the labels that judges are measured against.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,12 +29,11 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.datasets.exporters.plain import unicode_text
-from webtraj.datasets.place import DatasetPlace, Place, map_in_order, open_place
+from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.datasets.sidecar import Sidecar
 from webtraj.judging.quality import Label
-from webtraj.store import files, records
-from webtraj.store.index import index_file_name
+from webtraj.store import records
 from webtraj.store.layout import check_episode_id
-from webtraj.store.places import is_key
 from webtraj.trajectory import Outcome
 
 __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]
@@ -49,9 +43,7 @@ _logger = logging.getLogger(__name__)
 LABELS = ("success", "failure", "note", "")
 """The values of a label; the empty one retracts the earlier label."""
 
-_FOLDER = "labels/"
 _LONGEST_NOTE = 10_000
-_WORKERS = 16
 _OUTCOMES = {"success": Outcome.SUCCESS, "failure": Outcome.FAILURE}
 
 
@@ -107,9 +99,8 @@ class LabelBook(Closing):
         self._place = place
         self._clock = clock
         self._labels: dict[str, PersonLabel] = {}
-        self._read: dict[str, int] = {}
+        self._lines = Sidecar(place, "labels")
         self._lock = threading.RLock()
-        self._descriptor = -1
         self.problems: list[str] = []
 
     @property
@@ -125,7 +116,7 @@ class LabelBook(Closing):
             StorageError: The labels cannot be read.
         """
         with self._lock:
-            new = self._new_lines()
+            new = self._lines.new_lines()
             for key, line in new:
                 try:
                     self._apply(PersonLabel.from_line(line))
@@ -156,77 +147,19 @@ class LabelBook(Closing):
                 source=unicode_text(source),
                 time=now,
             )
-            self._write(made.to_line())
+            self._lines.add(made.to_line())
             self._apply(made)
             return made
 
     def close(self) -> None:
         """Close the file. Idempotent."""
         with self._lock:
-            descriptor, self._descriptor = self._descriptor, -1
-            if descriptor >= 0:
-                os.close(descriptor)
+            self._lines.close()
 
     def _apply(self, label: PersonLabel) -> None:
         before = self._labels.get(label.episode_id)
         if before is None or label.time >= before.time:
             self._labels[label.episode_id] = label
-
-    def _new_lines(self) -> list[tuple[str, bytes]]:
-        storage, layout = self._place.storage, self._place.layout
-        entries = sorted(storage.list(_FOLDER), key=lambda entry: entry.key)
-        keys = [
-            entry.key
-            for entry in entries
-            if entry.key.endswith(".jsonl")
-            and is_key(entry.key)
-            and self._read.get(entry.key, 0) < entry.size
-        ]
-        contents = map_in_order(storage.read, keys, workers=1 if layout else _WORKERS)
-        lines: list[tuple[str, bytes]] = []
-        for key, content in zip(keys, contents, strict=True):
-            end = content.rfind(b"\n") + 1
-            lines += ((key, line) for line in content[self._read.get(key, 0) : end].splitlines())
-            self._read[key] = end
-        return lines
-
-    def _write(self, line: bytes) -> None:
-        if self._place.layout is None:
-            # Names contain the time, so a listing is in order.
-            name = index_file_name(f"-{time.time_ns()}")
-            self._place.storage.write(_FOLDER + name, line, overwrite=False)
-            self._read[_FOLDER + name] = len(line)
-            return
-        try:
-            if self._descriptor < 0:
-                self._descriptor = self._open()
-            size = os.fstat(self._descriptor).st_size
-            try:
-                files.write_all(self._descriptor, line)
-                os.fsync(self._descriptor)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, size)
-                self.close()  # The file may end in a partial line, so append nothing to it.
-                raise
-        except OSError as error:
-            raise errors.StorageError(
-                f"Cannot store the label in {self._place.url!r}: {error}. The dataset must be "
-                "writable by this user, on a disk with free space."
-            ) from error
-
-    def _open(self) -> int:
-        layout = self._place.layout
-        assert layout is not None
-        folder = layout.root / _FOLDER.rstrip("/")
-        files.check_no_links(layout.root, folder)
-        files.make_folder(folder, sync=True)
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(folder / index_file_name(), flags, 0o644)
-        with contextlib.suppress(OSError):  # The file system may not support locks.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        files.sync_folder(folder)
-        return descriptor
 
 
 def read_person_labels(

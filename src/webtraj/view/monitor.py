@@ -21,6 +21,8 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
+from webtraj.datasets.judgements import Judgements
+from webtraj.datasets.place import open_place
 from webtraj.metrics.facts import is_fault
 from webtraj.metrics.measuring import plain, read_metrics
 from webtraj.metrics.rates import success_rate
@@ -178,36 +180,41 @@ _QUIET = 120.0
 
 
 class Verdicts:
-    """The verdicts in a run's judged dataset, if there is one.
+    """The verdicts beside a run's episodes.
 
     Args:
         watched: The run.
+        storage_options: For a bucket: the storage options.
     """
 
-    def __init__(self, watched: WatchedRun) -> None:
+    def __init__(self, watched: WatchedRun, storage_options: Mapping[str, Any] | None) -> None:
         self._run = watched.run
-        self._tails = [IndexTail(storage, self._run.run_id) for storage in watched.judged]
-        self._found: list[dict[str, Outcome]] = [{} for _ in self._tails]
+        self._place = watched.place
+        self._options = storage_options
+        self._judgements: Judgements | None = None
+        self._found: dict[str, Outcome] = {}
         self._changed = 0.0
         self.version = 0
         """A number that grows with each verdict."""
 
     def look(self, now: float) -> Mapping[str, Outcome] | None:
-        """Return the judge's outcomes, by episode id; None if there is no judged dataset.
+        """Return the judges' outcomes, by episode id; None if nothing is judged.
 
         Raises:
             StorageError: The dataset cannot be read.
         """
-        for tail, found in zip(self._tails, self._found, strict=True):
-            anew, summaries = tail.read()
-            if anew:
-                found.clear()
-            for summary in summaries:
-                if self._run.place_of(summary.episode_id) is not None:
-                    found[summary.episode_id] = summary.outcome
-                    self._changed = now
-                    self.version += 1
-        return next((found for found in self._found if found), None)
+        if self._judgements is None:
+            try:
+                self._judgements = Judgements(open_place(self._place, self._options))
+            except errors.NotADatasetError:  # Nothing is recorded yet.
+                return None
+        for episode_id in self._judgements.refresh():
+            outcome = self._judgements.outcome_of(episode_id)
+            if outcome is not None and self._run.place_of(episode_id) is not None:
+                self._found[episode_id] = outcome
+                self._changed = now
+                self.version += 1
+        return self._found or None
 
     def are_coming(self, now: float) -> bool:
         """Return whether a judge seems to be at work."""
@@ -300,7 +307,7 @@ class RunMonitor:
         self._read_settings()
         storage, run = self._watched.run.storage, self._watched.run.run_id
         self._index = IndexTail(storage, run)
-        self._verdicts = Verdicts(self._watched)
+        self._verdicts = Verdicts(self._watched, storage_options)
         self._journals = JournalTails(self._watched.journals, run)
         self._unsent = Unsent(self._watched.spools, run)
         self._elsewhere = Elsewhere(self._watched.run)

@@ -13,6 +13,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import IndexTail, decode_episode, with_unindexed
+from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace
 from webtraj.store import sealing
 from webtraj.store.blobs import Blob, BlobStore, LazyBlob, LazyBlobs, blobs_of
@@ -52,7 +53,7 @@ class Changes:
     """The changes in a dataset since the last look."""
 
     sealed: Sequence[EpisodeSummary]
-    """Episodes with new index lines; all episodes, if `anew`."""
+    """Episodes with new index lines or judgements; all episodes, if `anew`."""
     open: Sequence[OpenEpisode]
     """All open episodes."""
     anew: bool = False
@@ -62,11 +63,18 @@ class Changes:
 class Follower:
     """A reader of one dataset's changes. Not safe to share between threads."""
 
-    def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        place: DatasetPlace,
+        judgements: Judgements,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._place = place
+        self._judgements = judgements
         self._clock = clock
         self._index = IndexTail(place.storage)
-        self._known: set[str] = set()
+        self._known: dict[str, EpisodeSummary] = {}
         self._open: dict[str, tuple[int, EpisodeSummary]] = {}
         self._shown: set[str] = set()
         self._gone: set[str] = set()
@@ -85,14 +93,17 @@ class Follower:
             raise
 
     def _look(self) -> Changes:
+        judged = self._judgements.refresh()
         anew, new = self._index.read()
         if anew:
             new = with_unindexed(self._place, new)
-            self._known = set()
-        self._known |= {summary.episode_id for summary in new}
+            self._known = {}
+        changed = [self._known[one] for one in judged if one in self._known]
+        self._known |= {summary.episode_id: summary for summary in new}
+        new = [self._judgements.summarized(summary) for summary in (*changed, *new)]
         still_open = self._open_episodes()
         # While an episode is being sealed, one look may see it neither open nor sealed.
-        gone = self._shown - self._open.keys() - self._known
+        gone = self._shown - self._open.keys() - self._known.keys()
         if gone & self._gone:  # It was removed.
             self._index.forget()
             gone = set()
@@ -106,7 +117,7 @@ class Follower:
             return []
         found: dict[str, tuple[int, EpisodeSummary]] = {}
         episodes = []
-        for episode_id in sorted(self._place.open_episodes() - self._known)[:_JOURNALS]:
+        for episode_id in sorted(self._place.open_episodes() - self._known.keys())[:_JOURNALS]:
             path = layout.journal(episode_id)
             try:
                 told = path.stat()
@@ -155,6 +166,7 @@ class Source:
     name: str
     """A unique name of characters that are safe in a URL."""
     place: DatasetPlace
+    judgements: Judgements
     iteration: int | None = None
     """The number of its iteration, if it belongs to one."""
     _kept: _KeptBytes = dataclasses.field(default_factory=lambda: _KeptBytes(), repr=False)
@@ -191,8 +203,11 @@ class Source:
             if blob.sha256 == sha256:
                 found: bytes = store.read(blob)
                 return found
+        for blob in self.judgements.blobs_of(episode_id):
+            if blob.sha256 == sha256:
+                return self.shared_blob(blob)
         # Short bytes are inline in the episode, and pixel arrays are encoded as images.
-        trajectory = decode_episode(data, _ShownBlobs(store, []))
+        trajectory, _ = self._load(episode_id, summary)
         episode_data(trajectory, lambda value: self._url(episode_id, value))
         kept = self._kept.get(sha256)
         if kept is None:
@@ -233,7 +248,9 @@ class Source:
             store = store.read_all(blobs_of(data))
         problems: list[str] = []
         where = f"{self.place.url}: {episode_id}"
-        return decode_episode(data, _ShownBlobs(store, problems), where=where), problems
+        trajectory = decode_episode(data, _ShownBlobs(store, problems), where=where)
+        shown = _ShownBlobs(self.place.blobs, problems)
+        return self.judgements.applied(trajectory, blobs=shown), problems
 
     def _read(self, episode_id: str, summary: EpisodeSummary | None) -> tuple[dict[str, Any], Any]:
         """Return an episode's data and its blob store."""

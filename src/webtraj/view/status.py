@@ -200,7 +200,7 @@ class RunStatus:
     remaining: float | None = None
     """Estimated seconds left at the overall speed; None if unknown."""
     judged: int | None = None
-    """The number of judged episodes; None without a judged dataset."""
+    """The number of judged episodes; None if nothing is judged."""
     unsent: int = 0
     """Ended episodes in a spool on this machine that are not in the bucket yet."""
     underway: tuple[OpenEpisode, ...] = ()
@@ -414,7 +414,7 @@ class Rows:
 
         Args:
             verdicts: The judge's outcomes, by episode id.
-            waiting: Whether rows without a verdict are still being judged.
+            waiting: Whether rows of unknown outcome are still being judged.
         """
         cells, outcomes = {}, self.outcomes.copy()
         for row, tries in self._tries.items():
@@ -423,10 +423,10 @@ class Rows:
                     outcomes[result.outcome] -= 1
                     outcomes[verdicts[result.episode_id]] += 1
             if row in self._over:
-                counted = counting(tries)[0].episode_id
-                if counted in verdicts:
-                    cells[row] = CELL_OF_OUTCOME[verdicts[counted]]
-                elif waiting:
+                (counted,) = counting(tries)
+                if counted.episode_id in verdicts:
+                    cells[row] = CELL_OF_OUTCOME[verdicts[counted.episode_id]]
+                elif waiting and counted.finished and counted.outcome is Outcome.UNKNOWN:
                     cells[row] = Cell.JUDGING
         return cells, outcomes
 

@@ -12,9 +12,12 @@ from hub_server import TOKEN
 from webtraj import errors
 from webtraj.datasets import copy, merge, verify
 from webtraj.datasets.hub import push_to_hub
+from webtraj.datasets.judgements import Judgements
+from webtraj.datasets.place import open_place
 from webtraj.store.hub import HubStorage, parse_hub_url
 from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same
+from webtraj.trajectory import Judgement, Outcome
 
 pytest.importorskip("pyarrow")
 # huggingface_hub's own, when it uploads by LFS instead of Xet.
@@ -63,6 +66,20 @@ def test_the_repository_holds_the_files_byte_for_byte_and_no_host_name(hub, push
     ]
     assert repository.private
     assert any(name.endswith(".parquet") for name in repository.large)
+
+
+def test_judgements_go_with_their_episodes(hub, push, options, shop, tmp_path):
+    copy(shop.url, tmp_path / "shop")
+    judged = shop.episode_ids[0]
+    with Judgements(open_place(tmp_path / "shop")) as book:
+        book.add([(judged, Judgement(judge="anna", outcome=Outcome.BLOCKED))])
+    assert push(tmp_path / "shop").changed
+    assert not push(tmp_path / "shop").changed
+    opened = webtraj.open_dataset(URL, storage_options=options)
+    assert opened[judged].end.judgements[-1].judge == "anna"
+    assert opened.filter(outcome="blocked").episode_ids == (judged,)
+    (name,) = (name for name in hub.repositories["lab/shop"].files if name.startswith("judge"))
+    assert name == "judgements/episodes.jsonl"  # No host's name.
 
 
 def test_pushing_again_makes_no_commit(hub, push, shop):

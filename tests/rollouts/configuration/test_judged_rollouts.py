@@ -1,4 +1,4 @@
-"""Rollouts that are judged: by a model over HTTP, beside what was recorded, whatever goes wrong."""
+"""Rollouts that are judged: by a model over HTTP, beside the episodes, whatever goes wrong."""
 
 import asyncio
 import dataclasses
@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 from webtraj import Outcome, errors, open_dataset, registry
+from webtraj.datasets.verification import verify
 from webtraj.metrics import read_metrics
 from webtraj.rollouts import TaskSpec, collect
 from webtraj.rollouts.configuration.building import resume_run, start_run
-from webtraj.rollouts.judging import judge_rollout, judged_place
+from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.runs.iterations import Iterations
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
@@ -125,6 +125,12 @@ def outcomes(place):
     return {s.task: s.outcome.name for s in open_dataset(place).summaries}
 
 
+def recorded(place):
+    """Returns the outcomes that were recorded, whatever judges have said."""
+    files = open_dataset(place).place.read_index().values()
+    return {s.task: s.outcome.name for file in files for s in file.summaries}
+
+
 RECORDED = {
     "sells": "UNKNOWN", "refuses": "UNKNOWN", "shut": "UNKNOWN", "known": "FAILURE",
     "breaks": "ENV_ERROR",
@@ -136,22 +142,21 @@ async def test_what_is_not_known_is_judged_beside_what_was_recorded(build, shop_
     with FakeModelServer(truth) as server:
         rollout = build(*asking(server))
         summary = await rollout.play()
-    judged = Iterations(f"{shop_world}/runs", "train").judged(1)
-    assert outcomes(rollout.out) == RECORDED
-    assert outcomes(judged) == JUDGED
-    assert (summary.judged.place, summary.judged.complete) == (judged, True)
+    assert recorded(rollout.out) == RECORDED
+    assert outcomes(rollout.out) == JUDGED
+    assert (summary.judged.place, summary.judged.complete) == (rollout.out, True)
     told = {
-        result.task: result.outcome.name for result in summary.judged.applied_to(summary).results
+        result.task: result.outcome.name
+        for result in summary.with_outcomes(summary.judged.outcomes).results
     }
     assert told["sells"] == "SUCCESS"
-    by_shop = {t.info.task: t for t in open_dataset(judged)}
+    by_shop = {t.info.task: t for t in open_dataset(rollout.out)}
     assert [one.judge for one in by_shop["sells"].end.judgements] == ["model"]
     assert by_shop["known"].end.judgements == ()
-    # Its metrics go by what was judged, with what the plan says of the tasks.
-    kept = read_metrics(Run(open_storage(judged), rollout.run_id))["overall"]
-    recorded = read_metrics(Run(open_storage(rollout.out), rollout.run_id))["overall"]
+    assert verify(rollout.out).clean
+    # Its metrics go by what was judged.
+    kept = read_metrics(Run(open_storage(rollout.out), rollout.run_id))["overall"]
     assert [kept["success_rate"][key] for key in ("numerator", "denominator")] == [1, 3]
-    assert recorded["success_rate"]["numerator"] == 0
 
 
 async def test_sites_that_a_judge_finds_blocked_are_left_out_of_the_next_iteration(
@@ -225,9 +230,8 @@ async def test_workers_bound_how_many_are_judged_at_once(build, shop_world):
 
 async def test_always_judges_what_the_environment_knows_too(build, shop_world):
     with FakeModelServer(truth) as server:
-        await build(*asking(server, "judge_when=always")).play()
-    judged = Iterations(f"{shop_world}/runs", "train").judged(1)
-    assert outcomes(judged) == JUDGED | {"known": "SUCCESS"}
+        summary = await build(*asking(server, "judge_when=always")).play()
+    assert outcomes(summary.judged.place) == JUDGED | {"known": "SUCCESS"}
 
 
 async def test_episodes_whose_judge_was_away_wait_for_the_next_run(build, shop_world):
@@ -244,8 +248,7 @@ async def test_episodes_whose_judge_was_away_wait_for_the_next_run(build, shop_w
         judged = summary.judged
         assert len(judged.failures) == 1
         assert not judged.complete
-        assert outcomes(judged.place) == {k: v for k, v in JUDGED.items() if k != "refuses"}
-        assert outcomes(rollout.out) == RECORDED
+        assert outcomes(rollout.out) == JUDGED | {"refuses": "UNKNOWN"}
         asked = len(server.requests)
         down.clear()
         summary = await build(*asking(server), resume=True).play()
@@ -253,7 +256,7 @@ async def test_episodes_whose_judge_was_away_wait_for_the_next_run(build, shop_w
             name for name in SHOPS for one in server.requests[asked:] if name in one.text
         }
     assert summary.judged.complete
-    assert outcomes(judged.place) == JUDGED
+    assert outcomes(rollout.out) == JUDGED
 
 
 async def test_a_verdict_that_is_none_is_a_judge_error_and_no_failure(build, shop_world):
@@ -266,13 +269,19 @@ async def test_a_verdict_that_is_none_is_a_judge_error_and_no_failure(build, sho
     assert outcomes(summary.judged.place) == JUDGED | {"sells": "JUDGE_ERROR"}
 
 
-async def test_another_judge_is_refused_where_one_has_judged(build, shop_world):
+async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
     with FakeModelServer(truth) as server:
-        await build(*asking(server)).play()
-        summary = await build(*asking(server, "openai_config.votes=3"), resume=True).play()
-    assert "belongs to another pipeline" in summary.judged.stopped
-    assert not summary.judged.complete
-    assert outcomes(summary.judged.place) == JUDGED
+        rollout = build(*asking(server))
+        await rollout.play()
+    with FakeModelServer(lambda request: truth(request).replace("refuses", "sells")) as server:
+        more = ("openai_config.votes=3", "judge_when=always")
+        summary = await build(*asking(server, *more), resume=True).play()
+    assert summary.judged.complete
+    by_shop = {t.info.task: t for t in open_dataset(rollout.out)}
+    versions = {one.version for one in by_shop["sells"].end.judgements}
+    assert len(versions) == len(by_shop["sells"].end.judgements) == 2
+    assert len(by_shop["known"].end.judgements) == 1
+    assert outcomes(rollout.out) == JUDGED | {"known": "SUCCESS"}
 
 
 async def test_what_is_wrong_with_a_judge_shows_before_anything_is_played(build, shop_world):
@@ -330,7 +339,7 @@ async def test_a_rank_does_not_play_on_ray(build, shop_world):
         await rollout.only_play(ray="auto")
 
 
-async def test_quick_rollouts_are_judged_beside_their_folder_and_on_resume(shops, tmp_path):
+async def test_quick_rollouts_are_judged_on_resume(shops, tmp_path):
     out = str(tmp_path / "quick")
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules: [{success: {title: {contains: known}}}]")
@@ -339,11 +348,11 @@ async def test_quick_rollouts_are_judged_beside_their_folder_and_on_resume(shops
     }  # fmt: skip
     rollout = start_run(given, out=out)
     await rollout.only_play()
-    assert not (tmp_path / "quick-judged").exists()
-    summary = await resume_run({}, out=out).play()
-    assert summary.judged.place == f"{out}-judged"
     assert outcomes(out) == {"known": "FAILURE"}
-    assert outcomes(f"{out}-judged") == {"known": "SUCCESS"}
+    summary = await resume_run({}, out=out).play()
+    assert summary.judged.place == out
+    assert recorded(out) == {"known": "FAILURE"}
+    assert outcomes(out) == {"known": "SUCCESS"}
     with pytest.raises(errors.InvalidInputError, match="without a judge"):
         start_run({"preset": ["shop/known"], "judge_when": "always"}, out=out)
 
@@ -362,19 +371,13 @@ async def test_the_library_judges_what_it_collects(shops, tmp_path):
         await judge_rollout(tmp_path / "out", "r", judge, when="sometimes")
 
 
-async def test_a_bucket_is_judged_into_the_bucket(build, shop_world):
+async def test_a_bucket_is_judged_in_the_bucket(build, shop_world):
     place = ("save_path=memory://judged-rollouts/runs", "env_config.blocklist_path=null")
     with FakeModelServer(truth) as server:
         summary = await build(*asking(server, *place)).play()
     assert summary.judged.complete
     assert outcomes(summary.judged.place) == JUDGED
     assert summary.judged.place.startswith("memory://judged-rollouts/runs/train_trajectories/")
-
-
-@pytest.mark.parametrize("place", ["s3://bucket", "s3://bucket/", "/"])
-def test_a_whole_bucket_has_no_place_beside_it(place):
-    with pytest.raises(errors.InvalidInputError, match="No place for a judged dataset"):
-        judged_place(place)
 
 
 async def test_a_crawl_proposes_for_what_was_seen(build, world, shops, write_rows):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
-from webtraj.judging.base import Judge, is_judgeable, with_judgement
+from webtraj.judging.base import Judge, is_judgeable, is_unanswered, with_judgement
 from webtraj.judging.catalog import make_judge_of
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import options
@@ -90,7 +90,7 @@ class JudgeStep:
         if judgement.outcome is Outcome.JUDGE_ERROR:
             if self.on_judge_error == "drop":
                 return Drop("judge failed", judgement.reason)
-            if self.on_judge_error == "fail" and _is_unanswered(judgement):
+            if self.on_judge_error == "fail" and is_unanswered(judgement):
                 raise errors.ModelError(_UNANSWERED.format(judgement.judge, judgement.reason))
         made = with_judgement(trajectory, judgement)
         return Changed(
@@ -132,15 +132,6 @@ class JudgeStep:
                 "model: --model NAME --model-url URL."
             )
         return make_judge_of(by, client=self.client if self._asks else None, options=self.options)
-
-
-def _is_unanswered(judgement: Judgement) -> bool:
-    """Return whether a judgement is undecided because a model gave no reply."""
-    unanswered = judgement.findings.get("unanswered")
-    if unanswered is not None:
-        return bool(unanswered)
-    # For judges that do not say, look at the last call.
-    return bool(judgement.model_calls) and bool(judgement.model_calls[-1].error)
 
 
 def _models_of(judgement: Judgement) -> list[str]:

@@ -253,7 +253,6 @@ class _Rollout:
             iteration=number,
             ranked=self.rank is not None,
             judging=self.judging,
-            judged_out=self.iterations.judged(number),
             claimed=self.iterations if claimed else None,
             format=self.config.format,
             metrics=_targets(self.config.metrics),

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.rollouts.judging import PARALLEL
+from webtraj.judging.base import PARALLEL
 from webtraj.runs.spec import RunSpec, When
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Judging:
     stages: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """For `model`: options of single stages that differ from `options`."""
     when: When = "unknown"
-    """Episodes to judge; see `webtraj.rollouts.judging.WHEN`."""
+    """Episodes to judge; see `webtraj.judging.judged.WHEN`."""
     parallel: int = PARALLEL
     """Episodes to judge at a time."""
 

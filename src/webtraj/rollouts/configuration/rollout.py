@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
-from webtraj.rollouts.judging import PARALLEL
+from webtraj.judging.base import PARALLEL
 from webtraj.runs.spec import EpisodeFormat, MetricsConfig, RunSpec, When
 
 __all__ = [

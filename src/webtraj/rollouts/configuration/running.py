@@ -27,7 +27,7 @@ from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import players
 from webtraj.rollouts.configuration.judges import Judging, close_judge
 from webtraj.rollouts.configuration.players import Player, Proposing
-from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
+from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import (
@@ -47,6 +47,7 @@ from webtraj.store.places import is_url, open_storage
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
     from webtraj.exploring.proposing import Proposed
+    from webtraj.judging.judged import Judged
 
 __all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
 
@@ -154,8 +155,6 @@ class ConfiguredRollout:
     """Whether this is one of several processes that share a plan."""
     judging: Judging | None = None
     """Recipe for the judge of the recorded episodes."""
-    judged_out: str | None = None
-    """Place of the judged dataset; `webtraj.rollouts.judging.judged_place(out)` by default."""
     proposing: Proposing | None = None
     """Recipe for the proposer of further tasks."""
     source: str = ""
@@ -201,7 +200,6 @@ class ConfiguredRollout:
                 self.run_id,
                 judge,
                 plan=self.plan,
-                to=self.judged_out,
                 when=self.judging.when,
                 parallel=self.judging.parallel,
                 storage_options=self.storage_options,
@@ -225,10 +223,10 @@ class ConfiguredRollout:
         )
 
     def _turn(self) -> Path | None:
-        """Return the file that processes lock to judge into one folder; None for a bucket."""
-        if not self.ranked or self.judged_out is None or is_url(self.judged_out):
+        """Return the file that processes lock to judge one folder; None for a bucket."""
+        if not self.ranked or is_url(self.out):
             return None
-        return Path(f"{self.judged_out}.lock")
+        return Path(f"{self.out}.judging")
 
     async def only_play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
@@ -257,8 +255,6 @@ class ConfiguredRollout:
         """Check judge and proposer before anything is played."""
         if self.judging is not None:
             await self.judging.check()
-            if self.judged_out is None:
-                judged_place(self.out)
         if self.proposing is not None:
             await self.proposing.check_options()
 

@@ -55,7 +55,7 @@ def open_sources(
 ) -> list[Source]:
     """Open the datasets of the last iterations, oldest first.
 
-    For a judged iteration this is the judged dataset, which has the rewards. Iterations that were
+    For an iteration that a loop has judged this is the judged dataset. Iterations that were
     abandoned before their first episode do not count.
 
     Raises:
@@ -207,7 +207,7 @@ def fill(
         StorageError: A bucket cannot be read.
     """
     filling = _Filling(filters, held_out)
-    opened = ((source.place, source.open().summaries) for source in map(filling.begin, sources))
+    opened = (source.open() for source in map(filling.begin, sources))
     with contextlib.closing(scan_batches(Scanner(filters, render), opened)) as batches:
         for batch in batches:
             filling.add(batch)

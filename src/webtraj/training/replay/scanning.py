@@ -20,7 +20,7 @@ from webtraj import errors
 from webtraj.agents.models.base import ToolCall
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, parse_condition
-from webtraj.datasets.place import DatasetPlace, map_in_order
+from webtraj.datasets.place import map_in_order
 from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
@@ -165,20 +165,15 @@ class Scanner:
         """Pickle without the parsed condition."""
         return Scanner, (self.filters, self.render)
 
-    def scan_job(self, job: tuple[DatasetPlace, Sequence[EpisodeSummary]]) -> Batch:
-        """Call `scan` with both of a pair."""
-        return self.scan(*job)
-
-    def scan(self, place: DatasetPlace, summaries: Sequence[EpisodeSummary]) -> Batch:
-        """Scan some episodes of a dataset.
+    def scan(self, dataset: Dataset) -> Batch:
+        """Scan the episodes of a dataset, whose blobs are lazy.
 
         Raises:
             StorageError: An episode cannot be read now.
         """
-        dataset = Dataset(place, summaries, "lazy")
         found = _Rows()
         scans = []
-        for number, summary in enumerate(summaries):
+        for number, summary in enumerate(dataset.summaries):
             found.episode = number
             before = len(found.rows)
             try:
@@ -187,7 +182,7 @@ class Scanner:
                 del found.rows[before:]
                 scans.append(EpisodeScan(Reason.UNREADABLE, str(error)))
         rows = np.array(found.rows, STEPS)
-        return Batch(summaries, scans, rows, found.verbs.names, found.versions.names)
+        return Batch(dataset.summaries, scans, rows, found.verbs.names, found.versions.names)
 
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)
@@ -403,9 +398,7 @@ _LARGE = 20_000
 """Steps of a dataset that are worth the start of processes, about a second each."""
 
 
-def scan_batches(
-    scanner: Scanner, datasets: Iterable[tuple[DatasetPlace, Sequence[EpisodeSummary]]]
-) -> Generator[Batch, None, None]:
+def scan_batches(scanner: Scanner, datasets: Iterable[Dataset]) -> Generator[Batch, None, None]:
     """Yield the scans of all episodes of datasets, in order, with few episodes in memory at a time.
 
     Threads read buckets; processes read large datasets in folders.
@@ -414,23 +407,25 @@ def scan_batches(
         StorageError: An episode cannot be read.
     """
     with contextlib.ExitStack() as stack:
-        pool: Workers[tuple[DatasetPlace, Sequence[EpisodeSummary]], Batch] | None = None
+        pool: Workers[Dataset, Batch] | None = None
         cores = workers.cores()
-        for place, summaries in datasets:
+        for dataset in datasets:
+            summaries, is_remote = dataset.summaries, dataset.place.is_remote
             is_large = sum(summary.num_steps for summary in summaries) >= _LARGE
             if pool is None and is_large and cores > 1 and _may_leave(scanner):
-                pool = stack.enter_context(contextlib.closing(Workers(scanner.scan_job, cores)))
-            size = 1 if place.is_remote else _BATCH  # From a bucket, each read waits.
+                pool = stack.enter_context(contextlib.closing(Workers(scanner.scan, cores)))
+            size = 1 if is_remote else _BATCH  # From a bucket, each read waits.
             jobs = (
-                (place, summaries[start : start + size]) for start in range(0, len(summaries), size)
+                dataset.of(summaries[start : start + size], blobs="lazy")
+                for start in range(0, len(summaries), size)
             )
             found: Iterator[Batch]
-            if place.is_remote:
-                found = map_in_order(scanner.scan_job, jobs, workers=_THREADS)
+            if is_remote:
+                found = map_in_order(scanner.scan, jobs, workers=_THREADS)
             elif pool is not None and is_large:
                 found = map_in_order(pool.do, jobs, workers=2 * cores)
             else:
-                found = map(scanner.scan_job, jobs)
+                found = map(scanner.scan, jobs)
             yield from found
 
 

@@ -1,0 +1,116 @@
+"""Lines that are added to a dataset beside its episodes, which never change.
+
+::
+
+    <dataset>/<folder>/<writer>.jsonl
+
+Each writer appends to a file of its own. A line is on disk when `add` returns; a last line without
+a newline was cut off when its writer died, and does not count. In a bucket, which does not support
+appending, each call of `add` writes an object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+
+from webtraj import errors
+from webtraj.closing import Closing
+from webtraj.datasets.place import DatasetPlace, map_in_order
+from webtraj.store import files
+from webtraj.store.index import index_file_name
+from webtraj.store.places import is_key
+
+__all__ = ["Sidecar"]
+
+_WORKERS = 16
+
+
+class Sidecar(Closing):
+    """The lines in one folder beside a dataset. Not safe to share between threads.
+
+    Args:
+        place: The dataset.
+        folder: The folder's name.
+    """
+
+    def __init__(self, place: DatasetPlace, folder: str) -> None:
+        self._place = place
+        self._folder = f"{folder}/"
+        self._read: dict[str, int] = {}
+        self._descriptor = -1
+
+    def new_lines(self) -> list[tuple[str, bytes]]:
+        """Return the whole lines since the last call, each with the key of its file.
+
+        Raises:
+            StorageError: They cannot be read.
+        """
+        storage = self._place.storage
+        entries = sorted(storage.list(self._folder), key=lambda entry: entry.key)
+        keys = [
+            entry.key
+            for entry in entries
+            if entry.key.endswith(".jsonl")
+            and is_key(entry.key)
+            and self._read.get(entry.key, 0) < entry.size
+        ]
+        workers = _WORKERS if self._place.is_remote else 1
+        contents = map_in_order(storage.read, keys, workers=workers) if keys else ()
+        lines: list[tuple[str, bytes]] = []
+        for key, content in zip(keys, contents, strict=True):
+            end = content.rfind(b"\n") + 1
+            lines += ((key, line) for line in content[self._read.get(key, 0) : end].splitlines())
+            self._read[key] = end
+        return lines
+
+    def add(self, lines: bytes) -> None:
+        """Write whole lines. They are in the dataset when this returns; else nothing is.
+
+        Raises:
+            StorageError: They cannot be written.
+        """
+        if self._place.is_remote:
+            # Names contain the time, so a listing is in order.
+            name = self._folder + index_file_name(f"-{time.time_ns()}")
+            self._place.storage.write(name, lines, overwrite=False)
+            self._read[name] = len(lines)
+            return
+        try:
+            if self._descriptor < 0:
+                self._descriptor = self._open()
+            size = os.fstat(self._descriptor).st_size
+            try:
+                files.write_all(self._descriptor, lines)
+                os.fsync(self._descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, size)
+                self.close()  # The file may end in a partial line, so append nothing to it.
+                raise
+        except OSError as error:
+            raise errors.StorageError(
+                f"Cannot write {self._folder} of {self._place.url!r}: {error}. The dataset must be "
+                "writable by this user, on a disk with free space."
+            ) from error
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        layout = self._place.layout
+        assert layout is not None
+        folder = layout.root / self._folder.rstrip("/")
+        files.check_no_links(layout.root, folder)
+        files.make_folder(folder, sync=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(folder / index_file_name(), flags, 0o644)
+        with contextlib.suppress(OSError):  # The file system may not support locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        files.sync_folder(folder)
+        return descriptor

@@ -1,0 +1,215 @@
+"""Judge a recorded dataset: the verdicts are stored beside its episodes.
+
+A verdict is stored as soon as it is reached, so judging resumes after a crash, and running it again
+judges episodes that were added meanwhile. If a judge was unavailable, the episode waits for the
+next run. If it could not decide, the verdict is JUDGE_ERROR.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from webtraj import errors
+from webtraj.datasets.dataset import Dataset, open_dataset
+from webtraj.datasets.judgements import Judgements
+from webtraj.datasets.place import Place
+from webtraj.judging.base import PARALLEL, Judge, is_judgeable, is_unanswered
+from webtraj.runs.spec import When
+from webtraj.store.index import EpisodeSummary
+from webtraj.trajectory import EndReason, Judgement, Outcome
+
+if TYPE_CHECKING:
+    from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = ["WHEN", "Judged", "judge_dataset"]
+
+WHEN: tuple[When, ...] = get_args(When)
+"""Which episodes to judge: those whose outcome is not known, or all that ended by themselves."""
+
+_PATIENCE = 10
+"""Episodes in a row without a verdict after which judging stops: the judge is away."""
+_UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
+_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Result of judging a dataset."""
+
+    place: str
+    """Path or URL of the dataset."""
+    judge: str
+    """The judge's name."""
+    outcomes: Mapping[str, Outcome]
+    """Outcomes of the episodes after judging, by episode id."""
+    verdicts: int = 0
+    """Number of verdicts that were reached now."""
+    failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Errors of unjudged episodes, by id: mostly that the judge was unavailable."""
+    stopped: str = ""
+    """Why judging stopped early; empty if it finished. Judging again resumes it."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every episode was judged."""
+        return not self.stopped and not self.failures
+
+
+async def judge_dataset(
+    place: Place,
+    judge: Judge,
+    *,
+    when: When = "unknown",
+    where: Callable[[EpisodeSummary], bool] | None = None,
+    parallel: int = PARALLEL,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Callable[[int, int], None] | None = None,
+) -> Judged:
+    """Judge the episodes of a dataset that this judge has not judged yet.
+
+    Episodes that did not end by themselves are left out: there is nothing to judge.
+
+    Args:
+        place: The dataset's folder or URL. Its episodes do not change.
+        judge: The judge. It is left open.
+        when: "unknown" or "always"; see `WHEN`.
+        where: A filter of episodes; by default all.
+        parallel: How many episodes to judge at a time.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+        observer: Called with the number of judged episodes and their total, as judging proceeds.
+
+    Returns:
+        The outcomes. An unavailable judge or store is in it, not raised: what was reached is kept.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or the judge cannot judge anything.
+        NotADatasetError: There is no dataset.
+        StorageError: The dataset cannot be read.
+    """
+    if when not in WHEN:
+        raise errors.InvalidInputError(
+            f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
+        )
+    if parallel < 1:
+        raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel}.")
+    dataset = await asyncio.to_thread(
+        lambda: open_dataset(place, storage_options=storage_options, complete=True)
+    )
+    if where is not None:
+        dataset = dataset.filter(where)
+    return await _Judging(dataset, judge, when, observer).run(parallel)
+
+
+class _Judging:
+    def __init__(
+        self,
+        dataset: Dataset,
+        judge: Judge,
+        when: When,
+        observer: Callable[[int, int], None] | None,
+    ) -> None:
+        self._dataset = dataset
+        self._judge = judge
+        self._observer = observer or (lambda done, total: None)
+        self._known = dataset.judgements
+        self._todo = [summary for summary in dataset.summaries if self._is_open(summary, when)]
+        self._book = Judgements(dataset.place)
+        self._waiting: dict[str, Judgement] = {}
+        self._writing = asyncio.Lock()
+        self._given: dict[str, Outcome] = {}
+        self._failures: dict[str, str] = {}
+        self._failed_in_a_row = self._done = 0
+        self._stopped = ""
+
+    async def run(self, parallel: int) -> Judged:
+        todo = iter(self._todo)
+        self._observer(0, len(self._todo))
+        workers = [asyncio.create_task(self._work(todo)) for _ in range(parallel)]
+        try:
+            await asyncio.to_thread(self._book.refresh)
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
+            await asyncio.to_thread(self._close)
+        recorded = {summary.episode_id: summary.outcome for summary in self._dataset.summaries}
+        return Judged(
+            place=self._dataset.url,
+            judge=self._judge.name,
+            outcomes={**recorded, **{one: out for one, out in self._given.items() if out}},
+            verdicts=len(self._given),
+            failures=self._failures,
+            stopped=self._stopped,
+        )
+
+    def _is_open(self, summary: EpisodeSummary, when: When) -> bool:
+        return (
+            summary.end_reason in _ENDED
+            and (when == "always" or summary.outcome in _UNDECIDED)
+            and not self._known.has(summary.episode_id, self._judge.name, self._judge.version)
+        )
+
+    async def _work(self, todo: Iterator[EpisodeSummary]) -> None:
+        for summary in todo:
+            if self._stopped:
+                return
+            try:
+                await self._take(summary.episode_id)
+            except errors.InvalidInputError:
+                raise
+            except errors.WebtrajError as error:
+                self._fail(summary.episode_id, str(error))
+            self._done += 1
+            self._observer(self._done, len(self._todo))
+
+    async def _take(self, episode_id: str) -> None:
+        trajectory = await asyncio.to_thread(self._dataset.__getitem__, episode_id)
+        if not is_judgeable(trajectory) or self._is_judged(trajectory):
+            return
+        judgement = await self._judge.judge(trajectory)
+        if is_unanswered(judgement):
+            self._fail(episode_id, judgement.reason)
+            return
+        self._failed_in_a_row = 0
+        self._waiting[episode_id] = judgement
+        async with self._writing:  # One write takes all that came during the one before.
+            await asyncio.to_thread(self._store)
+
+    def _is_judged(self, trajectory: EpisodeTrajectory) -> bool:
+        """Return whether the recorded end has a verdict of this judge, as of a processing step."""
+        assert trajectory.end is not None
+        return any(
+            (one.judge, one.version) == (self._judge.name, self._judge.version)
+            and one.outcome is not Outcome.JUDGE_ERROR
+            for one in trajectory.end.judgements
+        )
+
+    def _store(self) -> None:
+        batch, self._waiting = self._waiting, {}
+        try:
+            self._book.add(batch.items())
+        except errors.WebtrajError as error:
+            self._stopped = self._stopped or str(error)
+            return
+        self._given |= {episode_id: judgement.outcome for episode_id, judgement in batch.items()}
+
+    def _close(self) -> None:
+        self._store()  # Of workers that were cancelled.
+        self._book.close()
+
+    def _fail(self, episode_id: str, why: str) -> None:
+        _logger.info("No verdict on %s: %s", episode_id, why)
+        self._failures[episode_id] = why
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row == _PATIENCE:
+            self._stopped = self._stopped or (
+                f"{self._failed_in_a_row} episodes in a row got no verdict; the last one, "
+                f"{episode_id!r}: {why}"
+            )
