@@ -65,7 +65,7 @@ _BY_HEADING = {
         "export otel": ("export:otel", "Send recorded episodes as OpenTelemetry traces."),
     },
     "Judge and process": {
-        "judge": ("", "Judge recorded episodes; measure a judge, or repeat a judgement."),
+        "judge": ("", "Judge recorded episodes; measure a judge."),
         "judge run": ("judge:run", "Judge a dataset, and store the verdicts beside its episodes."),
         "judge eval": ("judge:eval_", "Measure a judge against labels."),
         "judge rerun": ("judge:rerun", "Repeat a judgement from its record."),

@@ -28,6 +28,7 @@ __all__ = [
     "PARALLEL",
     "VERDICTS",
     "given_by",
+    "has_verdict",
     "is_judgeable",
     "is_unanswered",
     "with_judgement",
@@ -71,6 +72,16 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
         end is not None
         and end.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
         and end.outcome in _OPEN_TO_JUDGEMENT
+    )
+
+
+def has_verdict(trajectory: EpisodeTrajectory, judge: Judge) -> bool:
+    """Return whether the judge, of the same version, has reached a verdict on an episode."""
+    judgements = () if trajectory.end is None else trajectory.end.judgements
+    return any(
+        (one.judge, one.version) == (judge.name, judge.version)
+        and one.outcome is not Outcome.JUDGE_ERROR
+        for one in judgements
     )
 
 

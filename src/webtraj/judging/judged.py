@@ -11,19 +11,15 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import Place
-from webtraj.judging.base import PARALLEL, Judge, is_judgeable, is_unanswered
+from webtraj.judging.base import PARALLEL, Judge, has_verdict, is_judgeable, is_unanswered
 from webtraj.runs.spec import When
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Judgement, Outcome
-
-if TYPE_CHECKING:
-    from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["WHEN", "Judged", "judge_dataset"]
 
@@ -117,9 +113,8 @@ class _Judging:
         self._dataset = dataset
         self._judge = judge
         self._observer = observer or (lambda done, total: None)
-        self._known = dataset.judgements
+        self._book = dataset.judgements
         self._todo = [summary for summary in dataset.summaries if self._is_open(summary, when)]
-        self._book = Judgements(dataset.place)
         self._waiting: dict[str, Judgement] = {}
         self._writing = asyncio.Lock()
         self._given: dict[str, Outcome] = {}
@@ -132,13 +127,13 @@ class _Judging:
         self._observer(0, len(self._todo))
         workers = [asyncio.create_task(self._work(todo)) for _ in range(parallel)]
         try:
-            await asyncio.to_thread(self._book.refresh)
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.wait(workers)
-            await asyncio.to_thread(self._close)
+            await self._store()  # Of workers that were cancelled.
+            await asyncio.to_thread(self._book.close)
         recorded = {summary.episode_id: summary.outcome for summary in self._dataset.summaries}
         return Judged(
             place=self._dataset.url,
@@ -153,7 +148,7 @@ class _Judging:
         return (
             summary.end_reason in _ENDED
             and (when == "always" or summary.outcome in _UNDECIDED)
-            and not self._known.has(summary.episode_id, self._judge.name, self._judge.version)
+            and not self._book.has(summary.episode_id, self._judge.name, self._judge.version)
         )
 
     async def _work(self, todo: Iterator[EpisodeSummary]) -> None:
@@ -171,7 +166,7 @@ class _Judging:
 
     async def _take(self, episode_id: str) -> None:
         trajectory = await asyncio.to_thread(self._dataset.__getitem__, episode_id)
-        if not is_judgeable(trajectory) or self._is_judged(trajectory):
+        if not is_judgeable(trajectory) or has_verdict(trajectory, self._judge):
             return
         judgement = await self._judge.judge(trajectory)
         if is_unanswered(judgement):
@@ -179,30 +174,18 @@ class _Judging:
             return
         self._failed_in_a_row = 0
         self._waiting[episode_id] = judgement
+        await self._store()
+
+    async def _store(self) -> None:
         async with self._writing:  # One write takes all that came during the one before.
-            await asyncio.to_thread(self._store)
-
-    def _is_judged(self, trajectory: EpisodeTrajectory) -> bool:
-        """Return whether the recorded end has a verdict of this judge, as of a processing step."""
-        assert trajectory.end is not None
-        return any(
-            (one.judge, one.version) == (self._judge.name, self._judge.version)
-            and one.outcome is not Outcome.JUDGE_ERROR
-            for one in trajectory.end.judgements
-        )
-
-    def _store(self) -> None:
-        batch, self._waiting = self._waiting, {}
-        try:
-            self._book.add(batch.items())
-        except errors.WebtrajError as error:
-            self._stopped = self._stopped or str(error)
-            return
-        self._given |= {episode_id: judgement.outcome for episode_id, judgement in batch.items()}
-
-    def _close(self) -> None:
-        self._store()  # Of workers that were cancelled.
-        self._book.close()
+            batch, self._waiting = self._waiting, {}
+            try:
+                await asyncio.to_thread(self._book.add, batch.items())
+            except errors.WebtrajError as error:
+                self._stopped = self._stopped or str(error)
+                self._failures |= dict.fromkeys(batch, str(error))
+                return
+            self._given |= {one: judgement.outcome for one, judgement in batch.items()}
 
     def _fail(self, episode_id: str, why: str) -> None:
         _logger.info("No verdict on %s: %s", episode_id, why)

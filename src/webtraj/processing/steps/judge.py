@@ -8,7 +8,13 @@ from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
-from webtraj.judging.base import Judge, is_judgeable, is_unanswered, with_judgement
+from webtraj.judging.base import (
+    Judge,
+    has_verdict,
+    is_judgeable,
+    is_unanswered,
+    with_judgement,
+)
 from webtraj.judging.catalog import make_judge_of
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import options
@@ -82,7 +88,7 @@ class JudgeStep:
         Raises:
             ModelError: The judge's model gave no reply, and `on_judge_error` is `fail`.
         """
-        if not is_judgeable(trajectory) or self._is_judged(trajectory):
+        if not is_judgeable(trajectory) or has_verdict(trajectory, self._judge):
             return trajectory
         if self.only_unknown and trajectory.outcome not in _UNDECIDED:
             return trajectory
@@ -102,14 +108,6 @@ class JudgeStep:
             },
             model=", ".join(_models_of(judgement)),
             prompt_sha256=_prompt_of(judgement),
-        )
-
-    def _is_judged(self, trajectory: EpisodeTrajectory) -> bool:
-        assert trajectory.end is not None
-        return any(
-            (one.judge, one.version) == (self._judge.name, self._judge.version)
-            and one.outcome is not Outcome.JUDGE_ERROR
-            for one in trajectory.end.judgements
         )
 
     @property
