@@ -6,12 +6,15 @@ import pytest
 
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
+from webtraj.datasets.judgements import Judgements
+from webtraj.datasets.place import open_place
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same
+from webtraj.trajectory import Judgement, Outcome
 
 
 @pytest.fixture
@@ -48,6 +51,22 @@ def test_a_dataset_goes_to_s3_and_back_byte_for_byte(source, place, bucket_optio
     assert report.complete
     assert convert(pb, tmp_path / "again", format="json", source_options=options).complete
     assert contents(tmp_path / "again") == contents(source)
+
+
+@pytest.mark.slow
+def test_judgements_in_s3_are_stored_whole_and_go_along(source, place, bucket_options, tmp_path):
+    copy(source, place, target_options=bucket_options)
+    with Judgements(open_place(place, bucket_options)) as book:
+        for number in range(3):
+            reason = f"Seen at {number}. " * 500  # A blob.
+            made = Judgement(judge="anna", outcome=Outcome.BLOCKED, reason=reason)
+            book.add([(f"e{number}", made), (f"e{number + 3}", made)])
+    opened = open_dataset(place, storage_options=bucket_options)
+    assert len(opened.filter(outcome="blocked")) == 6
+    assert opened["e5"].end.judgements[0].reason.startswith("Seen at 2.")
+    assert verify(place, storage_options=bucket_options).clean
+    assert copy(place, tmp_path / "back", source_options=bucket_options).complete
+    assert all(map(same, open_dataset(tmp_path / "back"), opened))
 
 
 @pytest.mark.slow
