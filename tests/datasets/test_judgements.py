@@ -12,7 +12,9 @@ from webtraj.datasets.place import open_place
 from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.judging.environment import EnvironmentJudge
 from webtraj.judging.judged import judge_dataset
+from webtraj.judging.quality import evaluate, labels_of_dataset
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.trajectory import EndReason, Judgement, ModelCall, Outcome
 from webtraj.view.source import Follower
@@ -209,6 +211,20 @@ async def test_each_episode_is_judged_once(dataset):
     assert (again.asked, done.complete) == (["e3"], True)
     assert done.outcomes["e3"] is Outcome.FAILURE
     assert not (await judge_dataset(dataset, Judge())).verdicts  # All outcomes are known.
+
+
+async def test_a_judge_sees_what_was_recorded_and_not_what_others_said(dataset):
+    add(dataset, {"e1": verdict(Outcome.BLOCKED, "ben")})
+    found = open_dataset(dataset)
+    assert found.as_recorded()["e1"].end.judgements == ()
+    assert {label.outcome for label in labels_of_dataset(found).values()} == {Outcome.SUCCESS}
+    report = await evaluate(EnvironmentJudge(), found, labels_of_dataset(found))
+    assert report.overall.agreement.value == 1.0
+    done = await judge_dataset(dataset, EnvironmentJudge(), when="always")
+    assert done.outcomes["e1"] is Outcome.SUCCESS
+    assert [made.judge for made in open_dataset(dataset)["e1"].end.judgements] == [
+        "ben", "environment",
+    ]  # fmt: skip
 
 
 async def test_a_judge_that_is_away_is_not_asked_for_each_of_many(tmp_path, episode):

@@ -537,6 +537,18 @@ class Dataset:
         judgements = self.judgements.part(summary.episode_id for summary in summaries)
         return Dataset(self._place, summaries, blobs or self._blobs, judgements)
 
+    def as_recorded(self) -> Dataset:
+        """Return the dataset without the judgements beside its episodes.
+
+        Raises:
+            StorageError: The index cannot be read.
+        """
+        if not self.judgements.episode_ids:
+            return self
+        known = {summary.episode_id: summary for summary in _read_summaries(self._place)}
+        recorded = (known.get(summary.episode_id, summary) for summary in self._summaries)
+        return Dataset(self._place, recorded, self._blobs, Judgements(self._place))
+
     def refresh(self, *, complete: bool = False) -> Dataset:
         """Return the whole dataset as it is now, without filters.
 

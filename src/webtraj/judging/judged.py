@@ -99,18 +99,22 @@ async def judge_dataset(
     )
     if where is not None:
         dataset = dataset.filter(where)
-    return await _Judging(dataset, judge, when, observer).run(parallel)
+    recorded = await asyncio.to_thread(dataset.as_recorded)
+    return await _Judging(dataset, recorded, judge, when, observer).run(parallel)
 
 
 class _Judging:
     def __init__(
         self,
         dataset: Dataset,
+        recorded: Dataset,
         judge: Judge,
         when: When,
         observer: Callable[[int, int], None] | None,
     ) -> None:
         self._dataset = dataset
+        self._recorded = recorded
+        """What a judge sees: not what other judges have said since."""
         self._judge = judge
         self._observer = observer or (lambda done, total: None)
         self._book = dataset.judgements
@@ -134,11 +138,11 @@ class _Judging:
             await asyncio.wait(workers)
             await self._store()  # Of workers that were cancelled.
             await asyncio.to_thread(self._book.close)
-        recorded = {summary.episode_id: summary.outcome for summary in self._dataset.summaries}
+        before = {summary.episode_id: summary.outcome for summary in self._dataset.summaries}
         return Judged(
             place=self._dataset.url,
             judge=self._judge.name,
-            outcomes={**recorded, **{one: out for one, out in self._given.items() if out}},
+            outcomes={**before, **{one: out for one, out in self._given.items() if out}},
             verdicts=len(self._given),
             failures=self._failures,
             stopped=self._stopped,
@@ -165,7 +169,7 @@ class _Judging:
             self._observer(self._done, len(self._todo))
 
     async def _take(self, episode_id: str) -> None:
-        trajectory = await asyncio.to_thread(self._dataset.__getitem__, episode_id)
+        trajectory = await asyncio.to_thread(self._recorded.__getitem__, episode_id)
         if not is_judgeable(trajectory) or has_verdict(trajectory, self._judge):
             return
         judgement = await self._judge.judge(trajectory)

@@ -83,13 +83,16 @@ class Label:
 def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
     """Return the recorded outcomes of a dataset's episodes as labels.
 
-    Episodes whose outcome is not in `LABELS` get no label. A judged episode has its last judge's
-    outcome, so use this for datasets whose environment knows the outcome: MiniWoB++, the fixture
-    site, a benchmark.
+    Judgements beside the episodes do not count. Episodes whose outcome is not in `LABELS` get no
+    label. In a dataset that a step judged, an episode has its last judge's outcome, so use this for
+    datasets whose environment knows the outcome: MiniWoB++, the fixture site, a benchmark.
+
+    Raises:
+        StorageError: The index cannot be read.
     """
     return {
         summary.episode_id: Label(summary.episode_id, summary.outcome, "dataset")
-        for summary in dataset.summaries
+        for summary in dataset.as_recorded().summaries
         if summary.outcome in LABELS
     }
 
@@ -383,6 +386,8 @@ async def evaluate(
         )
     if parallel < 1:
         raise errors.InvalidInputError(f"parallel is {parallel}; expected at least 1.")
+    # A judge sees what was recorded, not what other judges have said since.
+    dataset = await asyncio.to_thread(dataset.as_recorded)
     run = _Run(judge, dataset, judged or (lambda label, judgement: None))
     known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
     if not known:
