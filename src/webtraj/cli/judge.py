@@ -56,8 +56,6 @@ _Judges = Annotated[
 
 # `webtraj judge run`: judge a dataset.
 
-_MOST_SHOWN = 5
-
 
 def run(
     dataset: _Dataset,
@@ -111,9 +109,9 @@ async def _run(
 ) -> bool:
     """Judge a dataset, print the verdicts, and return whether all episodes have one."""
     import collections
-    import itertools
 
     from webtraj.cli import terminal
+    from webtraj.cli.judge_quality import unjudged
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import parse_condition
     from webtraj.judging.catalog import make_judge_of
@@ -150,14 +148,8 @@ async def _run(
         f"{judged.judge}: {judged.verdicts} new verdicts.",
         f"All episodes: {', '.join(f'{name} {n}' for name, n in counts.most_common()) or 'none'}.",
     ]
-    for episode_id, why in itertools.islice(judged.failures.items(), _MOST_SHOWN):
-        lines.append(f"{episode_id} was not judged: {why}")
-    if (more := len(judged.failures) - _MOST_SHOWN) > 0:
-        lines.append(f"... and {more} more were not judged.")
-    if judged.stopped:
-        lines.append(f"Judging stopped: {judged.stopped}")
     console = terminal.make_console()
-    for line in lines:
+    for line in (*lines, *unjudged(judged)):
         console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
     return judged.complete
 

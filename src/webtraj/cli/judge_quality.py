@@ -1,17 +1,30 @@
-"""A judge's quality report, printed to the terminal."""
+"""What a judge reached, and how good it is, for the terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
 
+    from webtraj.judging.judged import Judged
     from webtraj.judging.quality import Confusion, QualityReport
 
-__all__ = ["print_quality"]
+__all__ = ["print_quality", "unjudged"]
 
 _MAX_SHOWN = 10
+
+
+def unjudged(judged: Judged) -> Iterator[str]:
+    """Yield lines about the episodes that got no verdict."""
+    for episode_id, why in list(judged.failures.items())[:_MAX_SHOWN]:
+        yield f"{episode_id} was not judged: {why}"
+    if (more := len(judged.failures) - _MAX_SHOWN) > 0:
+        yield f"... and {more} more were not judged."
+    if judged.stopped:
+        yield f"Judging stopped: {judged.stopped}"
 
 
 def print_quality(console: Console, report: QualityReport, *, by_task: bool = False) -> None:

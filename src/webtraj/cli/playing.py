@@ -117,6 +117,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
     if built.judging is None:
         return True
     from webtraj.cli import progress, signals, terminal
+    from webtraj.cli.judge_quality import unjudged
 
     console = terminal.make_console()
 
@@ -137,12 +138,8 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
         say(f"Verdicts of {judged.judge}, in {judged.place}:")
         console.print(progress.summary_table(summary.with_outcomes(judged.outcomes)))
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
-    for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
-        say(f"{episode_id} was not judged: {why}")
-    if (more := len(judged.failures) - _MOST_SHOWN) > 0:
-        say(f"... and {more} more were not judged.")
-    if judged.stopped:
-        say(f"Judging stopped: {judged.stopped}")
+    for line in unjudged(judged):
+        say(line)
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
     return judged.complete and counts.keys() != {"judge_error"}
