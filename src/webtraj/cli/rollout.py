@@ -68,10 +68,10 @@ def rollout(
     """Run an agent and record every episode.
 
     Choose the tasks with --preset, or give a configuration with --config-name. Ctrl-C stops
-    cleanly: open episodes are recorded as cancelled, and --resume runs the rest. With a judge, the
-    episodes are judged after the rollout, into a dataset beside the recorded one. The exit code is
-    1 if every episode ended with an error, if the judge failed on every episode, or if episodes are
-    left to judge; else 0.
+    cleanly: open episodes are recorded as cancelled, and --resume runs the rest. A judge judges the
+    episodes after the rollout; its verdicts are stored beside them. The exit code is 1 if every
+    episode ended with an error, if the judge failed on every episode, or if episodes are left to
+    judge; else 0.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     if config_name is None:

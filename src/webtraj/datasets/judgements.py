@@ -46,7 +46,7 @@ FOLDER = "judgements"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Facts:
-    """What of a judgement is needed without its evidence."""
+    """A judgement without its evidence."""
 
     judge: str
     version: str = ""
@@ -167,7 +167,7 @@ class Judgements(Closing):
     def digest(self, summary: EpisodeSummary) -> str:
         """Return a hash of an episode's file and of the judgements beside it.
 
-        It is the file's own SHA-256 if there are none.
+        Without judgements it is the file's own SHA-256.
         """
         beside = self._of.get(summary.episode_id)
         if not beside or not summary.sha256:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.judging.base import PARALLEL
 from webtraj.runs.run import Run
 from webtraj.runs.spec import When
 from webtraj.store.places import open_storage
@@ -41,7 +42,7 @@ async def judge_rollout(
     *,
     plan: Sequence[PlannedEpisode] | None = None,
     when: When = "unknown",
-    parallel: int | None = None,
+    parallel: int = PARALLEL,
     storage_options: Mapping[str, Any] | None = None,
     blocklist: Blocklist | None = None,
     turn: Path | None = None,
@@ -69,7 +70,6 @@ async def judge_rollout(
     Raises:
         InvalidInputError: An argument is invalid.
     """
-    from webtraj.judging.base import PARALLEL
     from webtraj.judging.judged import Judged, judge_dataset
 
     place = os.fspath(out)
@@ -79,7 +79,7 @@ async def judge_rollout(
                 place,
                 judge,
                 when=when,
-                parallel=PARALLEL if parallel is None else parallel,
+                parallel=parallel,
                 storage_options=storage_options,
                 observer=observer,
             )

@@ -148,8 +148,8 @@ class RunSpec(Section):
     metrics: MetricsConfig = MetricsConfig()
     """Destinations of live metrics."""
     judge: str | None = None
-    """Judge the recorded episodes after the rollout, into a dataset beside it: environment,
-    rules:FILE or model; default: model if a judging model is given, else no judge."""
+    """Judge the recorded episodes after the rollout: environment, rules:FILE or model; default:
+    model if a judging model is given, else no judge."""
     judge_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the judge, such as votes=3."""
     judge_when: When = "unknown"
