@@ -4,8 +4,8 @@ Run as a script by file name, with the standard library only, before every brows
 `BrowserPool` starts. It puts the program into a process group of its own, so that Ctrl-C in a
 terminal reaches webtraj alone and a kill reaches all of the program's children; it asks the kernel
 to kill the program when its parent dies, however that happens; and it writes the process id to
-PID_FILE. If that file exists already, the start was abandoned and it exits; otherwise it becomes
-the program.
+PID_FILE. If that file exists already or its folder is gone, the start was abandoned and it exits;
+otherwise it becomes the program.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ def main(pid_file: str, *command: str) -> None:
         if os.getppid() != parent:  # The parent died before the kernel was asked.
             sys.exit(1)
     draft = f"{pid_file}.draft"
-    with open(draft, "w") as file:  # noqa: PTH123 (pathlib would double the start-up time)
-        file.write(str(os.getpid()))
     try:
+        with open(draft, "w") as file:  # noqa: PTH123 (pathlib would double the start-up time)
+            file.write(str(os.getpid()))
         os.link(draft, pid_file)  # Atomic, and never overwrites a file.
     except OSError:
         sys.exit(1)
