@@ -51,7 +51,7 @@ _SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
 _SPACE = re.compile(r"\s")
 _REFERENCE = re.compile(r"\$\{[^${}]+\}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_KEY = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
+_KEY = re.compile(r"[A-Za-z_]\w*(\.\w[\w-]*)*", re.ASCII)
 _MAX_BYTES = 1 << 20
 _MAX_PROBLEMS = 5
 

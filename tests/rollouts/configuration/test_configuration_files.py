@@ -69,6 +69,7 @@ def test_every_key_that_ships_is_written_where_it_can_be_found():
         ("env_config.train_tasks=miniwob/all@2/8", "miniwob/all@2/8"),
         ("policy_config.top_k=null", None),
         ("env_config.environment_options={reward: scaled}", {"reward": "scaled"}),
+        ("policy_config.agent_options.top-k=8", 8),
         ("env_config.difficulty_ratio=null", None),
         ("model_config.model_type=qwen3-think", "qwen3-think"),
     ],
