@@ -78,7 +78,8 @@ def main():
         num_iterations=asked.reuse,
         learning_rate=asked.learning_rate,
         lr_scheduler_type="constant",
-        max_completion_length=640,
+        max_completion_length=320,
+        gradient_checkpointing=False,  # It saves memory that so small a model does not need.
         generation_kwargs={"max_new_tokens": 3},  # An element, what to do with it, and the end.
         beta=0.0,
     )
