@@ -207,12 +207,11 @@ def test_policy_gradient_needs_no_settings():
     assert "policy={}" in made
 
 
-@pytest.mark.parametrize(("judge", "kind"), [(None, ""), ({}, "judged/")])
-def test_groups_are_of_the_last_iterations_as_played(judge, kind):
+def test_groups_are_of_the_last_iterations_as_played():
     groups = {**GROUPED["groups"], "iterations": 2}
-    more = {"judge": judge, "postprocess": {"steps": ["clean"]}, "groups": groups}
+    more = {"judge": {}, "postprocess": {"steps": ["clean"]}, "groups": groups}
     config = grouped(["sft", "grpo"], export={"format": "openai", "held_out": ["a/b"]}, **more)
-    place = f"runs/train_trajectories/{kind}iteration_000"
+    place = "runs/train_trajectories/iteration_000"
     made = command(config, Slot(3, "groups", "update"))
     assert made[:4] == ["export", f"{place}2", "--then", f"{place}3"]
     assert made[made.index("--format") + 1] == "tokens"
@@ -340,7 +339,7 @@ def test_export_replays_the_last_iterations():
     config = load_loop_config(
         given={
             **PLAYED,
-            "judge": {},
+            "judge": {"by": "model", "model": "some/judge", "options": {"votes": 3}},
             "postprocess": {"steps": ["clean:min_steps=1"], "options": {"clean": {"min_steps": 2}}},
             "export": {"iterations": 2, "filters": {"min_steps": 1}, "samples": 64},
         }
@@ -350,12 +349,22 @@ def test_export_replays_the_last_iterations():
     assert made[made.index("--filter") + 1] == "min_steps=1"
     processed = command(config, Slot(3, "postprocess", "rollout"))
     assert processed[1:5] == [
-        "--read", "runs/train_trajectories/judged/iteration_0003",
+        "--read", "runs/train_trajectories/iteration_0003",
         "--write", "runs/processed/iteration_0003",
     ]  # fmt: skip
     assert processed[processed.index("--set") + 1] == "clean.min_steps=2"
-    judged = command(config, Slot(3, "judge", "rollout"))
-    assert judged[judged.index("--step") + 1] == "judge:environment"
+    assert command(config, Slot(3, "judge", "rollout")) == [
+        "judge", "run", "runs/train_trajectories/iteration_0003", "--judge", "model",
+        "--when", "unknown", "--set", "votes=3", "--model", "some/judge",
+    ]  # fmt: skip
+
+
+def test_a_judged_copy_of_an_older_loop_is_still_trained_on(tmp_path):
+    given = {**PLAYED, "out": str(tmp_path), "judge": {}, "export": {"iterations": 2}}
+    copy = tmp_path / "train_trajectories/judged/iteration_0001"
+    copy.mkdir(parents=True)
+    made = command(load_loop_config(given=given), Slot(2, "export", "update"))
+    assert made[1:4] == [str(copy), "--then", f"{tmp_path}/train_trajectories/iteration_0002"]
 
 
 @pytest.mark.parametrize(

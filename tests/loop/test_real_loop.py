@@ -108,6 +108,7 @@ def test_two_iterations_the_first_killed_while_it_plays(small_loop):
         (plan,) = dataset.glob("runs/*/plan.jsonl")
         ended = [t for t in open_dataset(dataset) if t.outcome is Outcome.SUCCESS]
         assert len({t.info.seed for t in ended}) == len(ended) == 3
+        assert {j.judge for t in ended for j in t.end.judgements} == {"environment"}
         assert len(plan.read_text().splitlines()) == 1 + 3
     assert (small_loop.folder / "served").read_text().split() == [
         "iteration_0001",

@@ -142,23 +142,21 @@ class _Build:
         return overrides
 
     def _judge(self, given: JudgeConfig) -> Phase:
-        options = {**given.options, "only_unknown": given.when == "unknown"}
         command = self._webtraj(
-            "postprocess",
-            *_option("--read", self.places.recorded(self.number)),
-            *_option("--write", self.places.judged(self.number)),
-            *_option("--step", f"judge:{given.by}"),
-            *_settings({"judge": self._filled(options)}),
+            "judge",
+            "run",
+            self.places.recorded(self.number),
+            *_option("--judge", self._filled(given.by)),
+            *_option("--when", given.when),
+            *_each("--set", _key_values(self._filled(given.options))),
             *self._model(given),
         )
-        return self._phase(command, Output(self.places.judged(self.number), "dataset"))
+        return self._phase(command)
 
     def _postprocess(self, given: PostprocessConfig) -> Phase:
-        judged = self.config.judge is not None
-        read = (self.places.judged if judged else self.places.recorded)(self.number)
         command = self._webtraj(
             "postprocess",
-            *_option("--read", read),
+            *_option("--read", self.places.played(self.number)),
             *_option("--write", self.places.processed(self.number)),
             *_option("--config", self._filled(given.config)),
             *_each("--import", given.imports),
@@ -309,7 +307,6 @@ class _Build:
         if number:
             values |= {
                 "recorded": places.recorded(number),
-                "judged": places.judged(number),
                 "processed": places.processed(number),
                 "latest": places.latest(number),
                 "datasets": places.trained_on(number),

@@ -111,7 +111,7 @@ class EvaluationConfig(RolloutPhaseConfig):
 
 
 class JudgeConfig(PhaseConfig):
-    """The judging of the recorded episodes, into a dataset beside them."""
+    """The judging of the recorded episodes: `webtraj judge run`."""
 
     by: str = "environment"
     """The judge: `environment`, `rules:FILE` or `model`."""
@@ -124,7 +124,7 @@ class JudgeConfig(PhaseConfig):
     model_provider: str | None = None
     """Protocol of its server."""
     options: _Values = Field(default_factory=dict)
-    """Further options of the step `judge`."""
+    """Options of the judge, such as `votes: 3`."""
 
 
 class PostprocessConfig(PhaseConfig):
@@ -461,7 +461,6 @@ NAMES: Mapping[str, str] = {
     "python": "the phase's Python",
     "recorded": "the dataset of the iteration's rollout",
     "evaluated": "the dataset of the iteration's evaluation",
-    "judged": "the judged dataset",
     "processed": "the post-processed dataset",
     "latest": "the last of these that has a phase",
     "datasets": "the latest datasets of all iterations to train on, the oldest first",

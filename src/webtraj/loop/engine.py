@@ -118,7 +118,7 @@ _SIGNALLED = 128
 """Exit statuses above this one come from signals."""
 _LONGEST_PAUSE = 60.0
 _PLAYING = ("rollout", "evaluate")
-_DERIVED = ("judge", "postprocess", "export", "groups")
+_DERIVED = ("postprocess", "export", "groups")
 """Phases whose outputs can be made again from the recordings."""
 
 

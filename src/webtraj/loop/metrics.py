@@ -42,7 +42,6 @@ from webtraj.loop.state import LoopState
 from webtraj.metrics.figures import plot_success
 from webtraj.metrics.live import WandbSink, flat
 from webtraj.metrics.rates import mean_of_tasks
-from webtraj.runs.iterations import Iterations
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
@@ -67,8 +66,7 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
         begun = state.begun((iteration, "rollout"))
         policy = 0 if begun is None else begun.policy
         line |= {"policy": policy, "staleness": _staleness(config, iteration, policy)}
-        judged = config.judge is not None and state.ended((iteration, "judge")) is not None
-        line |= _played((places.judged if judged else places.recorded)(iteration))
+        line |= _played(places.played(iteration))
     if state.ended((iteration, "postprocess")) is not None:
         line |= _kept(places.processed(iteration))
     exports = {"export": places.export(iteration), "groups": places.groups(iteration)}
@@ -158,9 +156,7 @@ def _kept(dataset: str) -> dict[str, int]:
 
 
 def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, Any]:
-    judged = Iterations(config.out, "test").judged(iteration + 1)
-    dataset = judged if Path(judged).is_dir() else places.evaluated(iteration)
-    return _played(dataset, by_task=True)
+    return _played(places.played(iteration + 1, split="test"), by_task=True)
 
 
 def _is_dataset(path: str) -> bool:

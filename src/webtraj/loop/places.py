@@ -6,8 +6,7 @@
           state.jsonl                             what has been done: see `state`
           metrics.jsonl, success.png              results: see `metrics`
           logs/iteration_0001/train.log           the output of each phase
-          train_trajectories/iteration_0001/      the recordings of iteration 1,
-          train_trajectories/judged/iteration_0001/    with verdicts,
+          train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts,
           processed/iteration_0001/               and after post-processing
           test_trajectories/iteration_0001/       the evaluation of the initial weights
                             iteration_0002/       the evaluation of iteration 1's weights
@@ -26,7 +25,7 @@ import dataclasses
 from pathlib import Path
 
 from webtraj.loop.configuration import LoopConfig
-from webtraj.runs.iterations import Iterations
+from webtraj.runs.iterations import Iterations, Split
 
 __all__ = ["MODEL", "Places", "version_name"]
 
@@ -91,19 +90,19 @@ class Places:
         """Return the dataset that evaluates the weights at the iteration's end."""
         return Iterations(self.config.out, "test").dataset(iteration + 1)
 
-    def judged(self, iteration: int) -> str:
-        """Return the judged dataset."""
-        return Iterations(self.config.out, "train").judged(iteration)
+    def played(self, iteration: int, *, split: Split = "train") -> str:
+        """Return the dataset of what was played, or its judged copy from an older webtraj."""
+        iterations = Iterations(self.config.out, split)
+        judged = iterations.judged(iteration)
+        return judged if Path(judged).is_dir() else iterations.dataset(iteration)
 
     def processed(self, iteration: int) -> str:
         """Return the post-processed dataset."""
         return str(self.out / "processed" / _numbered(iteration))
 
     def latest(self, iteration: int) -> str:
-        """Return the last of these that the configuration has a phase for."""
-        if self.config.postprocess is not None:
-            return self.processed(iteration)
-        return (self.judged if self.config.judge is not None else self.recorded)(iteration)
+        """Return the processed dataset if there is that phase, else the recorded one."""
+        return (self.played if self.config.postprocess is None else self.processed)(iteration)
 
     def trained_on(self, iteration: int) -> list[str]:
         """Return the datasets that an iteration is trained on, the oldest first."""
@@ -115,12 +114,11 @@ class Places:
     def groups_of(self, iteration: int) -> list[str]:
         """Return the datasets whose groups an iteration is trained on, the oldest first.
 
-        They are as recorded, or judged: processed episodes are not what the policy did.
+        They are as recorded: processed episodes are not what the policy did.
         """
         first = max(iteration - self.config.groups.iterations + 1, 1)
         numbers = [n for n in range(first, iteration + 1) if self.config.algorithm(n) != "sft"]
-        place = self.judged if self.config.judge is not None else self.recorded
-        return [place(number) for number in numbers]
+        return [self.played(number) for number in numbers]
 
     def groups(self, iteration: int) -> str:
         """Return the folder of the iteration's groups of attempts."""

@@ -201,7 +201,7 @@ def _iteration(
     storage_options: Mapping[str, Any] | None,
     reading: _Reading,
 ) -> Point | None:
-    """Return an iteration's point, from a loop's judged dataset if any; None without episodes."""
+    """Return an iteration's point, from its judged copy if any; None without episodes."""
     recorded = _open(iterations.dataset(number), storage_options)
     if recorded is None or not len(recorded):
         return None

@@ -4,7 +4,7 @@
 
     <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
                                    iteration_0002/
-                                   judged/iteration_0001/     a loop's judged dataset
+                                   judged/iteration_0001/     a judged copy, of loops before 0.3
                                    claims/0001.json      who started it, and when
                                    claims/0002.json
                                    plans/0001-<digest>.jsonl  a plan that several processes share
@@ -73,7 +73,7 @@ class Iterations:
         return f"{self.place}/iteration_{number:04d}"
 
     def judged(self, number: int) -> str:
-        """Return the place of the judged dataset that a loop's phase `judge` makes.
+        """Return the place of an iteration's judged copy, as loops before 0.3 made it.
 
         >>> Iterations("runs", "train").judged(3)
         'runs/train_trajectories/judged/iteration_0003'

@@ -55,8 +55,8 @@ def open_sources(
 ) -> list[Source]:
     """Open the datasets of the last iterations, oldest first.
 
-    For an iteration that a loop has judged this is the judged dataset. Iterations that were
-    abandoned before their first episode do not count.
+    For an iteration of which a loop before 0.3 made a judged copy, it is that copy. Iterations that
+    were abandoned before their first episode do not count.
 
     Raises:
         NotADatasetError: A named place is not a dataset.
