@@ -78,6 +78,7 @@ def main():
         num_iterations=asked.reuse,
         learning_rate=asked.learning_rate,
         lr_scheduler_type="constant",
+        loss_type="grpo",  # Each rollout weighs the same, however long it wandered.
         max_completion_length=320,
         gradient_checkpointing=False,  # It saves memory that so small a model does not need.
         generation_kwargs={"max_new_tokens": 3},  # An element, what to do with it, and the end.
@@ -88,6 +89,8 @@ def main():
         sessions=16,  # The other rollouts of a batch wait for a page.
         dialect="pointing",
         max_steps=8,
+        # By MiniWoB++'s own rewards, a mistake costs more (-1) than never to finish (0).
+        options={"reward": "binary"},
         out=f"{asked.out}/episodes",
     ) as tasks:
         trainer = GRPOTrainer(
