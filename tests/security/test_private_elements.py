@@ -14,7 +14,12 @@ from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
-from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
+from webtraj.environments.browser.observation import (
+    CHANNELS,
+    Observe,
+    PictureFormat,
+    refs_in,
+)
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.environments.redaction import RedactionRules
@@ -28,7 +33,9 @@ RULES = RedactionRules(elements=("payment", "marked"), selectors={"account": "#a
 EVERYTHING = tuple(name for name in CHANNELS if name not in ("timings", "downloads"))
 
 
-def environment(pool: BrowserPool, site: Site, page: str, **options: Any) -> BrowserEnvironment:
+def environment(
+    pool: BrowserPool, site: Site, page: str, *, pictures: PictureFormat = "png", **options: Any
+) -> BrowserEnvironment:
     site.pages["/"] = STYLE + page
     task = WebTask(goal="Look", start_url=site.url(), redaction=options.pop("task_rules", None))
     return BrowserEnvironment(
@@ -36,7 +43,7 @@ def environment(pool: BrowserPool, site: Site, page: str, **options: Any) -> Bro
         pool=pool,
         policy=WebAccess(OriginPolicy(allow=(f"localhost:{site.port}",))),
         viewport=(600, 400),
-        observe=Observe(options.pop("channels", EVERYTHING), screenshot_format="png"),
+        observe=Observe(options.pop("channels", EVERYTHING), screenshot_format=pictures),
         **options,
     )
 
@@ -123,6 +130,22 @@ async def test_no_pixel_tells_what_a_private_element_shows(
         seen, episode = await record(made)
         assert word in seen[0]["axtree"]
         kept.append(episode.steps[0].observation["screenshot"])
+    assert painted(*kept) is None
+
+
+async def test_a_picture_in_webp_is_a_jpeg_where_it_may_show_a_secret(
+    pool: BrowserPool, site: Site
+) -> None:
+    kept = []
+    for word in (SHOWN, "anders+8"):
+        page = f"<p>{INNOCENT}</p>" + PLACES["text"].format(word)
+        for rules, kind in ((RULES, b"\xff\xd8\xff"), ((), b"RIFF")):
+            made = environment(pool, site, page, pictures="webp", redaction=rules)
+            seen, episode = await record(made)
+            recorded = episode.steps[0].observation["screenshot"]
+            assert seen[0]["screenshot"].startswith(kind)
+            assert recorded.startswith(kind)
+            kept += [recorded] if rules else []
     assert painted(*kept) is None
 
 

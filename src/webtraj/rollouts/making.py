@@ -97,10 +97,11 @@ def environment_options(
     Raises:
         InvalidInputError: `har` is invalid, or a task uses no browser.
     """
-    options: dict[str, Any] = {}
+    options = dict(given)
     if channels and _all_in_browser(plan):
-        options["observe"] = list(channels)
-    options |= given
+        asked = options.setdefault("observe", list(channels))
+        if isinstance(asked, Mapping):
+            options["observe"] = {"channels": list(channels), **asked}
     har = options.pop("har", False)
     if har not in (False, True, "content"):
         raise errors.InvalidInputError(

@@ -170,7 +170,9 @@ async def test_only_the_channels_asked_for_are_there(open_page, channel):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("kind", "magic"), [("jpeg", b"\xff\xd8"), ("png", b"\x89PNG")])
+@pytest.mark.parametrize(
+    ("kind", "magic"), [("jpeg", b"\xff\xd8"), ("webp", b"RIFF"), ("png", b"\x89PNG")]
+)
 async def test_screenshots_come_encoded(open_page, kind, magic):
     observe = Observe(("screenshot",), screenshot_format=kind, screenshot_stride=2)
     environment = open_page(BUTTON, observe=observe)

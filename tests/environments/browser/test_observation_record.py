@@ -88,6 +88,13 @@ def test_what_cannot_be_observed_is_told(wrong):
         Observe(**wrong)
 
 
+def test_settings_come_by_name_too():
+    given = {"channels": ["screenshot"], "screenshot_format": "webp"}
+    assert Observe.of(given) == Observe(("screenshot",), screenshot_format="webp")
+    with pytest.raises(errors.InvalidInputError, match=r"\['format'\] of observe; expected chan"):
+        Observe.of({"format": "webp"})
+
+
 @pytest.mark.parametrize(
     "given_value", ["axtree", ["axtree"], {"axtree"}, Observe(("axtree",)), iter(["axtree"])]
 )

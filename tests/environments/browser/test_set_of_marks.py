@@ -92,7 +92,7 @@ def test_a_label_goes_beside_its_element_rather_than_over_another():
     assert not overlap(label, above)
 
 
-@pytest.mark.parametrize("picture_format", ["jpeg", "png"])
+@pytest.mark.parametrize("picture_format", ["jpeg", "webp", "png"])
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.33, 0.001])
 def test_scaled_pictures_have_the_asked_for_size_and_format(picture_format, scale):
     done = opened(

@@ -66,7 +66,7 @@ class BrowserEnvironment(base_lib.Environment):
         seed: Episode k, counted over all resets, uses the seed `seed + k`.
         pool: The browser pool. None shares one among all environments of the event loop that were
             given none; it closes with the last of them.
-        observe: Channels to observe, or an `Observe`; None for the default channels.
+        observe: Channels to observe, or an `Observe` or its fields; None for the default channels.
         max_steps: The step limit, after which an episode is truncated; None for no limit. By
             default the task's own limit, or else `default_max_steps`.
         default_max_steps: The limit for tasks without their own.
@@ -93,7 +93,7 @@ class BrowserEnvironment(base_lib.Environment):
         *,
         seed: int = 0,
         pool: pool_lib.BrowserPool | None = None,
-        observe: observation_lib.Observe | Iterable[str] | None = None,
+        observe: observation_lib.Observe | Mapping[str, Any] | Iterable[str] | None = None,
         max_steps: int | Literal["task"] | None = "task",
         default_max_steps: int | None = None,
         settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,

@@ -28,8 +28,8 @@ import dataclasses
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, TypedDict, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypedDict, cast, get_args
 
 import numpy as np
 from dm_env import specs
@@ -195,7 +195,7 @@ class BrowserObservation(TypedDict, total=False):
     text: str
     """The page's visible text."""
     screenshot: bytes
-    """The viewport as an encoded JPEG or PNG; empty on steps that `screenshot_stride` skips."""
+    """The viewport as a JPEG, WebP or PNG; empty on steps that `screenshot_stride` skips."""
     set_of_marks: SetOfMarks
     focused: str
     """Ref of the element with the keyboard focus; empty if there is none."""
@@ -260,15 +260,20 @@ DEFAULT_CHANNELS: Final = (
 )
 
 
+PictureFormat = Literal["jpeg", "webp", "png"]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observe:
     """Settings for observations. A channel that is not requested costs nothing."""
 
     channels: tuple[str, ...] = DEFAULT_CHANNELS
     """Names from `CHANNELS`."""
-    screenshot_format: Literal["jpeg", "png"] = "jpeg"
+    screenshot_format: PictureFormat = "jpeg"
+    """WebP takes half of JPEG's bytes for pictures as good, and three times the CPU. A picture that
+    may show a secret is a JPEG instead: in WebP no part of it could be hidden without a trace."""
     screenshot_quality: int = 80
-    """1 to 100, for JPEG."""
+    """1 to 100, for JPEG and WebP."""
     screenshot_scale: float = 1.0
     """Scale of screenshots relative to the viewport; above 0, at most 1. For more detail than CSS
     pixels give the context a `device_scale_factor`."""
@@ -293,9 +298,10 @@ class Observe:
             raise errors_lib.InvalidInputError(
                 f"Unknown observation channels {unknown}; expected {', '.join(CHANNELS)}."
             )
-        if self.screenshot_format not in ("jpeg", "png"):
+        if self.screenshot_format not in get_args(PictureFormat):
             raise errors_lib.InvalidInputError(
-                f"screenshot_format must be 'jpeg' or 'png'; got {self.screenshot_format!r}."
+                "screenshot_format must be 'jpeg', 'webp' or 'png'; got "
+                f"{self.screenshot_format!r}."
             )
         if not 0 < self.screenshot_scale <= 1:
             raise errors_lib.InvalidInputError(
@@ -315,12 +321,19 @@ class Observe:
         object.__setattr__(self, "channels", ordered)
 
     @classmethod
-    def of(cls, value: Observe | Iterable[str] | None) -> Observe:
-        """Convert `value`: an `Observe`, channel names, or None for the default."""
+    def of(cls, value: Observe | Mapping[str, Any] | Iterable[str] | None) -> Observe:
+        """Convert `value`: an `Observe` or its fields, channel names, or None for the default."""
         if value is None:
             return cls()
         if isinstance(value, cls):
             return value
+        if isinstance(value, Mapping):
+            known = [field.name for field in dataclasses.fields(cls)]
+            if unknown := sorted(set(value) - set(known)):
+                raise errors_lib.InvalidInputError(
+                    f"Unknown settings {unknown} of observe; expected {', '.join(known)}."
+                )
+            return cls(**value)
         if isinstance(value, str):
             return cls((value,))
         return cls(tuple(cast("Iterable[str]", value)))

@@ -447,14 +447,16 @@ class BrowserSession:
             self._active = await self.run(self.lease.context.new_page(), what="open a tab")
         return True
 
-    async def screenshot(self) -> bytes:
-        """Return the viewport of the active tab as an encoded image."""
+    async def screenshot(
+        self, picture_format: observation_lib.PictureFormat | None = None
+    ) -> bytes:
+        """Return the viewport of the active tab as an image, by default in the format observed."""
         session = await self.debugger(self._active)
         options: dict[str, Any] = {
-            "format": self._observe.screenshot_format,
+            "format": picture_format or self._observe.screenshot_format,
             "optimizeForSpeed": True,
         }
-        if self._observe.screenshot_format == "jpeg":
+        if options["format"] != "png":
             options["quality"] = self._observe.screenshot_quality
         async with self.lease.turns.at("screenshot"):
             for left in (1, 0):

@@ -1,0 +1,179 @@
+"""Ways to encode the picture of a page: bytes, processor time and likeness.
+
+    make bench-pictures
+    .venv/bin/python benchmarks/pictures.py wiki/create-page shop/buy   (any presets with an oracle)
+
+An oracle plays, and the browser captures every page that it meets in each of its own formats. CPU
+is that of all processes for one capture, encoding included. Pillow's encoders begin with the
+decoded PNG; their CPU comes on top of a capture. PSNR compares with the PNG: higher is more alike.
+
+* unchanged: pages whose PNG is the one of the page before; a dataset stores such a picture once.
+* rows: share of the pixel rows that differ from the page before, for the others: what storing only
+  changes could save at best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import dataclasses
+import io
+import math
+import operator
+import statistics
+import time
+from typing import Any
+
+from PIL import Image, ImageChops, ImageStat
+from rich.console import Console
+from rich.table import Table
+
+import webtraj
+from process_tree import ProcessTree
+from webtraj.environments.browser.pool import BrowserPool
+
+PRESETS = [
+    "fixture/checkout-plain", "fixture/start-thread", "fixture/answer-discount",
+    "miniwob/book-flight", "miniwob/email-inbox", "miniwob/choose-date",
+]  # fmt: skip
+REPEATS = 3
+
+BROWSER: dict[str, dict[str, Any]] = {
+    "PNG, fast": {"format": "png", "optimizeForSpeed": True},
+    "PNG": {"format": "png"},
+    "JPEG 80 (default)": {"format": "jpeg", "quality": 80, "optimizeForSpeed": True},
+    "WebP 80, fast": {"format": "webp", "quality": 80, "optimizeForSpeed": True},
+    "WebP 80": {"format": "webp", "quality": 80},
+}
+PILLOW: dict[str, dict[str, Any]] = {
+    "JPEG 80": {"format": "JPEG", "quality": 80},
+    "WebP 80, method 0": {"format": "WEBP", "quality": 80, "method": 0},
+    "WebP 80, method 4": {"format": "WEBP", "quality": 80, "method": 4},
+    "WebP lossless, method 0": {"format": "WEBP", "lossless": True, "quality": 20, "method": 0},
+    "AVIF 70, speed 10": {"format": "AVIF", "quality": 70, "speed": 10},
+    "AVIF 70, speed 6": {"format": "AVIF", "quality": 70, "speed": 6},
+}
+
+
+@dataclasses.dataclass
+class Way:
+    """What one way of encoding cost."""
+
+    sizes: list[int] = dataclasses.field(default_factory=list)
+    cpu: list[float] = dataclasses.field(default_factory=list)
+    psnr: list[float] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Pages:
+    """What was measured on all pages."""
+
+    browser: dict[str, Way] = dataclasses.field(
+        default_factory=lambda: {name: Way() for name in BROWSER}
+    )
+    pillow: dict[str, Way] = dataclasses.field(
+        default_factory=lambda: {name: Way() for name in PILLOW}
+    )
+    unchanged: int = 0
+    rows: list[float] = dataclasses.field(default_factory=list)
+    last: Image.Image | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.browser["PNG"].sizes)
+
+
+def decoded(data: bytes) -> Image.Image:
+    with Image.open(io.BytesIO(data)) as image:
+        return image.convert("RGB")
+
+
+def psnr(image: Image.Image, other: Image.Image) -> float:
+    """Returns the peak signal-to-noise ratio in decibels; infinite if they are equal."""
+    squares = ImageStat.Stat(ImageChops.difference(image, other)).sum2
+    error = sum(squares) / (3 * image.width * image.height)
+    return math.inf if error == 0 else 10 * math.log10(255**2 / error)
+
+
+def rows_of(image: Image.Image) -> list[bytes]:
+    data, width = image.tobytes(), 3 * image.width
+    return [data[start : start + width] for start in range(0, len(data), width)]
+
+
+async def look(environment: Any, pages: Pages, tree: ProcessTree) -> None:
+    """Captures the page in every way."""
+    session = environment.session
+    debugger = await session.debugger(session.page)
+    exact: Image.Image | None = None
+    for name, options in BROWSER.items():
+        way, began = pages.browser[name], tree.cpu_seconds()
+        for _ in range(REPEATS):
+            answer = await debugger.send("Page.captureScreenshot", options)
+        way.cpu.append((tree.cpu_seconds() - began) / REPEATS)
+        data = base64.b64decode(answer["data"])
+        way.sizes.append(len(data))
+        image = decoded(data)
+        exact = exact or image
+        way.psnr.append(psnr(exact, image))
+    assert exact is not None
+    for name, options in PILLOW.items():
+        way, began = pages.pillow[name], time.process_time()
+        for _ in range(REPEATS):
+            written = io.BytesIO()
+            exact.save(written, **options)
+        way.cpu.append((time.process_time() - began) / REPEATS)
+        way.sizes.append(len(written.getvalue()))
+        way.psnr.append(psnr(exact, decoded(written.getvalue())))
+    if pages.last is not None and pages.last.size == exact.size:
+        now, before = rows_of(exact), rows_of(pages.last)
+        if now == before:
+            pages.unchanged += 1
+        else:
+            pages.rows.append(sum(map(operator.ne, now, before)) / len(now))
+    pages.last = exact
+
+
+async def play(presets: list[str]) -> Pages:
+    pages, tree = Pages(), ProcessTree()
+    async with BrowserPool() as pool:
+        for preset in presets:
+            pages.last = None
+            async with webtraj.make(preset, pool=pool, seed=0) as environment:
+                timestep = await environment.reset()
+                while not timestep.last():
+                    await look(environment, pages, tree)
+                    if (action := await environment.cheat()) is None:
+                        break
+                    timestep = await environment.step(action)
+    return pages
+
+
+def show(pages: Pages) -> None:
+    table = Table("encoder", "way", "KiB", "of JPEG, %", "CPU ms", "PSNR, dB")
+    jpeg = sum(pages.browser["JPEG 80 (default)"].sizes)
+    for encoder, ways in (("browser", pages.browser), ("Pillow", pages.pillow)):
+        for name, way in ways.items():
+            least = min(way.psnr)
+            table.add_row(
+                encoder,
+                name,
+                f"{statistics.fmean(way.sizes) / 1024:.1f}",
+                f"{100 * sum(way.sizes) / jpeg:.0f}",
+                f"{1e3 * statistics.fmean(way.cpu):.1f}",
+                "exact" if least == math.inf else f"{statistics.median(way.psnr):.1f}",
+            )
+    console = Console(width=100)
+    console.print(table)
+    rows = f"{100 * statistics.fmean(pages.rows):.0f} %" if pages.rows else "none"
+    console.print(f"{pages.count} pages; {pages.unchanged} unchanged; rows that changed: {rows}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("presets", nargs="*", default=PRESETS, metavar="PRESET")
+    show(asyncio.run(play(parser.parse_args().presets)))
+
+
+if __name__ == "__main__":
+    main()
