@@ -266,6 +266,19 @@ def test_a_plan_goes_on_anywhere(lengths, shape, max_steps, data):
 
 
 @settings(deadline=None)
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=60), st.integers(1, 20))
+def test_passes_are_padded_little(lengths, batch_size):
+    for step in Plan(lengths, batch_size=batch_size, accumulation=2).steps():
+        for rows in (one.rows for one in step.ranks[0]):
+            longest = max(lengths[sample] for (sample,) in rows)
+            assert len(rows) <= batch_size
+            assert sum(longest - lengths[sample] for (sample,) in rows) <= 512
+    # Processes wait for one another, so each has the fewest passes.
+    shared = Plan(lengths, batch_size=batch_size, world=2)
+    assert all(len(passes) == 1 for step in shared.steps() for passes in step.ranks)
+
+
+@settings(deadline=None)
 @given(lengths)
 def test_packing_loses_nothing(lengths):
     rows = pack(range(len(lengths)), lengths, room=25)

@@ -2,7 +2,7 @@
 
 A *row* is one sample, or several packed together. A step has `batch_size * accumulation * world`
 rows; the last step of an epoch has the rest. Within a step, rows of similar length share a pass to
-reduce padding, which changes no sum.
+reduce padding, which changes no sum; one process also takes more passes where that saves time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Plan:
 
     Args:
         lengths: The number of tokens of each sample.
-        batch_size: Rows per pass.
+        batch_size: The most rows per pass.
         accumulation: Passes per step.
         world: The number of processes.
         row_length: The most tokens in a packed row; None does not pack.
@@ -119,13 +119,31 @@ class Plan:
     def _step(self, epoch: int, index: int) -> Step:
         size = self._rows_of_step
         rows = self._rows_of(epoch)[index * size : (index + 1) * size]
-        rows = sorted(rows, key=lambda row: -sum(self._lengths[sample] for sample in row))
-        batches = [MicroBatch(tuple(part)) for part in _parts(rows, self._batch_size)]
+        rows = sorted(rows, key=self._length, reverse=True)
+        batches = [MicroBatch(tuple(part)) for part in self._passes(rows)]
         passes = -(-len(batches) // self._world)
         filler = MicroBatch((rows[-1],), counts=False)
         batches += [filler] * (passes * self._world - len(batches))
         ranks = tuple(tuple(batches[rank :: self._world]) for rank in range(self._world))
         return Step(epoch, ranks)
+
+    def _length(self, row: Row) -> int:
+        return sum(self._lengths[sample] for sample in row)
+
+    def _passes(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        """Cut rows, the longest first, into passes."""
+        start = padding = 0
+        for end, row in enumerate(rows):
+            padding += self._length(rows[start]) - self._length(row)
+            alone = self._world == 1  # Others would wait for the one with the most passes.
+            if end - start == self._batch_size or (alone and padding > _PASS_TOKENS):
+                yield rows[start:end]
+                start, padding = end, 0
+        yield rows[start:]
+
+
+_PASS_TOKENS = 512
+"""How many tokens could be computed in the time that a pass takes beside its tokens, about."""
 
 
 def pack(
@@ -157,11 +175,6 @@ def pack(
 
 
 _OPEN_ROWS = 64
-
-
-def _parts(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
 
 
 # Rows of token ids as tensors.

@@ -106,9 +106,10 @@ class SftSettings(Section):
     to each other. Text models only."""
 
     batch_size: _Positive = 8
-    """Rows per device in one pass."""
+    """The most rows per device in one pass. One process splits a pass whose rows differ much in
+    length."""
     accumulation: _Positive = 1
-    """Passes per step."""
+    """A step has `accumulation` times `batch_size` rows per device."""
     epochs: _Positive = 1
     """Passes over the data."""
     max_steps: _Positive | None = None
