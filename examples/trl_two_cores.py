@@ -77,7 +77,7 @@ def main():
         num_generations=asked.group,
         num_iterations=asked.reuse,
         learning_rate=asked.learning_rate,
-        lr_scheduler_type="constant",
+        lr_scheduler_type="linear",  # It ends at 0 after `--steps`.
         loss_type="grpo",  # Each rollout weighs the same, however long it wandered.
         max_completion_length=320,
         gradient_checkpointing=False,  # It saves memory that so small a model does not need.
