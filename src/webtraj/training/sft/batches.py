@@ -143,7 +143,7 @@ class Plan:
 
 
 _PASS_TOKENS = 512
-"""How many tokens could be computed in the time that a pass takes beside its tokens, about."""
+"""What a pass costs besides its rows, as a number of tokens; a rough figure."""
 
 
 def pack(
