@@ -1,15 +1,15 @@
 """Ways to encode the picture of a page: bytes, processor time and likeness.
 
     make bench-pictures
-    .venv/bin/python benchmarks/pictures.py wiki/create-page shop/buy   (any presets with an oracle)
+    .venv/bin/python benchmarks/pictures.py apps/forum/rename-own-topic apps/shop/password
 
 An oracle plays, and the browser captures every page that it meets in each of its own formats. CPU
 is that of all processes for one capture, encoding included. Pillow's encoders begin with the
 decoded PNG; their CPU comes on top of a capture. PSNR compares with the PNG: higher is more alike.
 
-* unchanged: pages whose PNG is the one of the page before; a dataset stores such a picture once.
-* rows: share of the pixel rows that differ from the page before, for the others: what storing only
-  changes could save at best.
+* unchanged: pages that look like the one before; a dataset stores such a picture once.
+* rows that changed: the share that differs from the page before, in the other pages. So much would
+  have to be stored if only changed rows were.
 """
 
 from __future__ import annotations
