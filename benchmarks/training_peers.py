@@ -219,46 +219,53 @@ def on_transformers(job: dict[str, Any], name: str) -> Any:
         accumulation=settings.accumulation,
         seed=settings.seed,
     )
-    passes = [
-        (planned, data.mass(step.samples)) for step in plan.steps() for planned in step.ranks[0]
-    ]
+    steps = list(plan.steps())
 
-    class Passes(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    class Steps(torch.utils.data.Dataset):  # type: ignore[type-arg]
         def __len__(self) -> int:
-            return len(passes)
+            return len(steps)
 
         def __getitem__(self, number: int) -> dict[str, Any]:
-            planned, mass = passes[number]
-            batch = data.batch(planned, masked=True)
-            return {"input_ids": batch.inputs["input_ids"], "batch": batch, "mass": mass}
+            step = steps[number]
+            passes = [data.batch(planned, masked=True) for planned in step.ranks[0]]
+            ids = torch.cat([batch.inputs["input_ids"].flatten() for batch in passes])
+            return {"input_ids": ids, "passes": passes, "mass": data.mass(step.samples)}
 
     class Subclass(transformers.Trainer):
         def get_train_dataloader(self) -> Any:
             # Resuming skips batches, which needs a batch sampler.
-            return torch.utils.data.DataLoader(
-                Passes(), batch_size=1, collate_fn=lambda one: one[0]
-            )
+            return torch.utils.data.DataLoader(Steps(), batch_size=1, collate_fn=lambda one: one[0])
 
         def create_optimizer(self, *more: Any) -> Any:
             self.optimizer = make_optimizer(self.model, settings)
             return self.optimizer
 
-        def compute_loss(self, model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
-            nll, weights, _, _ = token_losses(model, inputs["batch"])
-            return weighted_sum(nll, weights) / inputs["mass"]
+        def training_step(self, model: Any, inputs: Any, *more: Any) -> Any:
+            # A step's passes differ in number, so the Trainer cannot accumulate them.
+            model.train()
+            losses = []
+            for batch in self._prepare_inputs(inputs)["passes"]:
+                with self.compute_loss_context_manager():
+                    nll, weights, _, _ = token_losses(model, batch)
+                    loss = weighted_sum(nll, weights) / inputs["mass"]
+                self.accelerator.backward(loss)
+                losses.append(loss.detach())
+            return sum(losses)
 
-    steps = plan.num_steps
-    arguments = {**common(job, name), "save_strategy": "steps", "save_steps": steps // 2}
+    arguments = {
+        **common(job, name),
+        "gradient_accumulation_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": plan.num_steps // 2,
+    }
     torch.manual_seed(settings.seed)
-    trainer = Subclass(
+    return Subclass(
         model=models.load_model(settings, tools),
         args=transformers.TrainingArguments(
             **arguments, remove_unused_columns=False, save_total_limit=None
         ),
-        train_dataset=Passes(),
+        train_dataset=Steps(),
     )
-    trainer.loss_is_scaled_for_ga = True
-    return trainer
 
 
 def measure_trl(job: dict[str, Any]) -> dict[str, Any]:
