@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.agents.random import RandomAgent
+from webtraj.agents.random import SHARES, RandomAgent
 from webtraj.environments import actions
 from webtraj.environments.browser.observation import refs_in
 
@@ -82,6 +82,25 @@ async def test_untouched_elements_are_preferred_as_often_as_asked_for():
     assert 25 <= again <= 80  # Half of a quarter of 400.
 
 
+async def test_forms_are_filled_in_before_they_are_sent_if_asked_for():
+    form = """
+[1] paragraph
+  text "Name"
+  [2] textbox
+  [3] textbox readonly
+[4] combobox "Colour"
+  [5] option "Red"
+[6] searchbox
+[7] button "Send"
+"""
+    for seed in range(20):
+        made = await choices(RandomAgent(seed, fields=1.0), Page(), n=4, axtree=form)
+        assert sorted(action.ref for action in made[:3]) == ["2", "4", "6"]
+        kinds = {"2": {actions.Fill}, "6": {actions.Fill}}
+        for action in made[:3]:
+            assert type(action) in kinds.get(action.ref, {actions.Fill, actions.SelectOption})
+
+
 async def test_episodes_end_as_often_as_asked_for():
     chosen = await choices(RandomAgent(ends=0.2), Page(), n=2000)
     counts = collections.Counter(map(type, chosen))
@@ -101,7 +120,7 @@ async def test_fields_are_clicked_as_often_as_asked_for():
     assert made == [actions.Click("1")] * 20
 
 
-@pytest.mark.parametrize("option", ["untouched", "ends", "clicks"])
+@pytest.mark.parametrize("option", SHARES)
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(option, share):
     with pytest.raises(errors.InvalidInputError, match=f"{option} must be a number from 0 to 1"):

@@ -14,7 +14,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
-from webtraj.agents.random import RandomAgent
+from webtraj.agents.random import SHARES, RandomAgent
 from webtraj.named import make_of, offered
 
 __all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent"]
@@ -40,7 +40,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     If the agent has `aclose`, it holds connections; the caller must close it.
 
     >>> make_agent("random", seed=3)
-    RandomAgent(seed=3, name='random', untouched=0.0, ends=0.0, pointing=0.0, clicks=0.0)
+    RandomAgent(seed=3, name='random', untouched=0.0, fields=0.0, ends=0.0, pointing=0.0, clicks=0.0)
 
     Args:
         name: A key of `AGENTS`, or an agent of an installed package.
@@ -70,7 +70,7 @@ def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:
 
 
 def _random(seed: int, options: Mapping[str, Any]) -> Agent:
-    _check("random", options, optional=("untouched", "ends", "pointing", "clicks"))
+    _check("random", options, optional=SHARES)
     return RandomAgent(seed, **options)
 
 
@@ -125,9 +125,8 @@ AGENTS: Mapping[str, AgentKind] = {
     "random": AgentKind(
         "Takes random actions that fit the page's elements.",
         _random,
-        "untouched (probability of choosing an element not acted on yet; default 0), ends "
-        "(probability of ending the episode at each step; default 0), clicks (probability of a "
-        "click where something can be typed too; default 0)",
+        f"{', '.join(SHARES)} (probabilities from 0 to 1, default 0; see "
+        "webtraj.agents.random.RandomAgent)",
     ),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"

@@ -82,8 +82,8 @@ __all__ = [
 # Marks show what a small model would take long to learn: `<same>` follows an element whose whole
 # name is in the goal, `<some>` one that shares a word with it (a text field also `text` or
 # `textarea`, as HTML calls it), `<was>` one that was acted on before. They compare letters only,
-# like a search in a page. Workflow-guided exploration (Liu et al. 2018) and DOM-Q-Net give their
-# networks such alignments of goal and page too.
+# like a search in a page, and numbers without leading zeros. Workflow-guided exploration (Liu et
+# al. 2018) and DOM-Q-Net give their networks such alignments of goal and page too.
 #
 # If boxes were observed, an element's place comes before its token: column and row of its middle in
 # a grid of 16 by 16 over all that has a box, and the power of two of its height in pixels; or
@@ -168,6 +168,7 @@ _PROMPTS_WORD = re.compile(
 )
 """Words, times, and quoted texts with the punctuation around them."""
 _PARTS = re.compile(r"\w+|[^\w\s]")
+_ZEROS = re.compile(r"^0+(?=\d+$)")
 _CASES = re.compile(r"\b(?:upper|lower) ?case\b", re.IGNORECASE)
 _DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _INTEGER = re.compile(r"-?\d+")
@@ -607,12 +608,12 @@ def _kind(item: Item) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Split a text into words and punctuation marks.
+    """Split a text into words, numbers without leading zeros, and punctuation marks.
 
-    >>> _parts('Click on Tab #3.')
-    ['Click', 'on', 'Tab', '#', '3', '.']
+    >>> _parts('Select 12/03/2016.')
+    ['Select', '12', '/', '3', '/', '2016', '.']
     """
-    return _PARTS.findall(text)
+    return [_ZEROS.sub("", part) for part in _PARTS.findall(text)]
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,10 @@ from webtraj.agents.base import seed_text
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 
-__all__ = ["RandomAgent", "check_share", "random_end"]
+__all__ = ["RandomAgent", "SHARES", "check_share", "random_end"]
+
+SHARES = ("untouched", "fields", "ends", "pointing", "clicks")
+"""The random agent's options, all of them probabilities."""
 
 _MAX_WORDS = 3
 _QUOTES = 0.5
@@ -38,8 +41,9 @@ class RandomAgent:
         seed: The seed of its choices.
         name: The policy name.
         untouched: The probability, from 0 to 1, of choosing among the elements not acted on yet in
-            the episode, if there are any. At 0 all elements are equally likely; near 1 a form with
-            several fields is more often filled in before it is sent.
+            the episode, if there are any. At 0 all elements are equally likely.
+        fields: The probability, from 0 to 1, of filling in a field not acted on yet, if there is
+            one. Near 1, forms with several fields are often complete when they are sent.
         ends: The probability, from 0 to 1, of ending the episode at each step; see `random_end`.
         pointing: The probability, from 0 to 1, of choosing among all that the agent `pointing` can
             do: also drags, scrolls, options, numbers and texts of the page. With the channel
@@ -50,12 +54,13 @@ class RandomAgent:
     seed: int = 0
     name: str = "random"
     untouched: float = 0.0
+    fields: float = 0.0
     ends: float = 0.0
     pointing: float = 0.0
     clicks: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("untouched", "ends", "pointing", "clicks"):
+        for name in SHARES:
             check_share("random", name, getattr(self, name))
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
@@ -84,6 +89,10 @@ class _RandomActor:
         # Draw only if needed, so that choices stay the same without these options.
         if self.agent.ends and self.random.random() < self.agent.ends:
             return random_end(observation, self.random)
+        if self.agent.fields and self.random.random() < self.agent.fields:
+            filled = self._filled(observation)
+            if filled is not None:
+                return filled
         if self.agent.pointing and self.random.random() < self.agent.pointing:
             pointed = self._pointed(observation)
             if pointed is not None:
@@ -100,6 +109,24 @@ class _RandomActor:
             return actions.Click(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
+
+    def _filled(self, observation: Mapping[str, Any]) -> actions.Action | None:
+        """Return an action that fills in a field not acted on yet; None if there is none."""
+        from webtraj.environments.browser.observation import refs_in
+
+        fields = [
+            element
+            for element in refs_in(observation["axtree"])
+            if element.role in _FILLINGS
+            and element.ref not in self.touched
+            and not {"readonly", "disabled"} & set(element.states)
+        ]
+        if not fields:
+            return None
+        field = self.random.choice(fields)
+        self.touched.add(field.ref)
+        choice = self.random.choice(_FILLINGS[field.role])
+        return choice(field.ref, _some_text(observation.get("goal", ""), self.random))
 
     def _pointed(self, observation: Mapping[str, Any]) -> actions.Action | None:
         from webtraj.agents.pointing import items_of, make_prompt
@@ -166,6 +193,16 @@ _CHOICES: Mapping[str, tuple[_Choice, ...]] = {
     "listbox": (_click, _select),
 }
 """The choices for roles that allow more than clicking."""
+
+
+_FILLINGS: Mapping[str, tuple[_Choice, ...]] = {
+    "textbox": (actions.Fill,),
+    "searchbox": (actions.Fill,),
+    "spinbutton": (actions.Fill,),
+    "combobox": (actions.Fill, _select),
+    "listbox": (_select,),
+}
+"""The choices that give fields a value, by role."""
 
 
 def _some_text(goal: str, source: random.Random) -> str:

@@ -130,6 +130,64 @@ TOLD = {
 }  # fmt: skip
 
 
+def dated(value="", month=""):
+    """A form with a date, and its calendar if it is open at a month."""
+    held = f' value="{value}"' if value else ""
+    days = [f'[{day}] link "{day}"' for day in range(11, 14)]
+    calendar = ['[4] generic "Prev"', f'[5] generic "{month}"', *days] if month else []
+    lines = ['text "Date:"', f"[2] textbox readonly{held}", '[3] button "Send"', *calendar]
+    return "\n".join(lines)
+
+
+def opened(month, value=""):
+    return did(a.Click("2"), "textbox", "", dated(value, month))
+
+
+def turned(month, value=""):
+    return did(a.Click("4"), "generic", "Prev", dated(value, month))
+
+
+def day(ref, value):
+    return did(a.Click(ref), "link", ref, dated(value))
+
+
+def sent(*steps):
+    last = step(a.Click("3"), page("text 'Sent'", **done("button", "Send")))
+    return episode(*steps, last, first=page(dated()))
+
+
+PICKED = {
+    "a day": (
+        sent(opened("May"), day("12", "05/12")), "Select 05/12 as the Date and click Send.", [1, 2, 3],
+    ),
+    "pages are turned": (
+        sent(opened("May"), turned("April"), turned("March"), day("11", "03/11")),
+        "Select 03/11 as the Date and click Send.", [1, 2, 3, 4, 5],
+    ),
+    "what was closed again is left out": (
+        sent(opened("May"), did(a.Press("2", "Escape"), "textbox", "", dated()),
+             opened("May"), day("12", "05/12")),
+        "Select 05/12 as the Date and click Send.", [1, 4, 5],
+    ),
+    "the last day counts": (
+        sent(opened("May"), day("12", "05/12"), opened("May", "05/12"), day("13", "05/13")),
+        "Select 05/13 as the Date and click Send.", [3, 4, 5],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PICKED)
+async def test_a_field_that_a_click_filled_in_becomes_an_episode(case):
+    trajectory, goal, steps = PICKED[case]
+    result = RelabelForms(keep_original=False)(trajectory)
+    (made,) = result.trajectories
+    assert_valid_trajectory(made)
+    assert (made.info.goal, result.changes) == (goal, {"forms": [steps]})
+    assert made.info.task == "hindsight/picked-form"
+    verdict = await RuleJudge().judge(made)
+    assert verdict.outcome is Outcome.SUCCESS
+
+
 @pytest.mark.parametrize("case", TOLD)
 async def test_form_becomes_an_episode(case):
     trajectory, goal, steps = TOLD[case]

@@ -77,9 +77,9 @@ class FormState:
     two pages of the same shape are one form."""
 
     @property
-    def key(self) -> tuple[tuple[Field, str], ...]:
-        """A key that is equal for the same fields with the same values."""
-        return tuple(sorted(self.values.items()))
+    def key(self) -> tuple[Any, ...]:
+        """A key that is equal for pages of the same shape whose fields have the same values."""
+        return self.shape, *sorted(self.values.items())
 
     def is_only(self, field: Field) -> bool:
         """Return whether a field's role and name are unique."""
@@ -170,6 +170,7 @@ def dealt(texts: Sequence[str], key: str) -> str:
 
 _TASK = "hindsight/form"
 _TYPED_TASK = "hindsight/typed-form"
+_PICKED_TASK = "hindsight/picked-form"
 _LONGEST_GOAL = 500
 _ON = "on"
 _SENDS = ("button",)
@@ -177,6 +178,7 @@ _FILLING = (
     actions_lib.Click, actions_lib.ClickAt, actions_lib.Fill, actions_lib.TypeInto,
     actions_lib.TypeAt, actions_lib.SelectOption, actions_lib.Check,
 )  # fmt: skip
+_MOVING = (actions_lib.Click, actions_lib.ClickAt, actions_lib.Press)
 _UNNAMED: Mapping[str, str] = {
     "textbox": "text",
     "searchbox": "search",
@@ -203,14 +205,19 @@ class RelabelForms:
     if the page would show it: the new episode then begins where the form was right so far. If a box
     had to be unchecked or a field emptied, no episode is made.
 
+    A field may also be filled in by clicks in something that opens on the page and adds no field,
+    such as a calendar: the steps that opened it and turned its pages stay too, as few as the
+    episode has.
+
     Goal, outcome, decisions and `metadata["relabelled"]` are as in `relabel-clicks`. The task is
     `hindsight/form`; with one typed text `hindsight/typed-form`, with several
-    `hindsight/typed-form-2` and so on. The rule requires that the last action was on that button,
+    `hindsight/typed-form-2` and so on; with a field filled in by a click `hindsight/picked-form`.
+    The rule requires that the last action was on that button,
     and that all fields of the form had these values, including toggles that were off.
     """
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
-    version: str = dataclasses.field(default="3", init=False)
+    version: str = dataclasses.field(default="4", init=False)
     needs_model: ClassVar[bool] = False
     wording: str | tuple[str, ...] = "{what} and click {button}."
     """The goal; `{what}` is composed of the following, separated by commas, and capitalized if it
@@ -222,6 +229,8 @@ class RelabelForms:
     """The wording for a choice from a list. An unnamed list is just "the list"."""
     enter: str | tuple[str, ...] = 'enter "{value}" into the {name} field'
     """The wording for typed text."""
+    pick: str | tuple[str, ...] = "select {value} as the {name}"
+    """The wording for a text that a click put into a field."""
     most: int = 20
     """The most episodes made from one; the first forms count."""
     keep_original: bool = True
@@ -235,6 +244,7 @@ class RelabelForms:
             ("select", ("{checked}",)),
             ("choose", ("{value}", "{name}")),
             ("enter", ("{value}", "{name}")),
+            ("pick", ("{value}", "{name}")),
         ):
             texts = checked(self.name, option, getattr(self, option), blanks)
             object.__setattr__(self, option, texts)
@@ -268,13 +278,14 @@ class RelabelForms:
             asked = _changed(first, final) | _changed(states[path[0] - 1], final)
             suffix = f".form{trajectory.steps[sending].index}"
             words = self._words_for(f"{trajectory.episode_id}{suffix}")
-            goal = _goal(words, asked, final, button)
+            picked = _picked(trajectory, states, path) & asked
+            goal = _goal(words, asked, picked, final, button)
             if goal:
                 made = clicks.derived(
                     trajectory,
                     [*path, sending],
                     suffix=suffix,
-                    task=_task_of(asked),
+                    task=_PICKED_TASK if picked else _task_of(asked),
                     goal=goal,
                     rule=_rule(asked, final, button),
                 )
@@ -287,11 +298,17 @@ class RelabelForms:
         """Return the wordings for one episode, by option."""
         return {
             option: dealt(getattr(self, option), f"{option}/{episode_id}")
-            for option in ("wording", "select", "choose", "enter")
+            for option in ("wording", "select", "choose", "enter", "pick")
         }
 
 
-def _goal(words: Mapping[str, str], asked: set[Field], final: FormState, button: str) -> str:
+def _goal(
+    words: Mapping[str, str],
+    asked: set[Field],
+    picked: set[Field],
+    final: FormState,
+    button: str,
+) -> str:
     """Return the goal; empty if it cannot be worded."""
     # In the order of the page, as a person would say it.
     fields = [field for field in final.values if field in asked]
@@ -303,7 +320,8 @@ def _goal(words: Mapping[str, str], asked: set[Field], final: FormState, button:
         parts.append(options.worded(words["select"], {"checked": ", ".join(checked)}))
     for field in fields:
         if not field.is_toggle:
-            wording = words["choose" if field.role == "combobox" else "enter"]
+            listed = field.role == "combobox"
+            wording = words["choose" if listed else "pick" if field in picked else "enter"]
             name = field.called or _UNNAMED[field.role]
             if not name:
                 wording = wording.replace(" {name}", "")
@@ -348,10 +366,23 @@ def _is_same_page(
 
 def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sending: int) -> int:
     """Return the position from which the form stayed on the page until it was submitted."""
-    begin = sending - 1
-    while begin and _is_same_page(trajectory, states, begin - 1, begin):
-        begin -= 1
+    begin = at = sending - 1
+    while at and _has_same_fields(trajectory, states, at - 1, at):
+        at -= 1
+        if _is_same_page(trajectory, states, at, sending - 1):
+            begin = at
     return begin
+
+
+def _has_same_fields(
+    trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
+) -> bool:
+    """Return whether two steps show the same fields at one address, whatever is around them."""
+    first, second = states[one], states[other]
+    urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
+    if first is None or second is None or len(urls) > 1:
+        return False
+    return first.values.keys() == second.values.keys()
 
 
 def _way_to(
@@ -359,22 +390,27 @@ def _way_to(
 ) -> list[int]:
     """Return the positions of the steps that filled in the form, in order.
 
-    Each starts with the fields as the previous one left them, and sets fields to their final
-    values. Of several sequences, the longest is used, and of those the earliest.
+    Each starts with the page as the previous one left it, and sets fields to their final values or
+    changes what is around them. Of several sequences, that with the most of the former is used, of
+    those the one with the least of the latter, and of those the earliest.
     """
     final = states[end]
     assert final is not None
-    ways: dict[Any, list[int]] = {final.key: []}
+    ways: dict[Any, tuple[int, list[int]]] = {final.key: (0, [])}
     for position in range(end, begin, -1):
         before, after = states[position - 1], states[position]
         assert before is not None
         assert after is not None
         if after.key not in ways or not _advances(trajectory, position, before, after, final):
             continue
-        way = [position, *ways[after.key]]
-        if len(way) >= len(ways.get(before.key, ())):
-            ways[before.key] = way
-    return max(ways.values(), key=lambda way: (len(way), -way[0] if way else 0))
+        filled, way = ways[after.key]
+        filled, way = filled + bool(_changed(before, after)), [position, *way]
+        known = ways.get(before.key)
+        if known is None or (filled, -len(way)) >= (known[0], -len(known[1])):
+            ways[before.key] = filled, way
+    # It begins with the form as it was sent, so that what was opened is opened in the episode.
+    whole = [(way, filled) for key, (filled, way) in ways.items() if key[0] == final.shape]
+    return max(whole, key=lambda one: (one[1], -len(one[0]), -one[0][0] if one[0] else 0))[0]
 
 
 def _advances(
@@ -384,18 +420,31 @@ def _advances(
     after: FormState,
     final: FormState,
 ) -> bool:
-    """Return whether a step set fields to their final values and changed nothing else."""
+    """Return whether a step set fields to their final values, or changed only what is around."""
     step = trajectory.steps[position]
     last = looking.channel(step.observation, "last_action")
     changed = _changed(before, after)
     return (
-        bool(changed)
-        and isinstance(looking.action_of(step.action), _FILLING)
+        (bool(changed) or before.shape != after.shape)
+        and isinstance(looking.action_of(step.action), _FILLING if changed else _MOVING)
         and isinstance(last, Mapping)
         and not last.get("error")
         and all(after.values[field] == final.values[field] for field in changed)
         and all(_is_wordable(field, after.values[field]) for field in changed)
     )
+
+
+def _picked(
+    trajectory: EpisodeTrajectory, states: list[FormState | None], path: Iterable[int]
+) -> set[Field]:
+    """Return the fields for a text that clicks filled in."""
+    picked: set[Field] = set()
+    for position in path:
+        before, after = states[position - 1], states[position]
+        action = looking.action_of(trajectory.steps[position].action)
+        if after is not None and isinstance(action, actions_lib.Click | actions_lib.ClickAt):
+            picked |= set(filter(_is_typed, _changed(before, after)))
+    return picked
 
 
 def _changed(before: FormState | None, after: FormState) -> set[Field]:

@@ -93,19 +93,29 @@ _AHEAD = 2
 
 
 def batches_ahead(
-    steps: Iterable[Step], rank: int, make: Callable[[MicroBatch], Batch]
+    steps: Iterable[Step], rank: int, make: Callable[[MicroBatch], Batch], *, ahead: int = _AHEAD
 ) -> Iterator[tuple[Step, list[Batch]]]:
-    """Yield each step with one process's passes, prefetched in another thread."""
+    """Yield each step with one process's passes, made in another thread some steps ahead.
+
+    Args:
+        steps: The steps.
+        rank: The process.
+        make: Makes a batch.
+        ahead: How many steps ahead; at 0 there is no thread.
+    """
 
     def made_for(step: Step) -> tuple[Step, list[Batch]]:
         return step, [make(planned) for planned in step.ranks[rank]]
 
+    if not ahead:
+        yield from map(made_for, steps)
+        return
     with concurrent.futures.ThreadPoolExecutor(1, "webtraj-batches") as pool:
         made: collections.deque[concurrent.futures.Future[tuple[Step, list[Batch]]]]
         made = collections.deque()
         for step in steps:
             made.append(pool.submit(made_for, step))
-            if len(made) > _AHEAD:
+            if len(made) > ahead:
                 yield made.popleft().result()
         while made:
             yield made.popleft().result()
@@ -341,7 +351,13 @@ class _Run:
         saved = start
         meter = Meter()
         number = start
-        fed = batches_ahead(self._plan.steps(start), self._accelerator.process_index, self._batch)
+        fed = batches_ahead(
+            self._plan.steps(start),
+            self._accelerator.process_index,
+            self._batch,
+            # On a CPU, another thread only takes time from the model's.
+            ahead=0 if self._accelerator.device.type == "cpu" else _AHEAD,
+        )
         for number, (step, batches) in enumerate(fed, start + 1):
             rate = learning_rate(settings, number, self._plan.num_steps)
             loss, norm, reported = make_step(
