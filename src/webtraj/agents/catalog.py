@@ -39,8 +39,8 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
 
     If the agent has `aclose`, it holds connections; the caller must close it.
 
-    >>> make_agent("random", seed=3)
-    RandomAgent(seed=3, name='random', untouched=0.0, fields=0.0, ends=0.0, pointing=0.0, clicks=0.0)
+    >>> make_agent("random", seed=3, options={"fields": 0.5}).fields
+    0.5
 
     Args:
         name: A key of `AGENTS`, or an agent of an installed package.

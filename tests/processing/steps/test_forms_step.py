@@ -158,7 +158,8 @@ def sent(*steps):
 
 PICKED = {
     "a day": (
-        sent(opened("May"), day("12", "05/12")), "Select 05/12 as the Date and click Send.", [1, 2, 3],
+        sent(opened("May"), day("12", "05/12")),
+        "Select 05/12 as the Date and click Send.", [1, 2, 3],
     ),
     "pages are turned": (
         sent(opened("May"), turned("April"), turned("March"), day("11", "03/11")),
