@@ -341,6 +341,16 @@ def test_drags_go_from_element_to_element_or_in_a_direction():
     assert isinstance(unseen.read(f"{circle}<left>"), a.InvalidAction)
 
 
+def test_a_drag_from_or_to_outside_of_the_page_is_no_action():
+    moved = [
+        [x - 200.0, *rest] if n == 11 else [x, *rest] for n, (x, *rest) in enumerate(BOXES["boxes"])
+    ]
+    prompt = widgets(boxes=BOXES | {"boxes": moved})
+    outside, rect = name_of(prompt, "12"), name_of(prompt, "13")
+    for reply in (f"{outside}{rect}", f"{rect}{outside}", f"{outside}<left>"):
+        assert isinstance(prompt.read(reply), a.InvalidAction)
+
+
 def test_places_are_said_where_boxes_are_known():
     circle = name_of(prompt := widgets(), "12")
     # Its middle is at (15, 130) of 150 by 180 pixels, and it is 20 pixels high.

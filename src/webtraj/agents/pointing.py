@@ -426,17 +426,22 @@ def _by_fields(text: str) -> str:
     return text
 
 
-def _drag(item: Item, target: Item) -> Action:
+def _drag(item: Item, target: Item) -> Action | None:
     """Return a drag to the middle of a target, and there a little back and forth.
+
+    None if either middle is outside of the page.
 
     A list makes room before or after the item under the mouse, depending on the mouse's direction;
     moving both ways leaves the gap under the mouse, whatever it passed.
     """
     if not item.boxes or not target.boxes:
         return DragTo(item.ref, target.ref)
+    start = _middle(item.boxes[0])
     x, y = _middle(max(target.boxes, key=_area))
+    if min(*start, x, y) < 0:
+        return None
     forth, back = (x + _NUDGE, y + _NUDGE), (max(x - _NUDGE, 0.0), max(y - _NUDGE, 0.0))
-    return DragAt((_middle(item.boxes[0]), forth, back, (x, y)))
+    return DragAt((start, forth, back, (x, y)))
 
 
 def _middle(box: Box) -> tuple[float, float]:
@@ -455,6 +460,8 @@ def _towards(item: Item, dx: int, dy: int) -> Action | None:
     if item.box is None:
         return None
     x, y = _middle(item.box)
+    if min(x, y) < 0:  # Outside of the page.
+        return None
     return DragAt(((x, y), (max(x + dx * _DRAG, 0.0), max(y + dy * _DRAG, 0.0))))
 
 
