@@ -26,16 +26,19 @@ class ProcessTree:
         return sum(int(fields[i]) for i in used) / _TICKS if fields else 0.0
 
     def private_bytes(self) -> int:
-        """Returns the memory that is shared with no other process, in bytes."""
+        """Returns the memory that is shared with no other process, in bytes.
+
+        A renderer shares 7 MiB with the process that it was forked from, which counts as its own in
+        `/proc/PID/statm`, and so in `ps` and `top`.
+        """
         total = 0
-        page = os.sysconf("SC_PAGE_SIZE")
         for pid in self.pids():
             try:
-                _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             except OSError:
                 continue
-            total += (int(resident) - int(shared)) * page
-        return total
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+        return total * 1024
 
     def count(self) -> int:
         """Returns the number of processes."""
