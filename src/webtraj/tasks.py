@@ -29,6 +29,7 @@ __all__ = [
     "Facts",
     "TaskSpec",
     "Text",
+    "check_same",
     "groups_of",
     "place_of",
     "read_tasks",
@@ -277,6 +278,19 @@ def site_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2].lower().removeprefix("www.")
 
 
+def check_same(one: TaskSpec, other: TaskSpec) -> None:
+    """Check that two tasks of one name are the same task.
+
+    Raises:
+        InvalidInputError: They have different goals or start URLs.
+    """
+    if (one.goal, one.start_url) != (other.goal, other.start_url):
+        raise errors.InvalidInputError(
+            f"Two tasks are named {one.name!r}: {one.goal!r:.80} at {one.start_url!r:.80}, and "
+            f"{other.goal!r:.80} at {other.start_url!r:.80}. Give each task a name of its own."
+        )
+
+
 def spec_of_row(row: Any) -> TaskSpec:
     """Return the task in a row of a file.
 
@@ -394,12 +408,13 @@ class _OwnRow(_Row):
         url = url_of(self.start_url) if self.start_url else ""
         if preset == "web" and not (url and self.goal):
             raise ValueError("goal, start_url: a task of the preset 'web' needs both")
+        described = _digest(preset, url, self.goal) if url or self.goal else preset
         return TaskSpec(
-            name=self.name or preset,
+            name=self.name or described,
             preset=preset,
             goal=self.goal,
             start_url=url,
-            site=self.site or (site_of(url) if url else ""),
+            site=site_of(url_of(self.site)) if self.site else site_of(url) if url else "",
             domain=self.domain,
             subdomain=self.subdomain,
             difficulty=self.difficulty,

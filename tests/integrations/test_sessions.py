@@ -200,3 +200,13 @@ async def _refused(call):
     with pytest.raises(errors.EnvironmentMisuseError) as caught:
         await call
     return caught.value
+
+
+@pytest.mark.parametrize(("preset", "family"), [("miniwob/all", "miniwob"), ("apps/all", "apps")])
+def test_every_task_can_be_chosen_by_its_name(preset, family):
+    sessions = Sessions(preset)
+    for name in sessions.tasks:
+        for said in (name, f"{family}/{name}"):
+            assert sessions.choose(said, 0)[0].task == name
+    with pytest.raises(errors.InvalidInputError, match="There is no task 'miniwob/nonsense'"):
+        sessions.choose("miniwob/nonsense", 0)

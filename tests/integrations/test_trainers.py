@@ -9,8 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import webtraj
-from webtraj.integrations.sessions import EpisodeFailedError
-from webtraj.integrations.trainers import SharedSessions, again, shared_sessions, task_rows
+from webtraj.integrations.sessions import EpisodeFailedError, Turn
+from webtraj.integrations.trainers import (
+    SharedSessions,
+    again,
+    reward_of,
+    shared_sessions,
+    task_rows,
+)
 from webtraj.trajectory import EndReason, Outcome
 
 
@@ -28,6 +34,13 @@ def test_rows_have_a_seed_each():
 def test_the_same_settings_share_a_pool():
     made = [shared_sessions(presets="miniwob/click-test", sessions=n) for n in (1, 1, 2)]
     assert made[0] is made[1] is not made[2]
+
+
+def test_an_unfinished_episode_is_worth_nothing_only_with_a_judge():
+    shown = {"task": "t", "goal": "g", "seed": 0, "episode_id": "", "heading": "", "page": ""}
+    for step in (0, 1):
+        assert reward_of(None, Turn(**shown, step=step, judged=True)) == 0.0
+        assert reward_of(None, Turn(**shown, step=step)) is None
 
 
 async def test_a_failed_episode_is_played_again():

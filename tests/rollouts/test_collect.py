@@ -327,8 +327,10 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"parallel": 0}, "parallel must be 1 or more; got 0"),
-        ({"max_steps": 0}, "max_steps must be 1 or more; got 0"),
+        ({"parallel": 0}, "parallel must be 1 or more, a whole number; got 0"),
+        ({"max_steps": 0}, "max_steps must be 1 or more, a whole number; got 0"),
+        ({"max_steps": 2.5}, "max_steps must be 1 or more, a whole number; got 2.5"),
+        ({"max_steps": "5"}, "max_steps must be 1 or more, a whole number; got '5'"),
         ({"max_consecutive_errors": 0}, "max_consecutive_errors must be 1 or more"),
         ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "give only one of them"),
         ({"environment_options": {"depth": 1}}, "depth"),

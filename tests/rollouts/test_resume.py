@@ -275,6 +275,15 @@ async def test_what_cannot_be_gone_on_with(arguments, words, climber, tmp_path):
         await collect("ladder/climb", climber(), out=tmp_path, **arguments)
 
 
+async def test_the_run_that_run_id_names_is_gone_on_with(climber, tmp_path):
+    for run_id in ("one", "two"):
+        await collect("ladder/climb", climber(), out=tmp_path, run_id=run_id)
+    summary = await collect("ladder/climb", climber(), out=tmp_path, run_id="one", resume=True)
+    assert {one.episode_id.partition("-")[0] for one in summary.results} == {"one"}
+    with pytest.raises(errors.InvalidInputError, match="'two' and run_id the run 'one'"):
+        await collect("ladder/climb", climber(), out=tmp_path, run_id="one", resume="two")
+
+
 async def test_resume_needs_a_place(climber):
     with pytest.raises(errors.InvalidInputError, match="out"):
         await collect("ladder/climb", climber(), resume=True)

@@ -126,3 +126,37 @@ async def test_every_place_shows_the_same_rate(rollout):
     (subject,) = subjects_of(str(place))
     assert subject.main.report.overall.success_rate == RATE
     assert sorted(subject.main.graded.values()) == [False] * 5 + [True] * 3
+
+
+class Odd(Door):
+    """Has hooks that fail."""
+
+    def set_seed(self, seed):
+        super().set_seed(seed)
+        if self.task == "seed":
+            raise RuntimeError("no such seed")
+
+    def describe_episode(self):
+        if self.task == "description":
+            raise RuntimeError("no words")
+        return super().describe_episode()
+
+    def episode_outcome(self):
+        if self.task == "outcome":
+            raise RuntimeError("who knows")
+        return super().episode_outcome()
+
+
+async def test_a_hook_that_fails_costs_no_other_episode(tmp_path):
+    tasks = ("seed", "description", "outcome", "none")
+    registry.register("odd", lambda tasks: webtraj.as_async(Odd(tasks)), tasks=tasks)
+    summary = await collect("odd", lambda task: "push", out=tmp_path)
+    outcomes = {one.task: (one.outcome, one.total_reward) for one in summary.results}
+    assert outcomes == {
+        "seed": (Outcome.ENV_ERROR, None),
+        "description": (Outcome.SUCCESS, 1.0),
+        "outcome": (Outcome.UNKNOWN, 1.0),
+        "none": (Outcome.SUCCESS, 1.0),
+    }
+    recorded = {one.task: one.outcome for one in webtraj.open_dataset(tmp_path).summaries}
+    assert recorded["outcome"] is Outcome.UNKNOWN

@@ -102,6 +102,8 @@ class Turn:
     """Whether the episode is over."""
     outcome: Outcome = Outcome.UNKNOWN
     """The episode's outcome, once it is over."""
+    judged: bool = False
+    """Whether the task has a judge."""
 
 
 class Sessions:
@@ -246,12 +248,7 @@ class Sessions:
         if seed is not None:
             _check_whole("A seed", seed)
         if task is not None:
-            task = str(task).rpartition("/")[2]  # Take miniwob/click-test too.
-            if task not in self._by_name:
-                some = ", ".join(self.tasks[:10]) + (", ..." if len(self.tasks) > 10 else "")
-                raise errors.InvalidInputError(
-                    f"There is no task {task!r:.60}; expected one of {some}."
-                )
+            task = self._named(str(task))
         place = self._number if seed is None else seed
         chosen = self._plan[place % len(self._plan)] if task is None else self._by_name[task]
         if goal:
@@ -264,6 +261,18 @@ class Sessions:
             seed = episode_seed(self._seed, chosen.task, place)
             self._number += 1
         return chosen, seed
+
+    def _named(self, task: str) -> str:
+        """Return the name of a task that may also be written as `miniwob/click-test`."""
+        name = task
+        while name not in self._by_name and "/" in name:
+            name = name.partition("/")[2]
+        if name not in self._by_name:
+            some = ", ".join(self.tasks[:10]) + (", ..." if len(self.tasks) > 10 else "")
+            raise errors.InvalidInputError(
+                f"There is no task {task!r:.60}; expected one of {some}."
+            )
+        return name
 
     def make(self, chosen: PlannedEpisode, info: EpisodeInfo) -> Environment:
         """Make a recorded environment of one task."""
@@ -438,7 +447,7 @@ class Session:
         notice = (f"Your last action was not carried out. {error}",) if said else ()
         judge = getattr(environment, "episode_outcome", None)
         outcome = Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
-        scored = step > 0 and outcome is not Outcome.UNKNOWN
+        judged = outcome is not Outcome.UNKNOWN
         done = bool(timestep.last())
         return Turn(
             task=task,
@@ -451,9 +460,10 @@ class Session:
             notices=notice + page.notices,
             error=error,
             image=page.image,
-            reward=float(reward_value(timestep.reward)) if scored else None,
+            reward=float(reward_value(timestep.reward)) if judged and step else None,
             done=done,
             outcome=outcome if done else Outcome.UNKNOWN,
+            judged=judged,
         )
 
     def _id(self) -> str:

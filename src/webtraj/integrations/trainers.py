@@ -214,7 +214,7 @@ def reward_of(session: Session, turn: Turn) -> float | None:
     """Return an episode's reward: 0 if its policy did not finish, None without a judge."""
     if turn.done:
         return session.total_reward
-    return None if turn.step and turn.reward is None else 0.0
+    return 0.0 if turn.judged else None
 
 
 def scored(reward: float | None, turn: Turn) -> float:

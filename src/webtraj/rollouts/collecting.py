@@ -279,7 +279,12 @@ def _run_of(
     storage = open_storage(out, storage_options)
     if not resume:
         return Run(storage, run_id or new_run_id())
-    return Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
+    wanted = resume if isinstance(resume, str) else run_id
+    if run_id is not None and wanted != run_id:
+        raise errors.InvalidInputError(
+            f"resume names the run {resume!r} and run_id the run {run_id!r}; give one of them."
+        )
+    return Run.last(storage) if wanted is None else Run(storage, wanted)
 
 
 def keep_metrics(

@@ -35,9 +35,9 @@ class Deadlines:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             seconds = getattr(self, field.name)
-            if seconds is not None and not seconds > 0:
+            if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
                 raise errors.InvalidInputError(
-                    f"The deadline {field.name!r} must be more than 0 s; got {seconds}."
+                    f"The deadline {field.name!r} must be more than 0 s; got {seconds!r}."
                 )
 
 

@@ -147,6 +147,7 @@ class _Play:
     episode_id: str
     start: float = dataclasses.field(default_factory=time.perf_counter)
     seed: int | None = None
+    unseeded: Exception | None = None
     num_steps: int = 0
     total_reward: float = 0.0
     phase: Phase = Phase.RESET
@@ -158,8 +159,13 @@ class _Play:
     def begin(self) -> agents_lib.Act:
         set_seed = getattr(self.environment, "set_seed", None)
         if callable(set_seed):
-            set_seed(self.planned.seed)
-            self.seed = self.planned.seed
+            try:
+                set_seed(self.planned.seed)
+                self.seed = self.planned.seed
+            except FATAL:
+                raise
+            except Exception as error:  # As if the reset had raised it.
+                self.unseeded = error
         try:
             shown = self.environment
             if self.planned.group is not None:
@@ -176,12 +182,14 @@ class _Play:
             self.thread.abandon()  # A hanging `act` must not block the rollout.
 
     async def loop(self, act: agents_lib.Act) -> EndReason:
+        if self.unseeded is not None:
+            raise self.unseeded
         timestep = await self.environment.reset()
         self.episode_id = getattr(self.environment, "episode_id", None) or self.episode_id
         self.phase = Phase.STEP
         takes_decisions = getattr(self.environment, "accepts_decisions", False)
         while not timestep.last():
-            if self.num_steps == self.max_steps:
+            if self.max_steps is not None and self.num_steps >= self.max_steps:
                 return self._truncate(f"the rollout's limit of {self.max_steps} steps")
             self.agent_decides = True
             try:
@@ -251,7 +259,11 @@ class _Play:
         self, end_reason: EndReason, outcome: Outcome, error: Exception | None = None
     ) -> EpisodeResult:
         describe = getattr(self.environment, "describe_episode", None)
-        described = describe().get("task") if callable(describe) else None
+        described = None
+        try:
+            described = describe().get("task") if callable(describe) else None
+        except Exception:  # A failing description must not cost the episode.
+            _logger.warning("An environment cannot describe its episode.", exc_info=True)
         ended_by_itself = end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
         return EpisodeResult(
             task=described or self.planned.task,
@@ -306,5 +318,10 @@ def _same(action: Any, other: Any) -> bool:
 
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:
+    """Return what the environment says of the episode; UNKNOWN if that fails, as on record."""
     judge = getattr(environment, "episode_outcome", None)
-    return Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
+    try:
+        return Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
+    except Exception:
+        _logger.warning("An environment cannot tell its episode's outcome.", exc_info=True)
+        return Outcome.UNKNOWN

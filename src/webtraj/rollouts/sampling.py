@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -21,7 +22,7 @@ import orjson
 from webtraj import errors
 from webtraj.store import files
 from webtraj.store.places import is_url, open_storage
-from webtraj.tasks import TaskSpec, site_of, url_of
+from webtraj.tasks import TaskSpec, check_same, site_of, url_of
 
 __all__ = [
     "Band",
@@ -97,7 +98,7 @@ class Blocklist:
                 their failures are logged.
         """
         line = {
-            "domain": site_of(url_of(url)),
+            "domain": _site_of(url),
             "url": url,
             "blocked_at": self._clock() if at is None else at,
             "task_id": task,
@@ -133,7 +134,7 @@ class Blocklist:
             try:
                 data = orjson.loads(line)
                 if float(data["blocked_at"]) >= since:
-                    sites.add(site_of(url_of(data["domain"])))
+                    sites.add(_site_of(data["domain"]))
             except (ValueError, KeyError, TypeError, AttributeError):
                 _LOGGER.warning(
                     "Skipped line %d of the blocklist %s: it cannot be read.", number, self.path
@@ -208,7 +209,15 @@ def unseen(tasks: Iterable[TaskSpec], names: Collection[str]) -> Iterator[TaskSp
 def unblocked(tasks: Iterable[TaskSpec], blocklist: Blocklist) -> Iterator[TaskSpec]:
     """Yield the tasks whose sites are not blocked. For training only: a test plays all tasks."""
     blocked = blocklist.sites()
-    return (task for task in tasks if not task.site or task.site not in blocked)
+    return (task for task in tasks if not task.site or _site_of(task.site) not in blocked)
+
+
+def _site_of(site: str) -> str:
+    """Return the name of a site given by name or URL; other texts in lower case."""
+    try:
+        return site_of(url_of(site))
+    except ValueError:
+        return site.lower()
 
 
 # Samplers choose the tasks to play from a stream of tasks.
@@ -314,11 +323,19 @@ class RatioSampler:
             name: _Reservoir(self.size, _source(seed, name))
             for name in self.bands
         }
+        outside: collections.Counter[int] = collections.Counter()
         for task in tasks:
             for name, band in self.bands.items():
                 if band.low <= task.difficulty <= band.high:
                     reservoirs[name].offer(task)
                     break
+            else:
+                outside[task.difficulty] += 1
+        if outside:
+            _LOGGER.warning(
+                "%d tasks are in none of the difficulty bands %s; their difficulties: %s.",
+                outside.total(), ", ".join(self.bands), ", ".join(map(str, sorted(outside))),
+            )  # fmt: skip
         shares = _shares(
             self.size,
             {name: band.weight for name, band in self.bands.items()},
@@ -356,7 +373,9 @@ class CurriculumSampler:
 
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
         """Return the tasks, each repeated up to 10 times in a row, in random order."""
-        by_name = {task.name: task for task in tasks}
+        by_name: dict[str, TaskSpec] = {}
+        for task in tasks:
+            check_same(by_name.setdefault(task.name, task), task)
         rest = (self.size or len(by_name)) - len(_some(list(by_name.values())))
         if rest < 0:
             raise errors.InvalidInputError(

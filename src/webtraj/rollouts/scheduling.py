@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from webtraj import errors
-from webtraj.runs.run import RETRIED, RetryPolicy, Turn
+from webtraj.runs.run import RETRIED, RetryPolicy, Turn, all_numbers
 
 __all__ = ["Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
 
@@ -32,10 +32,11 @@ class Politeness:
     """Seconds from the start of one episode to the start of the next."""
 
     def __post_init__(self) -> None:
-        if self.interval < 0 or (self.per_site is not None and self.per_site < 1):
+        numbers = all_numbers(self)
+        if not numbers or self.interval < 0 or (self.per_site is not None and self.per_site < 1):
             raise errors.InvalidInputError(
                 "Politeness takes per_site of 1 or more and an interval of 0 s or more; got "
-                f"{self.per_site} and {self.interval}."
+                f"{self.per_site!r} and {self.interval!r}."
             )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 from webtraj import errors
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.scheduling import Order, Politeness, RetryPolicy
+from webtraj.runs.run import all_numbers
 
 __all__ = ["Completion", "RolloutSettings"]
 
@@ -30,10 +31,10 @@ class Completion:
     """Seconds that the remaining episodes get from then on."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1 or self.grace < 0:
+        if not all_numbers(self) or not 0 < self.threshold <= 1 or self.grace < 0:
             raise errors.InvalidInputError(
                 "Completion takes a threshold above 0 and up to 1, and a grace of 0 s or more; got "
-                f"{self.threshold} and {self.grace}."
+                f"{self.threshold!r} and {self.grace!r}."
             )
 
 
@@ -74,8 +75,20 @@ class RolloutSettings:
             "parallel", "max_steps", "max_repetitive_actions", "max_consecutive_errors",
         ):  # fmt: skip
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise errors.InvalidInputError(f"{name} must be 1 or more; got {value}.")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise errors.InvalidInputError(
+                    f"{name} must be 1 or more, a whole number; got {value!r}."
+                )
+        if self.order not in get_args(Order):
+            raise errors.InvalidInputError(
+                f"order must be one of {', '.join(get_args(Order))}; got {self.order!r}."
+            )
+        for name, kind in _PARTS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise errors.InvalidInputError(
+                    f"{name} must be of the type {kind.__name__}; got {value!r:.100}."
+                )
 
     def _settle_parallel(self) -> None:
         adaptive = Adaptive() if self.parallel == "auto" else self.parallel
@@ -95,3 +108,11 @@ class RolloutSettings:
         """Number of failures in a row that stops the rollout."""
         most_at_once: int = self.parallel
         return self.max_consecutive_errors or max(_MAX_CONSECUTIVE_ERRORS, 2 * most_at_once)
+
+
+_PARTS = {
+    "deadlines": Deadlines,
+    "retry": RetryPolicy,
+    "completion": Completion,
+    "politeness": Politeness,
+}

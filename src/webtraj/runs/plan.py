@@ -29,7 +29,7 @@ import orjson
 
 from webtraj import errors, registry
 from webtraj.store import records
-from webtraj.tasks import TaskSpec
+from webtraj.tasks import TaskSpec, check_same
 from webtraj.trajectory import Count
 
 __all__ = [
@@ -144,20 +144,22 @@ def plan_tasks(
     """Plan one or several attempts at each task. A repeated task gets further attempts.
 
     Args:
-        specs: The tasks.
+        specs: The tasks. Those with the same name must have the same goal and start URL.
         attempts: Attempts at each task, with different seeds.
         seed: The run's seed.
         group_size: Episodes of each attempt, all with the same seed.
 
     Raises:
-        InvalidInputError: `attempts` or `group_size` is not positive.
+        InvalidInputError: `attempts` or `group_size` is not positive, or two tasks have one name.
     """
     if attempts < 1:
         raise errors.InvalidInputError(f"attempts must be 1 or more; got {attempts}.")
     _check_group_size(group_size)
     planned: list[PlannedEpisode] = []
     counts: collections.Counter[str] = collections.Counter()
+    first: dict[str, TaskSpec] = {}
     for spec in specs:
+        check_same(first.setdefault(spec.name, spec), spec)
         for _ in range(attempts):
             number = counts[spec.name]
             counts[spec.name] += 1

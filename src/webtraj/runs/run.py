@@ -44,6 +44,7 @@ __all__ = [
     "Run",
     "TRIES_A_SESSION",
     "Turn",
+    "all_numbers",
     "counting",
     "is_done",
     "new_run_id",
@@ -361,7 +362,7 @@ class RetryPolicy:
     """Upper limit of the pause, in seconds."""
 
     def __post_init__(self) -> None:
-        if self.max_retries < 0 or self.pause < 0 or self.max_pause < 0:
+        if not all_numbers(self) or min(self.max_retries, self.pause, self.max_pause) < 0:
             raise errors.InvalidInputError(f"RetryPolicy takes numbers of 0 or more; got {self}.")
 
     def retries(self, outcome: Outcome, tries: int, error: BaseException | None = None) -> bool:
@@ -383,6 +384,13 @@ class RetryPolicy:
         """
         longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
         return source.uniform(0, longest)
+
+
+def all_numbers(settings: Any) -> bool:
+    """Return whether the fields of a dataclass are numbers, or None."""
+    return all(
+        value is None or isinstance(value, int | float) for value in dataclasses.astuple(settings)
+    )
 
 
 # Progress: what was played, and what is left.

@@ -9,11 +9,12 @@ import sys
 
 import pytest
 
-from webtraj import EndReason, errors, open_dataset
-from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.rollouts.configuration import build_rollout, load_configuration, selection
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.rollouts.configuration.players import Player
 from webtraj.runs.iterations import Iterations
+from webtraj.runs.run import EpisodeResult
 from webtraj.store.places import open_storage
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
@@ -462,6 +463,24 @@ async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypa
     assert len((await resume_run({}, out="quick").play()).results) == 1
     with pytest.raises(errors.MissingDependencyError, match=r"\[config\]"):
         load_configuration("own", config_dir=world)
+
+
+def test_an_iteration_of_broken_episodes_says_nothing_of_a_task():
+    class Played:
+        def numbers(self):
+            return (1, 2)
+
+        def results(self, number):
+            outcome = Outcome.FAILURE if number == 1 else Outcome.ENV_ERROR
+            reason = EndReason.TERMINATED if number == 1 else EndReason.ERRORED
+            return [
+                EpisodeResult(
+                    task="climb", seed=0, attempt=0, episode_id=str(number), end_reason=reason,
+                    outcome=outcome, num_steps=1, total_reward=None, seconds=1.0,
+                )
+            ]  # fmt: skip
+
+    assert selection.last_successes(Played(), before=3) == {"climb": (0, 1)}
 
 
 async def test_a_curriculum_repeats_what_succeeds_sometimes(build):

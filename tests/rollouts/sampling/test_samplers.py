@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.rollouts import sampling
 from webtraj.rollouts.sampling import Band, CurriculumSampler, RatioSampler, UniformSampler
+from webtraj.runs.plan import plan_tasks
 from webtraj.tasks import TaskSpec
 
 
@@ -121,6 +122,21 @@ def test_a_curriculum_begins_with_equal_shares():
         "2": 2,
     }
     assert sorted(names(CurriculumSampler()(tasks(3), seed=0))) == ["0", "1", "2"]
+
+
+def test_a_curriculum_of_two_tasks_with_one_name_is_refused():
+    pair = [TaskSpec(name="web", goal=goal, start_url="https://a.test") for goal in ("Buy", "Sell")]
+    with pytest.raises(errors.InvalidInputError, match="Two tasks are named 'web': 'Buy'"):
+        CurriculumSampler()(pair, seed=0)
+    with pytest.raises(errors.InvalidInputError, match="Give each task a name of its own"):
+        plan_tasks(pair)
+    assert len(plan_tasks([pair[0], pair[0]])) == 2
+
+
+def test_tasks_outside_of_all_bands_are_counted(caplog):
+    picked = RatioSampler(4, BANDS)([TaskSpec(name="x", difficulty=0), *tasks(9)], seed=0)
+    assert "x" not in names(picked)
+    assert "1 tasks are in none of the difficulty bands" in caplog.text
 
 
 def test_a_curriculum_too_small_for_its_tasks_is_refused():

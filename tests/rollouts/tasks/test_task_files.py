@@ -131,6 +131,10 @@ def test_rows_of_our_own():
     assert spec_of_row({"preset": "miniwob/click-test"}).name == "miniwob/click-test"
     spec = spec_of_row({"name": "n", "goal": "g", "start_url": "example.org", "difficulty": 7})
     assert (spec.preset, spec.level, spec.site) == ("web", "hard", "example.org")
+    named = {"preset": "web", "start_url": "example.org", "site": "https://www.Shop.com/"}
+    one, other = (spec_of_row({**named, "goal": goal}) for goal in ("Buy", "Sell"))
+    assert one.name != other.name
+    assert one.site == "shop.com"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +148,7 @@ def test_rows_of_our_own():
         ({key: value for key, value in WEBGYM.items() if key != "website"}, "website"),
         ({"description": "no site"}, "url"),
         ({"name": "n", "goal": "g"}, "start_url"),
+        ({"preset": "test/look", "site": "My Shop"}, "'My Shop' is not an http or https address"),
         ({"color": "green"}, "color"),
         ({}, "none"),
         (["a"], "list"),

@@ -104,8 +104,10 @@ def test_what_a_death_left_half_written_is_no_checkpoint(text_model, tmp_path):
     half = tmp_path / "run" / "checkpoint-2.draft"
     (half / "model").mkdir(parents=True)
     (half / "model" / "model.safetensors").write_bytes(b"half")
+    (tmp_path / "run" / "checkpoint-9").mkdir()  # Saved, but killed before the pointer moved.
     assert find_latest(tmp_path / "run") is None
     train(wanted, SAMPLES)
+    assert find_latest(tmp_path / "run").step == 4
     found = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
     assert found == ["checkpoint-4"]
 

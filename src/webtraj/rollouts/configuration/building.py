@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 
 __all__ = ["build_rollout", "resume_run", "start_run"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _MINUTE = 60.0
 _HOUR = 3600.0
@@ -202,6 +205,10 @@ class _Rollout:
             if isinstance(resume, str):
                 ids = [run_id for run_id in ids if run_id == resume]
             if ids:
+                if number != numbers[-1] and not isinstance(resume, str):
+                    _LOGGER.warning(
+                        "Iteration %d has no run; iteration %d is resumed.", numbers[-1], number
+                    )
                 plan = Run(storage, ids[-1]).read_plan()
                 return self._built(number, plan, ids[-1], channels, resume=True)
         wanted = f"run {resume!r}" if isinstance(resume, str) else "run"

@@ -173,7 +173,8 @@ def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[in
         if number < before:
             report = measure_results(iterations.results(number), by=("task",), max_groups=None)
             for name, task in report.by["task"].items():
-                found[name] = (task.success_rate.numerator, task.success_rate.denominator)
+                if task.success_rate.denominator:
+                    found[name] = (task.success_rate.numerator, task.success_rate.denominator)
     return found
 
 

@@ -132,7 +132,7 @@ def save_checkpoint(
         draft.rename(final)
         files.sync_folder(output)
         files.write_atomically(output / _LATEST, name.encode(), sync=True)
-        _prune(output, keep)
+        _prune(output, state["step"], keep)
     accelerator.wait_for_everyone()
 
 
@@ -150,10 +150,14 @@ def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optim
     _set_random_state(safetensors.load_file(checkpoint.path / f"random-{rank}.safetensors"))
 
 
-def _prune(output: Path, keep: int) -> None:
-    steps = [path.name.removeprefix(_PREFIX) for path in output.glob(f"{_PREFIX}*")]
-    for step in sorted((int(step) for step in steps if step.isdecimal()), reverse=True)[keep:]:
-        shutil.rmtree(output / f"{_PREFIX}{step}", ignore_errors=True)
+def _prune(output: Path, latest: int, keep: int) -> None:
+    """Keep the last checkpoints up to `latest`; later ones are of a run that was wound back."""
+    names = [path.name.removeprefix(_PREFIX) for path in output.glob(f"{_PREFIX}*")]
+    steps = sorted(int(name) for name in names if name.isdecimal())
+    kept = [step for step in steps if step <= latest][-keep:]
+    for step in steps:
+        if step not in kept:
+            shutil.rmtree(output / f"{_PREFIX}{step}", ignore_errors=True)
 
 
 def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:
