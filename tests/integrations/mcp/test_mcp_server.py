@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import psutil
 import pytest
@@ -241,11 +240,11 @@ async def test_a_signal_ends_a_server_whose_client_is_still_there(tmp_path):
         (("--allow", "ht!tp"), "ht!tp"),
     ],
 )
-def test_wrong_options_are_named(arguments, words):
+def test_wrong_options_are_named(arguments, words, tmp_path):
     done = subprocess.run(
         [sys.executable, *COMMAND, *arguments],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2
     assert words in done.stderr
-    assert not Path("runs").exists()
+    assert not list(tmp_path.iterdir())
