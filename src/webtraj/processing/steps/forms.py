@@ -390,9 +390,9 @@ def _way_to(
 ) -> list[int]:
     """Return the positions of the steps that filled in the form, in order.
 
-    Each starts with the page as the previous one left it, and sets fields to their final values or
-    changes what is around them. Of several sequences, that with the most of the former is used, of
-    those the one with the least of the latter, and of those the earliest.
+    Each step starts with the page as the previous one left it. It sets fields to their final
+    values, or changes only what is around them. The sequence in which most steps set fields is
+    used; of those the shortest, and of those the earliest.
     """
     final = states[end]
     assert final is not None
