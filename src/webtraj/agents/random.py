@@ -111,7 +111,7 @@ class _RandomActor:
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 
     def _filled(self, observation: Mapping[str, Any]) -> actions.Action | None:
-        """Return an action that fills in a field not acted on yet; None if there is none."""
+        """Fill in a field that was not acted on yet; return None if all were."""
         from webtraj.environments.browser.observation import refs_in
 
         fields = [

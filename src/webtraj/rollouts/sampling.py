@@ -333,7 +333,7 @@ class RatioSampler:
                 outside[task.difficulty] += 1
         if outside:
             _LOGGER.warning(
-                "%d tasks are in none of the difficulty bands %s; their difficulties: %s.",
+                "%d tasks fit none of the difficulty bands %s; their difficulties: %s.",
                 outside.total(), ", ".join(self.bands), ", ".join(map(str, sorted(outside))),
             )  # fmt: skip
         shares = _shares(

@@ -387,7 +387,7 @@ class RetryPolicy:
 
 
 def all_numbers(settings: Any) -> bool:
-    """Return whether the fields of a dataclass are numbers, or None."""
+    """Return whether each field of a dataclass is a number or None."""
     return all(
         value is None or isinstance(value, int | float) for value in dataclasses.astuple(settings)
     )

@@ -136,7 +136,7 @@ def test_a_curriculum_of_two_tasks_with_one_name_is_refused():
 def test_tasks_outside_of_all_bands_are_counted(caplog):
     picked = RatioSampler(4, BANDS)([TaskSpec(name="x", difficulty=0), *tasks(9)], seed=0)
     assert "x" not in names(picked)
-    assert "1 tasks are in none of the difficulty bands" in caplog.text
+    assert "1 tasks fit none of the difficulty bands" in caplog.text
 
 
 def test_a_curriculum_too_small_for_its_tasks_is_refused():
