@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from webtraj import errors, store
+from webtraj.runs.plan import plan_tasks
 from webtraj.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
 
 WEBGYM = {
@@ -125,6 +126,11 @@ def test_a_coarse_task():
     spec = spec_of_row({"url": "http://example.org", "description": "Compare tents"})
     assert spec.coarse
     assert (spec.start_url, spec.goal) == ("http://example.org", "Compare tents")
+
+
+def test_a_row_may_be_a_preset_alone():
+    (planned,) = plan_tasks([spec_of_row({"preset": "miniwob/click-test"})])
+    assert len(planned.selection.tasks) == 1
 
 
 def test_rows_of_our_own():
