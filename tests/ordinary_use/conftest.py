@@ -91,23 +91,25 @@ def run(nothing_left):
 
 @pytest.fixture
 def run_script(tmp_path):
-    """Returns a function that runs a program in a Python of its own."""
+    """Returns a function that runs a program in a Python of its own, which leaves no folder."""
 
     def run_script(source, *options, expect=0, **environment):
         path = tmp_path / "program.py"
         path.write_text(textwrap.dedent(source))
-        done = subprocess.run(
-            [sys.executable, *options, path],
-            capture_output=True,
-            text=True,
-            timeout=_HANG,
-            check=False,
-            env={**os.environ, **environment},
-        )
-        assert done.returncode == expect, done.stderr
-        left = list(Path(tempfile.gettempdir()).glob("webtraj-run-*"))
-        own = [p for p in left if not psutil.pid_exists(int(p.name.split("-")[2]))]
-        assert not own, f"left behind: {own}"
+        # A temporary folder of its own: processes of other tests, killed on purpose, leave theirs
+        # in the common one. Its path is short, as those of sockets must be.
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, *options, path],
+                capture_output=True,
+                text=True,
+                timeout=_HANG,
+                check=False,
+                env={**os.environ, "TMPDIR": folder, **environment},
+            )
+            assert done.returncode == expect, done.stderr
+            left = list(Path(folder).glob("webtraj-run-*"))
+            assert not left, f"left behind: {left}"
         return done
 
     return run_script
