@@ -255,6 +255,30 @@ def test_parts_by_condition(source, place):
     assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_dataset_that_has_grown_is_split_again_and_nothing_moves(tmp_path, episode, seed):
+    source, into = tmp_path / "source", tmp_path / "parts"
+    with DatasetWriter(source) as writer:
+        for n in range(20):
+            writer.add(episode(n))
+        split(source, into, {"train": 0.8, "test": 0.2}, seed=3)
+        before = {name: set(open_dataset(into / name).episode_ids) for name in ("train", "test")}
+        for n in range(20, 60):
+            writer.add(episode(n))
+    split(source, into, {"train": 0.8, "test": 0.2}, seed=seed)
+    after = {name: set(open_dataset(into / name).episode_ids) for name in ("train", "test")}
+    assert {name: len(ids) for name, ids in after.items()} == {"train": 48, "test": 12}
+    assert all(before[name] <= after[name] for name in before)
+    assert not after["train"] & after["test"]
+
+
+def test_conditions_that_would_move_an_episode_are_refused(source, place):
+    split(source, place, {"even": "task == 't0'", "late": "seed >= 3"})
+    with pytest.raises(errors.InvalidInputError, match="'e4' is in 'even', and would be in 'late'"):
+        split(source, place, {"late": "seed >= 3", "even": "task == 't0'"})
+    assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
+
+
 @pytest.mark.parametrize(
     "parts",
     [{}, {"a": 0.8, "b": 0.3}, {"a": -0.1}, {"a": float("nan")}, {"a": 0.5, "b": "seed > 1"},

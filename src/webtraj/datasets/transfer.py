@@ -299,7 +299,7 @@ class _Transfer:
 
 # Splitting a dataset by shares, keeping related episodes together, or by conditions.
 #
-# A split by shares depends only on the episodes, the seed and `together`. It orders the groups by a
+# A split by shares depends only on the episodes, the seed, `together` and what is in the parts. It orders the groups by a
 # hash of the seed and their names, and deals them out so that each part gets its share of the
 # episodes as nearly as whole groups allow.
 
@@ -328,6 +328,9 @@ def split(
 ) -> dict[str, TransferReport]:
     """Split the episodes of a dataset into several datasets, each in its own folder.
 
+    An episode that is in a part already, from an earlier split, stays there, and with shares so does
+    its task, site or group. So no episode gets into two parts when the dataset has grown.
+
     Args:
         source: The dataset's folder or URL.
         into: The folder or URL that gets a folder per part.
@@ -343,21 +346,55 @@ def split(
         The result for each part, by name.
 
     Raises:
-        InvalidInputError: The shares or conditions are invalid.
+        InvalidInputError: The shares or conditions are invalid, or would put episodes into another
+            part than the one that has them.
         NotADatasetError: The source is not a dataset, or a part's folder holds other files.
         StorageError: One of them could not be read or written; run it again.
     """
     dataset = open_dataset(source, storage_options=source_options, complete=True)
-    assigned = assign(dataset.summaries, parts, together=together, seed=seed)
+    _check_names(parts)
+    targets = {name: _under(into, name) for name in parts}
+    placed = _placed(targets, target_options)
+    assigned = assign(dataset.summaries, parts, together=together, seed=seed, placed=placed)
+    moved = [
+        (episode_id, placed[episode_id], name)
+        for name, episode_ids in assigned.items()
+        for episode_id in episode_ids
+        if placed.get(episode_id, name) != name
+    ]
+    if moved:
+        episode_id, had, wanted_in = moved[0]
+        raise errors.InvalidInputError(
+            f"{len(moved)} episodes would get into a second part: {episode_id!r} is in {had!r}, and "
+            f"would be in {wanted_in!r} now. Choose a new folder instead of {os.fspath(into)!r}."
+        )
     reports = {}
     for name, episode_ids in assigned.items():
         wanted = frozenset(episode_ids)
         part = dataset.filter(lambda summary, wanted=wanted: summary.episode_id in wanted)  # type: ignore[misc]
-        target = _under(into, name)
+        target = targets[name]
         header = dataset.place.header
         with DatasetWriter(target, format=header.format, storage_options=target_options) as writer:
             reports[name] = transfer(part, writer)
     return reports
+
+
+def _placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:
+    """Return the part that has each episode already, by the episode's id."""
+    placed: dict[str, str] = {}
+    for name, target in targets.items():
+        with contextlib.suppress(errors.NotADatasetError):
+            there = open_dataset(target, storage_options=options, complete=True)
+            placed.update(dict.fromkeys(there.episode_ids, name))
+    return placed
+
+
+def _check_names(parts: Iterable[str]) -> None:
+    for name in parts:
+        if not _PART_NAME.fullmatch(name):
+            raise errors.InvalidInputError(
+                f"Invalid part name {name!r:.100}; expected letters, digits, . _ and -."
+            )
 
 
 def assign(
@@ -366,8 +403,11 @@ def assign(
     *,
     together: Together = "episode",
     seed: int = 0,
+    placed: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
     """Return the ids of the episodes in each part; see `split`.
+
+    With shares, episodes that are `placed` in a part stay there.
 
     >>> episodes = [EpisodeSummary(episode_id=f"e{n}") for n in range(10)]
     >>> {name: len(ids) for name, ids in assign(episodes, {"train": 0.8, "test": 0.2}).items()}
@@ -376,11 +416,7 @@ def assign(
     Raises:
         InvalidInputError: The shares or conditions are invalid.
     """
-    for name in parts:
-        if not _PART_NAME.fullmatch(name):
-            raise errors.InvalidInputError(
-                f"Invalid part name {name!r:.100}; expected letters, digits, . _ and -."
-            )
+    _check_names(parts)
     shares = {n: float(p) for n, p in parts.items() if isinstance(p, (int, float))}
     conditions = {name: part for name, part in parts.items() if isinstance(part, str)}
     if not parts or len(shares) not in (0, len(parts)):
@@ -398,7 +434,7 @@ def assign(
         raise errors.InvalidInputError(
             f"The shares are {shares!r:.300}; expected numbers above 0 that sum to at most 1."
         )
-    return _by_shares(list(summaries), shares, _KEYS[together], seed)
+    return _by_shares(list(summaries), shares, _KEYS[together], seed, placed or {})
 
 
 def _by_conditions(
@@ -419,6 +455,7 @@ def _by_shares(
     shares: Mapping[str, float],
     key_of: Callable[[EpisodeSummary], str],
     seed: int,
+    placed: Mapping[str, str],
 ) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for summary in summaries:
@@ -431,8 +468,11 @@ def _by_shares(
         wanted[None] = rest * len(summaries)
     given: dict[str | None, int] = dict.fromkeys(wanted, 0)
     for name in sorted(groups, key=lambda name: _hash(seed, name)):
-        # The part furthest below its share; the first one if several are equal.
-        target = max(wanted, key=lambda part: wanted[part] - given[part])
+        # Its part of before, or the one furthest below its share; the first if several are equal.
+        target = next(
+            (placed[episode_id] for episode_id in groups[name] if episode_id in placed),
+            max(wanted, key=lambda part: wanted[part] - given[part]),
+        )
         given[target] += len(groups[name])
         if target is not None:
             found[target].extend(groups[name])

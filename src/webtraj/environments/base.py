@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 import dm_env
+import numpy as np
 from dm_env import StepType
 
 from webtraj import trajectory as trajectory_lib
@@ -42,6 +43,7 @@ __all__ = [
     "UNKNOWN_STEP_TYPE",
     "broken_rules",
     "is_termination",
+    "outcome_of",
     "step_type_of",
 ]
 
@@ -116,7 +118,25 @@ class JudgesEpisode(Protocol):
     """An environment that judges its last episode. Optional."""
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Return the outcome of the last episode, or the outcome so far if it is still open."""
+        """Return the outcome of the last episode, or the outcome so far if it is still open.
+
+        True means SUCCESS, and False FAILURE.
+        """
+
+
+def outcome_of(environment: Any) -> trajectory_lib.Outcome:
+    """Return what an environment says of its last episode; UNKNOWN if it does not judge.
+
+    Raises:
+        TypeError: It says something else than an outcome.
+    """
+    judge = getattr(environment, "episode_outcome", None)
+    found = judge() if callable(judge) else trajectory_lib.Outcome.UNKNOWN
+    if isinstance(found, bool | np.bool_):
+        return trajectory_lib.Outcome.SUCCESS if found else trajectory_lib.Outcome.FAILURE
+    if not isinstance(found, trajectory_lib.Outcome):
+        raise TypeError(f"episode_outcome returned {found!r:.100}; expected an Outcome or a bool")
+    return found
 
 
 @runtime_checkable

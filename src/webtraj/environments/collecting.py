@@ -592,11 +592,8 @@ class EpisodeTracker:
         return dataclasses.replace(info, **fields) if fields else info
 
     def _judge(self, episode: _OpenEpisode) -> trajectory_lib.Outcome:
-        judge = getattr(self._environment, "episode_outcome", None)
-        if judge is None:
-            return trajectory_lib.Outcome.UNKNOWN
         try:
-            return trajectory_lib.Outcome(judge())
+            return contract.outcome_of(self._environment)
         except Exception as error:  # Keep the timestep, even without its verdict.
             _LOGGER.exception("episode_outcome raised in episode %s", episode.info.episode_id)
             episode.violations.append(f"{contract.DESCRIBE_RAISED}; got {error!r}")

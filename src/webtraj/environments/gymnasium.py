@@ -468,7 +468,7 @@ class GymnasiumEnvironment(_Env):
         info["discount"] = timestep.discount
         judge = getattr(self._environment, "episode_outcome", None)
         if contract.step_type_of(timestep) is dm_env.StepType.LAST and callable(judge):
-            info["outcome"] = judge().name.lower()
+            info["outcome"] = contract.outcome_of(self._environment).name.lower()
         return info
 
 

@@ -31,6 +31,7 @@ from webtraj.agents import pointing
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.parsing import Reply, parse_reply
 from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.base import outcome_of
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
@@ -445,8 +446,7 @@ class Session:
         error = without_markup(why_not or last_action.get("error", ""))
         said = error and self._sessions.dialect is not None
         notice = (f"Your last action was not carried out. {error}",) if said else ()
-        judge = getattr(environment, "episode_outcome", None)
-        outcome = Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
+        outcome = outcome_of(environment)
         judged = outcome is not Outcome.UNKNOWN
         done = bool(timestep.last())
         return Turn(

@@ -319,9 +319,8 @@ def _same(action: Any, other: Any) -> bool:
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:
     """Return what the environment says of the episode; UNKNOWN if that fails, as on record."""
-    judge = getattr(environment, "episode_outcome", None)
     try:
-        return Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
+        return environment_lib.outcome_of(environment)
     except Exception:
         _logger.warning("An environment cannot tell its episode's outcome.", exc_info=True)
         return Outcome.UNKNOWN

@@ -332,11 +332,18 @@ def _decode_record(data: dict[str, Any], reading: Reading) -> Any:
     cls = values.class_of(data["type"])
     if cls is None or not dataclasses.is_dataclass(cls):
         return values.OpaqueRecord(data["type"], fields)
-    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    known = _init_fields(cls)
     try:
+        if known.issuperset(fields):
+            return cls(**fields)
         return cls(**{name: value for name, value in fields.items() if name in known})
     except Exception:  # The class has changed since; keep its fields.
         return values.OpaqueRecord(data["type"], fields)
+
+
+@functools.cache
+def _init_fields(cls: Any) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(cls) if field.init)
 
 
 def _decode_enum(data: dict[str, Any], reading: Reading) -> Any:

@@ -390,8 +390,10 @@ def _items(kind: _Kind) -> _FromJson:
     read, plain, _ = kind
 
     def items(data: Any, reading: Reading) -> tuple[Any, ...]:
-        if type(data) is list and plain.issuperset(map(type, data)):
-            return tuple(data)  # Fast path for thousands of token ids.
+        if type(data) is list:
+            types_of = list(map(type, data))  # Counting is the fastest check of so many token ids.
+            if sum(map(types_of.count, plain)) == len(data):
+                return tuple(data)
         values = data if type(data) is list else decoding.decode_value(data, reading)
         if not isinstance(values, (list, tuple)):
             raise _wrong(values, "a list")

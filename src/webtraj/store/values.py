@@ -132,8 +132,7 @@ def registered() -> Sequence[type]:
 
 def class_of(name: str) -> type | None:
     """Return the class registered under `name`, or None."""
-    home = _HOMES.get(name.partition("/")[0])
-    if home is not None and name not in _CLASSES:
+    if name not in _CLASSES and (home := _HOMES.get(name.partition("/")[0])):
         importlib.import_module(home)
     return _CLASSES.get(name)
 

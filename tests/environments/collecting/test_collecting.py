@@ -376,7 +376,10 @@ class Judged(ScriptedEnvironment):
     ("verdict", "outcome", "noted"),
     [
         (Outcome.SUCCESS, Outcome.SUCCESS, False),
-        (2, Outcome.FAILURE, False),
+        (True, Outcome.SUCCESS, False),
+        (False, Outcome.FAILURE, False),
+        (np.False_, Outcome.FAILURE, False),
+        (0, Outcome.UNKNOWN, True),
         ("good", Outcome.UNKNOWN, True),
         (None, Outcome.UNKNOWN, True),
         (KeyError("judge"), Outcome.UNKNOWN, True),
