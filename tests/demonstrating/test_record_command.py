@@ -222,17 +222,45 @@ async def test_a_killed_recording_is_recovered(site: str, tmp_path: Path) -> Non
     assert isinstance(episode.end.in_flight_action, a.Click)
 
 
-async def test_ctrl_c_keeps_what_was_done(site: str, tmp_path: Path) -> None:
+async def test_ctrl_c_stops_as_the_bar_does(site: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    async with recording(out, site) as it:
+    async with recording(out, site, "--episodes", "3") as it:
         await it.hand.click("button")
         await it.shows("1 step")
-        await asyncio.sleep(1)
         it.process.send_signal(signal.SIGINT)
-        assert await it.ended() == 130
+        assert await it.ended() == 0
+        assert it.process.stdout is not None
+        assert b"1 steps, unknown, reward 0" in it.process.stdout.read()
     episode = only_episode(out)
     assert [type(step.action) for step in episode.steps[1:]] == [a.Click]
-    assert episode.end.reason is EndReason.CANCELLED
+    assert episode.end.reason is EndReason.CLOSED
+
+
+async def test_a_preset_keeps_out_what_redact_names(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    async with recording(out, "--preset", "miniwob/enter-text", "--redact", "email") as it:
+        await it.hand.click("#tt")
+        await it.hand.type("anna@example.org")
+        await it.hand.click("#subbtn")
+        assert await it.ended() == 0
+    assert only_episode(out).steps[1].action == a.Fill("1", "<secret:email>")
+    found = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert not any(b"anna@example" in content for content in found)
+
+
+async def test_a_series_goes_on_after_an_answer_that_ends_the_task(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("--preset", "fixture/answer-order-total", "--episodes", "2")
+    async with recording(out, *arguments) as it:
+        with contextlib.suppress(Exception):  # The bar goes away at the end.
+            while it.process.poll() is None:
+                await it.bar.click("#success")
+                await asyncio.sleep(0.5)
+        assert await it.ended() == 0
+    assert [episode.end.reason for episode in webtraj.open_dataset(out)] == [
+        EndReason.TERMINATED,
+        EndReason.TERMINATED,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -241,6 +269,7 @@ async def test_ctrl_c_keeps_what_was_done(site: str, tmp_path: Path) -> None:
         ([], "Give one of: a URL, --preset, or --attach."),
         (["https://example.com", "--preset", "web"], "Give one of: a URL, --preset, or --attach."),
         (["--preset", "miniwob/all"], "has several tasks"),
+        (["--preset", "miniwob/enter-text", "--goal", "x"], "has a goal and a name of its own"),
         (["example.com"], "is not a URL that a browser can open"),
     ],
 )

@@ -174,6 +174,27 @@ async def test_a_group_has_one_seed_and_its_attempts_sample_anew(climber, collec
     assert len(set(chances)) == 8
 
 
+async def test_an_agent_is_told_its_own_seed_after_an_episode_that_was_cut_off(
+    climber, ladder, monkeypatch
+):
+    # As a browser environment, it describes its last episode until it is reset.
+    monkeypatch.setattr(
+        ladder,
+        "describe_episode",
+        lambda self: {"task": self.task, "seed": self.seeds[-1] if self.seeds else self.seed},
+    )
+    chances = []
+
+    class Sampler(climber):
+        def begin_episode(self, environment):
+            chances.append(environment.describe_episode()["seed"])
+            return super().begin_episode(environment)
+
+    observer = Recorder()
+    await collect("ladder/climb", Sampler(), episodes=4, max_steps=2, observer=observer)
+    assert chances == [planned.seed for planned in observer.plan]
+
+
 async def test_a_retried_attempt_stays_in_its_group(climber, tmp_path):
     settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0))
     await collect("ladder/crash", climber(), group_size=2, out=tmp_path, settings=settings)

@@ -119,7 +119,7 @@ def mcp(
         policy=policy,
         options={
             "observe": mcp_lib.observing(pictures=pictures and out is not None),
-            **({} if preset else mcp_lib.free_access(start_url, allow, deny, uploads, settle)),
+            **({} if preset else mcp_lib.free_access(allow, deny, uploads, settle)),
             **settings,
         },
         storage_options=storage_options(option),

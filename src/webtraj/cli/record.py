@@ -9,7 +9,7 @@ import typer
 from webtraj.cli.options import OPTION_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.demonstrating import Progress, Recorded, Recorder
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["record"]
 
+_TASK = "web"
 _ONE_OF = "Give one of: a URL, --preset, or --attach."
 
 
@@ -27,7 +28,7 @@ def record(
         str, typer.Option(help="The dataset to record to: a folder or bucket URL.")
     ] = "runs/demonstrations",
     goal: Annotated[str, typer.Option(help="What is to be done, for the record.")] = "",
-    task: Annotated[str, typer.Option(help="The task's name, for the record.")] = "web",
+    task: Annotated[str, typer.Option(help="The task's name, for the record.")] = _TASK,
     preset: Annotated[
         str | None, typer.Option(help="Demonstrate a preset's task: miniwob/click-test.")
     ] = None,
@@ -69,14 +70,22 @@ def record(
 
     if sum(given is not None for given in (url, preset, attach)) != 1:
         raise errors.InvalidInputError(_ONE_OF)
+    if preset is not None and (goal or task != _TASK):
+        raise errors.InvalidInputError(
+            f"The preset {preset!r:.100} has a goal and a name of its own. Leave out --goal and "
+            "--task."
+        )
     options = storage_options(option)
-    collector = open_collector(out, options, settle_format(None, out, options))
-    recording = _Recording(collector, preset=preset, url=url, attach=attach, goal=goal, task=task)
+    written = settle_format(None, out, options)
+    recording = _Recording(
+        lambda: open_collector(out, options, written),
+        preset=preset, url=url, attach=attach, goal=goal, task=task,
+    )  # fmt: skip
     recording.seed, recording.episodes = seed, episodes
     recording.policy = policy or ("attached" if attach else "human")
     recording.observe, recording.redact = observe, redact
     recording.headless, recording.debugging_port = headless, debugging_port
-    recorded = signals.run(recording.run())
+    recorded = signals.run(recording.run(), stop=recording.stop)
     for episode in recorded:
         print(
             f"{episode.episode_id}: {episode.steps} steps, {episode.outcome.name.lower()}, "
@@ -98,7 +107,7 @@ class _Recording:
 
     def __init__(
         self,
-        collector: TrajectoryCollector,
+        collect: Callable[[], TrajectoryCollector],
         *,
         preset: str | None,
         url: str | None,
@@ -106,7 +115,7 @@ class _Recording:
         goal: str,
         task: str,
     ) -> None:
-        self._collector = collector
+        self._collect = collect
         self._preset, self._url, self._attach = preset, url, attach
         self._goal, self._task = goal, task
         self._recorder: Recorder | None = None
@@ -119,10 +128,11 @@ class _Recording:
         from webtraj.demonstrating.recorder import Recorder
 
         environment, pool = self._made()
+        collector = self._collect()
         bar = None if self._attach else bar_lib.Bar(pool, lambda: recorder)
         recorder = self._recorder = Recorder(
             environment,
-            self._collector,
+            collector,
             policy=self.policy,
             metadata={"source": "attach" if self._attach else "record"},
             on_progress=lambda progress: self._show(progress, bar),
@@ -137,15 +147,22 @@ class _Recording:
                         print(f"  {key}  {does}")
                 for _ in range(self.episodes):
                     recorded.append(await recorder.record_episode())
-                    if recorded[-1].stopped and self._preset is not None:
+                    if recorded[-1].stopped:
                         break
         finally:
             if bar is not None:
                 await bar.close()
             await recorder.close()
             await pool.close()
-            await aclose(self._collector)
+            await aclose(collector)
         return recorded
+
+    def stop(self) -> bool:
+        """Stop the episode and the series, as `q` does; return whether there is an episode."""
+        if self._recorder is None or not self._recorder.is_recording:
+            return False
+        self._recorder.stop()
+        return True
 
     def _made(self) -> tuple[BrowserEnvironment, BrowserPool]:
         from webtraj import demonstrating
@@ -165,7 +182,11 @@ class _Recording:
         )
         if self._preset is not None:
             made = demonstrating.preset_environment(
-                self._preset, pool=pool, seed=self.seed, observe=self.observe
+                self._preset,
+                pool=pool,
+                seed=self.seed,
+                observe=self.observe,
+                redaction=_rules(self.redact),
             )
             return made, pool
         assert self._url is not None

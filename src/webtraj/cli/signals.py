@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 __all__ = ["SignalReceivedError", "run"]
@@ -22,20 +22,27 @@ class SignalReceivedError(Exception):
         """The signal's number."""
 
 
-def run(main: Coroutine[Any, Any, _T]) -> _T:
+def run(main: Coroutine[Any, Any, _T], *, stop: Callable[[], bool] | None = None) -> _T:
     """Run a coroutine as `asyncio.run` does; SIGINT and SIGTERM cancel it.
 
-    Only the first signal is handled. A second one, sent during the cleanup, has its usual effect.
+    One more signal, sent during the cleanup, has its usual effect.
+
+    Args:
+        main: The coroutine.
+        stop: Called at the first signal. If it returns True, `main` ends by itself, and the next
+            signal cancels it.
 
     Raises:
         SignalReceivedError: A signal cancelled it.
     """
     import asyncio  # Takes long to import; not every command runs a coroutine.
 
-    return asyncio.run(_cancelled_by_signals(main))
+    return asyncio.run(_cancelled_by_signals(main, stop))
 
 
-async def _cancelled_by_signals(main: Coroutine[Any, Any, _T]) -> _T:
+async def _cancelled_by_signals(
+    main: Coroutine[Any, Any, _T], stop: Callable[[], bool] | None
+) -> _T:
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -43,6 +50,10 @@ async def _cancelled_by_signals(main: Coroutine[Any, Any, _T]) -> _T:
     received: list[int] = []
 
     def cancel(signum: int) -> None:
+        nonlocal stop
+        asked, stop = stop, None
+        if asked is not None and asked():
+            return
         received.append(signum)
         stop_listening()
         task.cancel()

@@ -122,9 +122,21 @@ def page_environment(
 
 
 def preset_environment(
-    selector: str, *, pool: pool_lib.BrowserPool, seed: int = 0, observe: Any = None
+    selector: str,
+    *,
+    pool: pool_lib.BrowserPool,
+    seed: int = 0,
+    observe: Any = None,
+    redaction: RedactionRules | Mapping[str, Any] | None = None,
 ) -> BrowserEnvironment:
     """Return the environment of a preset with one task, without a limit of steps.
+
+    Args:
+        selector: The preset's name.
+        pool: The browsers.
+        seed: The first episode's seed.
+        observe: What to observe (see `BrowserEnvironment`).
+        redaction: What must not be recorded, besides what the preset itself redacts.
 
     Raises:
         InvalidInputError: The preset is not one of pages, or has several tasks.
@@ -146,6 +158,8 @@ def preset_environment(
         raise errors.InvalidInputError(
             _WATCHED.format(selector=selector, example="miniwob/click-test")
         )
+    if redaction is not None:
+        environment.redact_more(redaction)
     return environment
 
 

@@ -78,7 +78,7 @@ class Recorded:
     outcome: Outcome
     reward: float
     stopped: bool
-    """Whether somebody stopped it, rather than the task itself."""
+    """Whether it was stopped without a verdict, or its browser was closed."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -137,6 +137,7 @@ class Recorder:
         self._forget()
 
     def _forget(self) -> None:
+        self._begun.clear()
         self._held: _Held | None = None
         self._spare_result = False
         self._recorded = 0
@@ -224,7 +225,7 @@ class Recorder:
             steps=self._recorded,
             outcome=outcome,
             reward=self._reward,
-            stopped=self._stopped,
+            stopped=self._stopped_open,
         )
 
     def _keep_held(self) -> None:
@@ -234,6 +235,11 @@ class Recorder:
             self._tracker.step_called(held.deed.action, self._decision(held))
             if held.result is not None:
                 self._tracker.returned(held.result, Phase.STEP)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether an episode has begun and is not over."""
+        return self._begun.is_set() and not self._over
 
     @property
     def steps(self) -> int:

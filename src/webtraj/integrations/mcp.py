@@ -34,7 +34,7 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings, cut_lines, estimate_tokens
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy, origin_of
+from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
 from webtraj.environments.browser.page_script import LIVE_SITE
 from webtraj.hosts import is_loopback, netloc
@@ -102,7 +102,6 @@ def free_task(start_url: str, goal: str = "") -> TaskSpec:
 
 
 def free_access(
-    start_url: str,
     allow: Sequence[str] | None = None,
     deny: Sequence[str] | None = None,
     uploads: Path | None = None,
@@ -111,8 +110,8 @@ def free_access(
     """Return the environment's options of such a session.
 
     Args:
-        start_url: Where it starts; the agent may open other pages of that origin.
-        allow: Patterns of the origins that may be reached; None or empty for the public web.
+        allow: Patterns of the origins that may be reached, besides that of the first page; None or
+            empty for the public web.
         deny: Patterns of those that may not.
         uploads: The folder from which files may be uploaded; None allows no upload.
         settle: Seconds without a request after which a page has settled; None for the usual.
@@ -120,8 +119,7 @@ def free_access(
     Raises:
         InvalidInputError: A pattern is malformed.
     """
-    origins = (*(allow or PUBLIC_WEB.allow), *filter(None, [origin_of(start_url)]))
-    network = OriginPolicy(allow=origins, deny=tuple(deny or ()))
+    network = OriginPolicy(allow=tuple(allow or PUBLIC_WEB.allow), deny=tuple(deny or ()))
     options: dict[str, Any] = {
         "policy": WebAccess(network=network, uploads=uploads),
         "max_steps": None,

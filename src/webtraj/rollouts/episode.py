@@ -118,16 +118,22 @@ async def play_episode(
     return result
 
 
-class _Member:
-    """Adds the attempt within its group to an environment's description, for fresh sampling."""
+class _Shown:
+    """An environment as its agent sees it: its description has what the plan knows.
 
-    def __init__(self, environment: environment_lib.Environment, attempt: int) -> None:
+    An environment whose last episode was cut off still describes that one until it is reset. And an
+    attempt within a group needs its number, for fresh sampling.
+    """
+
+    def __init__(
+        self, environment: environment_lib.Environment, planned: Mapping[str, int]
+    ) -> None:
         self._environment = environment
-        self._attempt = attempt
+        self._planned = planned
 
     def describe_episode(self) -> Mapping[str, Any]:
         describe = getattr(self._environment, "describe_episode", None)
-        return {**(describe() if callable(describe) else {}), "attempt": self._attempt}
+        return {**(describe() if callable(describe) else {}), **self._planned}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._environment, name)
@@ -167,9 +173,10 @@ class _Play:
             except Exception as error:  # As if the reset had raised it.
                 self.unseeded = error
         try:
-            shown = self.environment
+            known = {} if self.seed is None else {"seed": self.seed}
             if self.planned.group is not None:
-                shown = _Member(self.environment, self.planned.attempt)
+                known["attempt"] = self.planned.attempt
+            shown = _Shown(self.environment, known) if known else self.environment
             actor = self.agent.begin_episode(shown)
         except (errors.InvalidInputError, *FATAL):
             raise

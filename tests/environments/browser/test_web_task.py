@@ -233,6 +233,40 @@ async def test_a_policy_says_what_may_be_opened(policy, url, allowed):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("denied", [False, True])
+async def test_an_agent_may_open_what_is_of_its_task_s_own_origin(pool, denied):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nHere")
+        await writer.drain()
+        writer.close()
+
+    server = LocalServer(answer)
+    await server.start()
+    task = WebTask(goal="Look around", start_url=f"http://{server.address}/")
+    deny = (server.address,) if denied else ()
+    policy = WebAccess(OriginPolicy(allow=("*",), deny=deny))
+    elsewhere = f"http://{server.address}/elsewhere"
+    try:
+        async with BrowserEnvironment(task, pool=pool, policy=policy) as environment:
+            if denied:
+                with pytest.raises(errors.PageLoadError):
+                    await environment.reset()
+                return
+            await environment.reset()
+            for action in (a.Goto(elsewhere), a.NewTab(elsewhere)):
+                observation = (await environment.step(action)).observation
+                assert observation["last_action"]["error"] == ""
+                assert observation["url"] == elsewhere
+            port = int(server.address.partition(":")[2])
+            other = a.Goto(f"http://127.0.0.1:{port - 1}/")  # As private, and not its own.
+            observation = (await environment.step(other)).observation
+            assert "does not allow opening" in observation["last_action"]["error"]
+    finally:
+        await server.stop()
+
+
+@pytest.mark.browser
 async def test_a_page_that_dies_while_it_loads_is_a_crash():
     asked = asyncio.Event()
 

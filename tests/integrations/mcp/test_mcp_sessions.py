@@ -67,7 +67,7 @@ def opened(out, presets="miniwob/click-test", **options):
 
 
 def free(out, start, allow=(), uploads=None):
-    options = mcp_lib.free_access(start, allow, uploads=uploads, settle=0.1)
+    options = mcp_lib.free_access(allow, uploads=uploads, settle=0.1)
     return opened(out, [mcp_lib.free_task(start)], options=options)
 
 

@@ -17,9 +17,10 @@ from webtraj.environments.browser.network import (
     PUBLIC_WEB,
     NetworkPolicy,
     Verdict,
+    with_start,
 )
 
-__all__ = ["AccessPolicy", "NoAccess", "WebAccess", "network_of"]
+__all__ = ["AccessPolicy", "NoAccess", "WebAccess", "at_home", "network_of"]
 
 
 class AccessPolicy(Protocol):
@@ -85,6 +86,13 @@ class WebAccess:
         except (OSError, ValueError, RuntimeError):  # Too long, not a path, circular links.
             return None
         return file if allowed else None
+
+
+def at_home(policy: AccessPolicy, start_url: str) -> AccessPolicy:
+    """Return a policy under which the agent may also open what pages may: the task's own origin."""
+    if not isinstance(policy, WebAccess):
+        return policy
+    return dataclasses.replace(policy, network=with_start(policy.network, start_url))
 
 
 def network_of(policy: AccessPolicy) -> NetworkPolicy | None:

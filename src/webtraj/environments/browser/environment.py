@@ -288,6 +288,10 @@ class BrowserEnvironment(base_lib.Environment):
                 session, action, seen, last_action, begun=begun, acted=begun, again=again
             )
 
+    def redact_more(self, rules: redaction_lib.RedactionRules | Mapping[str, Any]) -> None:
+        """Add redaction rules, before the first episode."""
+        self._keeper.add_rules(redaction_lib.RedactionRules.of(rules))
+
     def hide_element(self, selector: str) -> None:
         """Redact an element's content in all observations and actions from now on."""
         self._keeper.hide(_HIDDEN_BY_HAND, selector)
@@ -454,7 +458,8 @@ class BrowserEnvironment(base_lib.Environment):
         if len(session.tabs) > 1 and not session.lease.borrowed:
             await session.keep_one_tab()
         if self._executor is None or self._executor.session is not session:
-            self._executor = acting_lib.ActionExecutor(session, self._policy)
+            policy = access_lib.at_home(self._policy, task.start_url)
+            self._executor = acting_lib.ActionExecutor(session, policy)
         await self._executor.rest()
         self._task_to_tear_down = task
         session.boundary.take_blocked()

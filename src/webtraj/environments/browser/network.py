@@ -56,6 +56,7 @@ __all__ = [
     "normal_host",
     "origin_of",
     "pipe_both",
+    "with_start",
 ]
 
 BLANK: Final = "about:blank"
@@ -850,7 +851,7 @@ class Boundary:
         start_url: str = "",
         local: LocalSites | None = None,
     ) -> None:
-        self._network = _with_start(network, start_url)
+        self._network = with_start(network, start_url)
         self._local = local or {}
         self.gateway = Gateway(self._network, local=self._local)
         """The way to the network, to be opened and closed with the lease."""
@@ -963,7 +964,8 @@ class Boundary:
             self._blocked.append(f"{download.url}: downloads are not allowed")
 
 
-def _with_start(network: NetworkPolicy | None, start_url: str) -> NetworkPolicy | None:
+def with_start(network: NetworkPolicy | None, start_url: str) -> NetworkPolicy | None:
+    """Return a policy that also allows the origin of a task's first page, unless it denies that."""
     if not isinstance(network, OriginPolicy):
         return network
     origin = origin_of(start_url)

@@ -214,7 +214,9 @@ def to_argument(value: Any) -> str:
 WORLD_NAME = "webtraj"
 """The name of the isolated worlds."""
 
-_NO_CONTEXT = "Cannot find context with specified id"
+_NO_WORLD = ("Cannot find context with specified id", "Could not find object with given id")
+_ENTRIES = 3
+"""Tries to enter a document; one that is replaced that fast shows nothing."""
 
 _Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """A function that sends a debugging-protocol command with options and returns the answer."""
@@ -239,8 +241,8 @@ class World(Protocol):
     async def call(self, page: Page, function: str, argument: Any) -> Any:
         """Call a page script function with a value as JSON; return its result, parsed."""
 
-    def context_of(self, page: Page) -> int | None:
-        """Return the id of the last execution context; None for the page's own."""
+    def script_in(self, page: Page) -> str | None:
+        """Return the id of the script's object in the last document; None in the page's world."""
 
     def forget(self, page: Page) -> None:
         """Forget a closed page."""
@@ -272,8 +274,8 @@ class PageWorld:
             text = await self._run(page.evaluate(javascript, given), "answer the page script")
         return json.loads(text)
 
-    def context_of(self, page: Page) -> int | None:
-        """See `World.context_of`."""
+    def script_in(self, page: Page) -> str | None:
+        """See `World.script_in`."""
         return None
 
     def forget(self, page: Page) -> None:
@@ -291,7 +293,7 @@ class IsolatedWorld:
     def __init__(self, session: BrowserSession, script: str) -> None:
         self._session = session
         self._script = script
-        self._worlds: dict[Page, int] = {}
+        self._worlds: dict[Page, str] = {}
 
     async def start(self, context: BrowserContext) -> None:
         """See `World.start`."""
@@ -307,13 +309,11 @@ class IsolatedWorld:
                 # The page has navigated since the last call. Nothing was called.
                 if not _is_no_world(error):
                     raise
-        tree = await send("Page.getFrameTree", {})
-        frame = tree["frameTree"]["frame"]["id"]
-        world = self._worlds[page] = await _enter_world(send, self._script, frame)
+        world = self._worlds[page] = await _enter_world(send, self._script)
         return await _call_in_world(send, world, function, argument)
 
-    def context_of(self, page: Page) -> int | None:
-        """See `World.context_of`."""
+    def script_in(self, page: Page) -> str | None:
+        """See `World.script_in`."""
         return self._worlds.get(page)
 
     def forget(self, page: Page) -> None:
@@ -321,21 +321,65 @@ class IsolatedWorld:
         self._worlds.pop(page, None)
 
 
-async def _enter_world(send: _Send, script: str, frame_id: str) -> int:
-    """Create an isolated world in a frame's current document, with a script."""
-    made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD_NAME})
-    world = int(made["executionContextId"])
-    _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
-    return world
+async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
+    """Run the script in an isolated world of a frame's current document.
+
+    The number of a JavaScript context says little: each process of the browser counts anew, so after
+    a navigation the same number may be the page's own world. So the world is known by the id of the
+    script's object, which no other process has, and the document must be the same before and after.
+
+    Args:
+        send: Sends a command to the frame's process.
+        script: The page script.
+        frame_id: The frame; the top one by default.
+
+    Returns:
+        The id of the script's object.
+
+    Raises:
+        BrowserError: The frame is not in that process, or its document is replaced again and again.
+    """
+    for _ in range(_ENTRIES):
+        frame, document = await _document_in(send, frame_id)
+        try:
+            made = await send(
+                "Page.createIsolatedWorld", {"frameId": frame, "worldName": WORLD_NAME}
+            )
+            told = await send(
+                "Runtime.evaluate",
+                {
+                    "expression": script + SCRIPT_PROPERTY,
+                    "contextId": made["executionContextId"],
+                },
+            )
+        except errors_lib.BrowserError as error:
+            if not _is_no_world(error):
+                raise
+            continue
+        _value_of(told)
+        if await _document_in(send, frame_id) == (frame, document):
+            return str(told["result"]["objectId"])
+    raise errors_lib.BrowserError(f"The page is replaced too fast to be read. {_NO_WORLD[0]}.")
 
 
-async def _call_in_world(send: _Send, world: int, function: str, argument: Any) -> Any:
-    """Call a page script function in a world. See `World.call`."""
+async def _document_in(send: _Send, frame_id: str) -> tuple[str, str]:
+    """Return the ids of a frame, the top one by default, and of its document."""
+    trees = [(await send("Page.getFrameTree", {}))["frameTree"]]
+    while trees:
+        tree = trees.pop()
+        if frame_id in ("", tree["frame"]["id"]):
+            return str(tree["frame"]["id"]), str(tree["frame"]["loaderId"])
+        trees += tree.get("childFrames", ())
+    raise errors_lib.BrowserError(f"There is no frame {frame_id!r} in this process.")
+
+
+async def _call_in_world(send: _Send, world: str, function: str, argument: Any) -> Any:
+    """Call a page script function of an entered world. See `World.call`."""
     answer = await send(
         "Runtime.callFunctionOn",
         {
-            "functionDeclaration": _call_of(function),
-            "executionContextId": world,
+            "functionDeclaration": f"function(argument) {{ return this.{function}(argument) }}",
+            "objectId": world,
             "arguments": [{"value": to_argument(argument)}],
             "awaitPromise": True,
             "returnByValue": True,
@@ -346,7 +390,7 @@ async def _call_in_world(send: _Send, world: int, function: str, argument: Any) 
 
 def _is_no_world(error: errors_lib.BrowserError) -> bool:
     """Return whether a call failed because its world's document was replaced."""
-    return _NO_CONTEXT in str(error)
+    return any(text in str(error) for text in _NO_WORLD)
 
 
 def _value_of(answer: Mapping[str, Any]) -> Any:
@@ -474,7 +518,7 @@ class _Frame:
     """The frame element's ref in the parent's document."""
     frame_id: str
     session: CDPSession
-    world: int
+    world: str
     prefix: str
     url: str = ""
     silent: bool = False
@@ -633,7 +677,7 @@ class ForeignFrames:
 
     async def _enter(self, page: Page, parent: _Frame | None, ref: str) -> _Frame:
         """Inject the page script into a frame's current document."""
-        outer, world = await self._context_of(page, parent)
+        outer, world = await self._world_of(page, parent)
         frame_id = await self._frame_id(outer, world, ref)
         script = self._script
         try:
@@ -652,20 +696,26 @@ class ForeignFrames:
         self._by_prefix[frame.prefix] = frame
         return frame
 
-    async def _context_of(self, page: Page, frame: _Frame | None) -> tuple[CDPSession, int | None]:
+    async def _world_of(self, page: Page, frame: _Frame | None) -> tuple[CDPSession, str | None]:
         if frame is not None:
             return frame.session, frame.world
-        return await self._session.debugger(page), self._top.context_of(page)
+        return await self._session.debugger(page), self._top.script_in(page)
 
-    async def _frame_id(self, session: CDPSession, world: int | None, ref: str) -> str:
+    async def _frame_id(self, session: CDPSession, world: str | None, ref: str) -> str:
         """Return the browser's id of the frame that a frame element shows."""
         send = self._sender(session)
-        expression = f"{SCRIPT_PROPERTY}.elementOf({json.dumps(ref)})"
-        options: dict[str, Any] = {"expression": expression, "objectGroup": "webtraj"}
-        if world is not None:
-            options["contextId"] = world
+        element = f"elementOf({json.dumps(ref)})"
+        group = {"objectGroup": "webtraj"}
         try:
-            answer = await send("Runtime.evaluate", options)
+            if world is None:
+                expression = f"{SCRIPT_PROPERTY}.{element}"
+                answer = await send("Runtime.evaluate", {"expression": expression, **group})
+            else:
+                function = f"function() {{ return this.{element} }}"
+                answer = await send(
+                    "Runtime.callFunctionOn",
+                    {"functionDeclaration": function, "objectId": world, **group},
+                )
             object_id = answer["result"].get("objectId", "")
             told = await send("DOM.describeNode", {"objectId": object_id})
             return str(told["node"].get("frameId", ""))

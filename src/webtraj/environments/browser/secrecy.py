@@ -106,14 +106,22 @@ class SecretKeeper:
         passwords: bool,
         rules: RedactionRules | None = None,
     ) -> None:
-        rules = rules or RedactionRules()
-        self._redactor = Redactor(secrets, rules=rules)
+        self._secrets, self._rules = secrets, rules or RedactionRules()
         self.watches_passwords = passwords
-        self.selectors = rules.selectors_by_name
+        self._typed_unfindable = False
+        self._apply_rules()
+
+    def add_rules(self, rules: RedactionRules) -> None:
+        """Add rules, before the first episode."""
+        self._rules = self._rules.merged(rules)
+        self._apply_rules()
+
+    def _apply_rules(self) -> None:
+        self._redactor = Redactor(self._secrets, rules=self._rules)
+        self.selectors = self._rules.selectors_by_name
         """The rules' CSS selectors by name."""
         self.selector = ", ".join(self.selectors.values())
         """All of them as one selector; empty if there are none."""
-        self._typed_unfindable = False
         self.begin_episode()
 
     @property
