@@ -58,6 +58,26 @@ async def test_nothing_is_told_of_pages_that_were_changed_before(walk):
 
 
 @pytest.mark.parametrize(
+    ("came", "facts"),
+    [
+        ('\n[2] paragraph "Tea is in your cart"', ['The page says "Tea is in your cart".']),
+        ("", None),
+    ],
+    ids=("a new text", "the focus alone"),
+)
+async def test_a_button_that_stays_is_no_news(walk, came, facts):
+    from webtraj.environments.actions import Click
+
+    steps = (
+        (None, "", "", "/", "Home", '[1] button "Add tea"'),
+        (Click("1"), "button", "Add tea", "/", "Home", f'[1] button "Add tea" focused{came}'),
+    )
+    drafts = (await HindsightProposer().propose(seen_in(walk(steps)), 20)).drafts
+    told = [[fact.description for fact in draft.facts] for draft in drafts]
+    assert told == ([] if facts is None else [facts])
+
+
+@pytest.mark.parametrize(
     "steps", [(), ((None, "", "", "about:blank", "", ""),)], ids=("nothing", "blank")
 )
 async def test_who_saw_nothing_proposes_nothing(walk, steps):

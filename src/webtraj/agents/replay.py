@@ -69,7 +69,7 @@ class Recording:
             steps.append(
                 _Step(
                     index=after.index,
-                    action=_read(after.action),
+                    action=actions_lib.read_action(after.action),
                     thought=thought,
                     elements=_elements_of(before.observation),
                     acted_on=_acted_on(after.observation),
@@ -212,14 +212,6 @@ class ReplayActor:
     def _given_up(self, reason: str) -> errors.EpisodeGivenUpError:
         where = f"; the page first differed {self.first_difference}" * bool(self.first_difference)
         return errors.EpisodeGivenUpError(f"{reason}{where}")
-
-
-def _read(action: Any) -> Any:
-    """Return a recorded action, parsed if it is a string."""
-    if not isinstance(action, str):
-        return action
-    parsed = actions_lib.parse_action(action)
-    return action if isinstance(parsed, actions_lib.InvalidAction) else parsed
 
 
 def _elements_of(observation: Any) -> tuple[Element, ...]:

@@ -299,9 +299,9 @@ class _Transfer:
 
 # Splitting a dataset by shares, keeping related episodes together, or by conditions.
 #
-# A split by shares depends only on the episodes, the seed, `together` and what is in the parts. It orders the groups by a
-# hash of the seed and their names, and deals them out so that each part gets its share of the
-# episodes as nearly as whole groups allow.
+# A split by shares depends only on the episodes, the seed, `together` and what is in the parts. It
+# orders the groups by a hash of the seed and their names, and deals them out so that each part gets
+# its share of the episodes as nearly as whole groups allow.
 
 Together = Literal["episode", "task", "site", "group"]
 """What stays in one part: single episodes, or all episodes of a task, a site or a group."""
@@ -328,7 +328,7 @@ def split(
 ) -> dict[str, TransferReport]:
     """Split the episodes of a dataset into several datasets, each in its own folder.
 
-    An episode that is in a part already, from an earlier split, stays there, and with shares so does
+    An episode that is in a part already, from an earlier split, stays there; with shares, so does
     its task, site or group. So no episode gets into two parts when the dataset has grown.
 
     Args:
@@ -365,8 +365,9 @@ def split(
     if moved:
         episode_id, had, wanted_in = moved[0]
         raise errors.InvalidInputError(
-            f"{len(moved)} episodes would get into a second part: {episode_id!r} is in {had!r}, and "
-            f"would be in {wanted_in!r} now. Choose a new folder instead of {os.fspath(into)!r}."
+            f"{len(moved)} episodes would get into a second part: {episode_id!r} is in {had!r}, "
+            f"and would be in {wanted_in!r} now. Choose a new folder instead of "
+            f"{os.fspath(into)!r}."
         )
     reports = {}
     for name, episode_ids in assigned.items():

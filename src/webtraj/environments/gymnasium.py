@@ -394,6 +394,7 @@ class GymnasiumEnvironment(_Env):
         self._environment = environment
         self._needs_reset = True
         self._was_seeded = False
+        self._described: Mapping[str, Any] = {}
         self.observation_space = to_gymnasium_space(environment.observation_spec())
         self.action_space = to_gymnasium_space(environment.action_spec())
 
@@ -461,13 +462,13 @@ class GymnasiumEnvironment(_Env):
         return _to_member(timestep.observation, self.observation_space)
 
     def _info(self, timestep: dm_env.TimeStep) -> dict[str, Any]:
-        info: dict[str, Any] = {}
+        last = contract.step_type_of(timestep) is dm_env.StepType.LAST
         describe = getattr(self._environment, "describe_episode", None)
-        if callable(describe):
-            info.update(describe())
-        info["discount"] = timestep.discount
-        judge = getattr(self._environment, "episode_outcome", None)
-        if contract.step_type_of(timestep) is dm_env.StepType.LAST and callable(judge):
+        if callable(describe) and not last:  # After LAST it may describe the next episode.
+            self._described = describe()
+        # Gymnasium wants an object of its own each time.
+        info = {**copy.deepcopy(dict(self._described)), "discount": timestep.discount}
+        if last and callable(getattr(self._environment, "episode_outcome", None)):
             info["outcome"] = contract.outcome_of(self._environment).name.lower()
         return info
 

@@ -197,13 +197,14 @@ def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> 
 def _new_words(before: Sight, after: Sight) -> str:
     """Return new text on a page, preferably with a number in it."""
     came = [line for line in changes_between(before.axtree, after.axtree) if line.startswith("+")]
-    unreffed = {re.sub(r"\[[^\]]*\] ", "", line.strip()) for line in before.axtree.splitlines()}
-    texts = []
-    for line in came:
-        said = re.sub(r"\[[^\]]*\] ", "", line[2:])
-        found = _QUOTED.search(said)
-        if found and said not in unreffed and "\\" not in found[1] and _is_short(found[1]):
-            texts.append(found[1])
+    # An old text may come in a new line: the pressed button's own, which has the focus now.
+    old = {after.name, *_QUOTED.findall(before.axtree)}
+    quoted = (_QUOTED.search(line) for line in came)
+    texts = [
+        found[1]
+        for found in quoted
+        if found and found[1] not in old and "\\" not in found[1] and _is_short(found[1])
+    ]
     return next((text for text in texts if _NUMBER.search(text)), texts[0] if texts else "")
 
 

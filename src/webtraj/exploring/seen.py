@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from webtraj.environments.actions import base as actions_lib
 from webtraj.environments.actions import dialects as dialects_lib
+from webtraj.environments.actions import read_action
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
@@ -133,7 +134,7 @@ def _sight(step: StepRecord) -> Sight | None:
         return None
     last = observation.get("last_action")
     last = last if isinstance(last, Mapping) else {}
-    action = step.action
+    action = read_action(step.action)
     is_action = isinstance(action, actions_lib.Action)
     return Sight(
         index=step.index,

@@ -21,6 +21,7 @@ from webtraj.environments.actions.recorded import (
     GO_BACK,
     INVALID,
     INVALID_URL,
+    is_invalid,
     same_action,
     verb_of,
 )
@@ -215,8 +216,10 @@ def step_facts(
     taken = [step for step in trajectory.steps if not step.first]
     verbs = [verb_of(step.action) for step in taken]
     ends = [step.observation["last_action"] for step in taken if _says_how(step.observation)]
-    invalid = sum(_is_invalid(step.decision, verb) for step, verb in zip(taken, verbs, strict=True))
+    invalid = sum(map(is_invalid, taken))
     last = _decision_at_the_end(trajectory)
+    if last is not None:
+        invalid += bool(last.parse_error) or verb_of(last.action) == INVALID
     calls = list(_calls(trajectory))
     replies = [_characters(call.text) for call in calls if not call.error]
     repeated, longest = _repeats([step.action for step in taken])
@@ -228,7 +231,7 @@ def step_facts(
         ),
         go_backs=verbs.count(GO_BACK),
         choices=len(taken) + (last is not None),
-        invalid_choices=invalid + (last is not None and _is_invalid(last, verb_of(last.action))),
+        invalid_choices=invalid,
         judged_actions=len(ends),
         failed_actions=sum(bool(end["error"]) for end in ends),
         repeated=repeated,
@@ -249,10 +252,6 @@ def _says_how(observation: Any) -> bool:
     """Return whether an observation reports how the last action went."""
     last = observation.get("last_action") if isinstance(observation, Mapping) else None
     return isinstance(last, Mapping) and "error" in last
-
-
-def _is_invalid(decision: Decision | None, verb: str) -> bool:
-    return verb == INVALID or (decision is not None and bool(decision.parse_error))
 
 
 def _decision_at_the_end(trajectory: EpisodeTrajectory) -> Decision | None:

@@ -101,6 +101,27 @@ def test_info_carries_what_is_not_in_the_observation():
     assert info == {"task": "catch", "discount": 0.0, "outcome": "success"}
 
 
+class Series(Scripted):
+    """Describes the next episode once one is over, as a browser environment does."""
+
+    played = 0
+
+    def describe_episode(self):
+        return {"task": f"task {self.played}"}
+
+    def step(self, action):
+        self.played += 1
+        return super().step(action)
+
+
+def test_the_last_info_is_of_the_episode_that_ended():
+    env = to_gymnasium(Series(dm_env.termination(1.0, 0.0)))
+    _, info = env.reset()
+    assert info["task"] == "task 0"
+    *_, info = env.step(0)
+    assert info == {"task": "task 0", "discount": 0.0}
+
+
 @pytest.mark.parametrize("spoil", ["fresh", "ended", "raised"])
 def test_a_step_without_an_episode_is_refused(spoil):
     env = to_gymnasium(

@@ -4,10 +4,14 @@ import re
 
 import pytest
 
+from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.agents.oracle import OracleAgent
+from webtraj.environments.actions import parse_action
+from webtraj.metrics import measure
 from webtraj.rollouts import collect
+from webtraj.tasks import TaskSpec
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
 
@@ -71,3 +75,27 @@ async def test_what_a_model_was_sent_and_replied_is_the_sample(tmp_path):
         text = "\n".join(p.text for m in sample.messages for p in m.parts)
         assert any(text in one or one in text for one in asked)
     assert buffer.report().estimated_tokens == 0
+
+
+async def test_actions_as_text_are_read_like_others(tmp_path):
+    page = "<!doctype html><button onclick='this.textContent = \"Bought\"'>Buy</button>"
+    (tmp_path / "page.html").write_text(page)
+    task = TaskSpec(name="t", goal="g", start_url=(tmp_path / "page.html").as_uri())
+    texts = ("click('1')", "go_back()", "click('1'")
+
+    def agent(as_text):
+        left = iter(texts)
+        return lambda observation: next(left) if as_text else parse_action(next(left))
+
+    found = []
+    for as_text in (True, False):
+        out = tmp_path / str(as_text)
+        await collect([task], agent(as_text), out=out, max_steps=len(texts))
+        buffer = ReplayBuffer.from_datasets(
+            out, filters=Filters(filter_successful_only=False), render=AgentRenderer()
+        )
+        rates = measure(open_dataset(out)).overall
+        found.append((rates.invalid_action_rate, len(buffer), buffer.contents.dropped))
+    assert found[0] == found[1]
+    assert found[0][0].value == pytest.approx(1 / 3)
+    assert found[0][1] > 0

@@ -9,9 +9,13 @@ is not an action.
 """
 
 from webtraj.environments.actions.base import VERBS, Action
-from webtraj.environments.actions.dialects.browsergym import format_action, parse_action
+from webtraj.environments.actions.dialects.browsergym import (
+    format_action,
+    parse_action,
+    read_action,
+)
 from webtraj.environments.actions.verbs import *  # noqa: F403
 from webtraj.environments.actions.verbs import __all__ as _verbs
 
-__all__ = ["VERBS", "Action", "format_action", "parse_action"]
+__all__ = ["VERBS", "Action", "format_action", "parse_action", "read_action"]
 __all__ += _verbs

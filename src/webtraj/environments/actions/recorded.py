@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import Decision, EpisodeTrajectory
+from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
 __all__ = [
     "ANSWER",
@@ -17,6 +17,7 @@ __all__ = [
     "INVALID_URL",
     "answer_of",
     "final_answer",
+    "is_invalid",
     "same_action",
     "verb_of",
 ]
@@ -56,6 +57,18 @@ def verb_of(action: Any) -> str:
         return name.removeprefix(_RECORDED) if name.startswith(_RECORDED) else ""
     verb = getattr(type(action), "verb", "")
     return verb if isinstance(verb, str) else ""
+
+
+def is_invalid(step: StepRecord) -> bool:
+    """Return whether a step's action is a reply that could not be parsed."""
+    if step.decision is not None and step.decision.parse_error:
+        return True
+    if not isinstance(step.action, str):
+        return verb_of(step.action) == INVALID
+    # Only its environment knows what a text was to be.
+    last = step.observation.get("last_action") if isinstance(step.observation, Mapping) else None
+    kind = last.get("error_kind") if isinstance(last, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(f"{INVALID}_")
 
 
 def same_action(action: Any, other: Any) -> bool:

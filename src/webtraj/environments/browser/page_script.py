@@ -324,9 +324,9 @@ class IsolatedWorld:
 async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
     """Run the script in an isolated world of a frame's current document.
 
-    The number of a JavaScript context says little: each process of the browser counts anew, so after
-    a navigation the same number may be the page's own world. So the world is known by the id of the
-    script's object, which no other process has, and the document must be the same before and after.
+    Each process of the browser numbers its JavaScript contexts anew, so after a navigation the same
+    number may be the page's own world. So the world is known by the id of the script's object,
+    which no other process has, and the document must be the same before and after.
 
     Args:
         send: Sends a command to the frame's process.

@@ -140,6 +140,7 @@ class BrowserSession:
         self._network_changed = False
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
+        self._attaching = asyncio.Lock()
         self._next_ref = 1
         self._tab_closed = asyncio.Event()
         self._network = (
@@ -509,9 +510,11 @@ class BrowserSession:
     async def debugger(self, page: Page) -> CDPSession:
         """Return a tab's debugging session, created once."""
         if page not in self._cdp:
-            self._cdp[page] = await self.run(
-                self.lease.context.new_cdp_session(page), what="open a debugging session"
-            )
+            async with self._attaching:
+                if page not in self._cdp:
+                    self._cdp[page] = await self.run(
+                        self.lease.context.new_cdp_session(page), what="open a debugging session"
+                    )
         return self._cdp[page]
 
     async def _network_settled(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from webtraj import trajectory as trajectory_lib
+from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import looking, options
 from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
@@ -89,7 +90,7 @@ class Clean:
             if hole := _hole_in(step):
                 yield Drop(hole, f"step {step.index}")
         actions = trajectory.steps[1:]
-        if actions and all(looking.is_invalid(step) for step in actions):
+        if actions and all(is_invalid(step) for step in actions):
             yield Drop("no valid action", f"{len(actions)} replies")
 
 

@@ -11,8 +11,9 @@ import pydantic
 
 from webtraj import structured_output
 from webtraj.agents.models.base import ModelClient
+from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import asking, looking, options
+from webtraj.processing.steps import asking, options
 from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
@@ -158,7 +159,7 @@ class Describe:
 
 
 def _is_open(step: StepRecord) -> bool:
-    if step.first or looking.is_invalid(step):
+    if step.first or is_invalid(step):
         return False
     return step.decision is None or DESCRIPTION not in step.decision.metadata
 

@@ -31,7 +31,6 @@ __all__ = [
     "events_in",
     "fingerprint",
     "is_empty",
-    "is_invalid",
     "said",
     "text_channel",
     "tree_without",
@@ -159,18 +158,8 @@ def action_of(action: Any) -> actions_lib.Action | None:
     """
     if isinstance(action, trajectory_lib.Decision):
         action = action.action
-    if isinstance(action, str):
-        action = actions_lib.parse_action(action)
-        # Other text may still be an action of another environment.
-        return None if isinstance(action, actions_lib.InvalidAction) else action
+    action = actions_lib.read_action(action)
     return action if isinstance(action, actions_lib.Action) else None
-
-
-def is_invalid(step: trajectory_lib.StepRecord) -> bool:
-    """Return whether a step's action was a reply that could not be parsed."""
-    if step.decision is not None and step.decision.parse_error:
-        return True
-    return isinstance(step.action, actions_lib.InvalidAction)
 
 
 def verb_of(action: Any) -> str:

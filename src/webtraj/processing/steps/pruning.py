@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.trajectory import StepRecord
@@ -160,7 +161,7 @@ class PruneLoops:
             return True
         if set(looking.events_in(step.observation)) - {"console"}:
             return False
-        if looking.is_invalid(step):
+        if is_invalid(step):
             return True  # The page was left alone.
         if verb in _VIEW:
             return _view_is_known(step.observation, self.compare_screenshots)
@@ -306,7 +307,7 @@ class DropNoEffect:
             return False
         if not _can_tell(step):
             return False
-        if looking.is_invalid(step) or _error_of(step):
+        if is_invalid(step) or _error_of(step):
             return not self.keep_errors and not changed
         element = looking.element_of(before.observation, step)
         return not (self.keep_interactive and element.is_interactive)

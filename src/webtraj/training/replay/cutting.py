@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from webtraj import errors
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Image, Message, Part, Role, Text, ToolCall
+from webtraj.environments.actions import read_action
 from webtraj.store.blobs import LazyBlob
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.trajectory import (
@@ -475,11 +476,14 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
 
 
 def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
-    """Return the action of a step: its decision's, or the one sent to the environment."""
+    """Return the action of a step: its decision's, or the one sent to the environment.
+
+    Text that says an action is read as that.
+    """
     record = trajectory.steps[step]
     if record.decision is not None and record.decision.action is not None:
-        return record.decision.action
-    return record.action
+        return read_action(record.decision.action)
+    return read_action(record.action)
 
 
 def task_facts(trajectory: EpisodeTrajectory) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from webtraj.datasets.dataset import Dataset, parse_condition
 from webtraj.datasets.place import map_in_order
 from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.pruning import DropNoEffect
 from webtraj.store import values
@@ -244,7 +244,7 @@ class Scanner:
         idle = self._without_effect(trajectory)
         goal = content_sha256(trajectory.info.goal)
         for step in range(1, len(trajectory.steps)):
-            if self.filters.valid_actions_only and _is_invalid(trajectory.steps[step]):
+            if self.filters.valid_actions_only and is_invalid(trajectory.steps[step]):
                 reasons[Reason.INVALID_ACTION] += 1
             elif step in idle:
                 reasons[Reason.NO_EFFECT] += 1
@@ -351,12 +351,6 @@ def _estimate(turns: tuple[Turn, ...]) -> int:
 
 def _length(value: str | bytes | LazyBlob) -> int:
     return value.blob.size if isinstance(value, LazyBlob) else len(value)
-
-
-def _is_invalid(record: StepRecord) -> bool:
-    if record.decision is not None and record.decision.parse_error:
-        return True
-    return isinstance(record.action, InvalidAction)
 
 
 def _hole_in(trajectory: EpisodeTrajectory) -> str:

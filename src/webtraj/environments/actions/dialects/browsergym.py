@@ -494,6 +494,18 @@ def parse_action(text: str) -> Action:
     return DEFAULT.parse(text)
 
 
+def read_action(action: Any) -> Any:
+    """Return a recorded action: text in the default dialect as the action, all else unchanged.
+
+    >>> read_action("click('12')"), read_action("left")
+    (Click(ref='12', button='left', modifiers=(), count=1), 'left')
+    """
+    if not isinstance(action, str):
+        return action
+    read = parse_action(action)
+    return action if isinstance(read, verbs.InvalidAction) else read
+
+
 def format_action(action: Action) -> str:
     """Format an action in the default dialect, which has words for all but `InvalidAction`.
 
