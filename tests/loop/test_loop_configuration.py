@@ -56,6 +56,15 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
             "for a built-in phase", id="taken-name",
         ),
         pytest.param({"interpreters": {"tarin": "x"}}, "names 'tarin'", id="no-such-phase"),
+        pytest.param({"export": {"format": "opnai"}}, "Did you mean 'openai'", id="no-such-format"),
+        pytest.param(
+            {"postprocess": {"steps": ["cleen:min_steps=2"]}}, "Did you mean 'clean'",
+            id="no-such-step",
+        ),
+        pytest.param(
+            {"train": {"model": "a/b", "overrides": {"lerning_rate": 1e-3}}},
+            "did you mean learning_rate?", id="no-such-key-of-the-trainer",
+        ),
         pytest.param(
             {"publish": {"command": ["cp", "{modell}"]}}, "Did you mean 'model'?",
             id="nearest-placeholder",

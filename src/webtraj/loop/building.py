@@ -29,7 +29,7 @@ from webtraj.loop.groups import rollout_overrides, train_overrides
 from webtraj.loop.phases import Output, Phase, Policy, Slot, seed_of
 from webtraj.loop.places import Places, version_name
 
-__all__ = ["check_first", "make_phase"]
+__all__ = ["check_first", "check_phases", "make_phase"]
 
 
 def make_phase(config: LoopConfig, slot: Slot, policy: Policy) -> Phase:
@@ -362,3 +362,29 @@ def check_first(config: LoopConfig) -> None:
             f"first.policy is {policy!r}; expected random, oracle, a model's folder, or a model's "
             "name on the Hub, which contains a slash."
         )
+
+
+def check_phases(config: LoopConfig) -> None:
+    """Check the names that later phases would refuse: of a format, of steps, of the trainer's keys.
+
+    Raises:
+        InvalidInputError: One of them is unknown.
+    """
+    from webtraj.processing.registry import make_step, parse_step, step_names
+    from webtraj.training.export.running import FORMATS, make_format
+    from webtraj.training.sft.settings import load_train_config
+
+    export, processing, train = config.export, config.postprocess, config.train
+    if export is not None and export.command is None and export.format not in FORMATS:
+        make_format(export.format)
+    if processing is not None and processing.command is None and not processing.imports:
+        for name in [parse_step(text)[0] for text in processing.steps]:
+            if name not in step_names():
+                make_step(name)
+    if train.command is not None or train.engine != "builtin" or "train" in config.interpreters:
+        return
+    path = None if train.config is None or "{" in train.config else Path(train.config)
+    needed = {"model": "model", "data": ["data"], "output": "output"}
+    algorithms = {config.algorithm(n): n for n in range(config.iterations, 0, -1)}
+    for number in algorithms.values():
+        load_train_config(path, overrides_of(train_overrides(config, number)), needed)

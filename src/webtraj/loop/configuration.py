@@ -608,11 +608,11 @@ def _names_recipe(name: str) -> bool:
 
 
 def check(config: LoopConfig) -> LoopConfig:
-    """Check what spans several keys: placeholders, the folder, and rollouts in groups.
+    """Check what spans several keys: placeholders, the folder, names, and rollouts in groups.
 
     Raises:
-        InvalidInputError: A placeholder is unknown, `out` is a bucket, or a rollout does not fit
-            the algorithm.
+        InvalidInputError: A placeholder, format, step or key of the trainer is unknown, `out` is a
+            bucket, or a rollout does not fit the algorithm.
     """
     if is_url(config.out):
         raise errors.InvalidInputError(
@@ -628,9 +628,11 @@ def check(config: LoopConfig) -> LoopConfig:
             _check_placeholders(value.model_dump(), key)
     for extra in config.extra:
         _check_placeholders([extra.command, extra.outputs], f"extra.{extra.name}")
+    from webtraj.loop.building import check_phases
     from webtraj.loop.groups import check_groups
 
     check_groups(config)
+    check_phases(config)
     return config
 
 

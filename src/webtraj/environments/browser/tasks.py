@@ -7,6 +7,9 @@ step, and `teardown`. `WebTask` is a task as data, for any site.
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import math
+import numbers
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +41,7 @@ class Verdict:
     reward: float = 0.0
     """The reward of the step."""
     success: bool = False
-    """Whether the task is done correctly."""
+    """Whether the task is done correctly; a reward alone does not say so."""
     raw_reward: float = 0.0
     """The reward before any scaling by time."""
     scaled_reward: float = 0.0
@@ -185,7 +188,9 @@ class WebTask(BrowserTask):
     """The step limit; None leaves it to the environment."""
     before: Callable[[session_lib.BrowserSession, int], Awaitable[None]] | None = None
     """Called with the session and seed before `start_url` is opened."""
-    judge: Callable[[session_lib.BrowserSession, str | None], Awaitable[Verdict]] | None = None
+    judge: (
+        Callable[[session_lib.BrowserSession, str | None], Awaitable[Verdict] | Verdict] | None
+    ) = None
     """The judge, called with the session and answer after each step. Without it rewards are 0."""
     solution: (
         Callable[[session_lib.BrowserSession], AsyncGenerator[actions_lib.Action, None]] | None
@@ -221,8 +226,27 @@ class WebTask(BrowserTask):
     async def validate(
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
     ) -> Verdict:
-        """See `BrowserTask.validate`."""
-        return Verdict() if self.judge is None else await self.judge(session, answer)
+        """See `BrowserTask.validate`.
+
+        Raises:
+            TypeError: The judge returned no verdict, or one whose reward is no finite number.
+        """
+        if self.judge is None:
+            return Verdict()
+        given = self.judge(session, answer)
+        verdict = await given if inspect.isawaitable(given) else given
+        # Numpy's numbers count too.
+        if (
+            not isinstance(verdict, Verdict)
+            or not isinstance(verdict.reward, numbers.Real)
+            or not math.isfinite(verdict.reward)
+        ):
+            raise TypeError(
+                f"The judge of the task {self.name!r} returned {verdict!r:.200}; expected a "
+                "webtraj.Verdict with a finite reward, such as "
+                "Verdict(done=True, reward=1.0, success=True)."
+            )
+        return verdict
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
