@@ -446,9 +446,19 @@ class EpisodeTrajectory:
         """Whether the episode was truncated, by the environment or by its run loop."""
         return self.end_reason is EndReason.TRUNCATED
 
+    @property
+    def lost_step(self) -> int | None:
+        """The lowest index of a step that could not be recorded; None if all are there."""
+        return next((n for n, step in enumerate(self.steps) if step.index != n), None)
+
     def transitions(self) -> Iterator[Transition]:
-        """Yield the episode as (o, a, r, d, o') tuples, `num_steps` of them, in order."""
+        """Yield the episode as (o, a, r, d, o') tuples, in order.
+
+        They are `num_steps`, less those of steps that could not be recorded.
+        """
         for before, after in zip(self.steps, self.steps[1:], strict=False):
+            if after.index != before.index + 1:
+                continue
             yield Transition(
                 observation=before.observation,
                 action=after.action,

@@ -86,6 +86,16 @@ class TestEveryCollector:
             with pytest.raises(errors.CollectorClosedError):
                 collector.begin_episode(records.info())
 
+    def test_it_closes_with_a_plain_with(self, tmp_path, records):
+        for name in KINDS:
+            kind = Kind(name, tmp_path / name)
+            with kind.collector as collector:
+                records.record(collector)
+            if kind.keeps:
+                assert len(kind.episodes()) == 1
+                with pytest.raises(errors.CollectorClosedError):
+                    collector.begin_episode(records.info())
+
 
 class TestACollectorThatKeeps:
     async def test_an_episode_is_kept_as_it_was_recorded(self, keeping, records):

@@ -34,6 +34,9 @@ CONDITIONS = {
     "total_reward > -1.5 and True": True,
     "  site == '' ": True,
     "end_reason == 'unknown'": True,
+    "outcome in ('success', 'failure')": True,
+    "'succ' in outcome": True,
+    "outcome == task": False,
 }
 
 
@@ -46,7 +49,8 @@ REFUSED = [
     "", "task ==", "import os", "task = 'a'", "print(1)", "task.upper() == 'A'", "tasks == 'a'",
     "().__class__", "[t for t in task]", "lambda: 1", "f'{task}'", "task[0] == 'm'", "seed + 1",
     "2 ** 9999999", "b'x' == task", "x := 1", "task if seed else goal", "... == seed", "\0", "1j",
-    "(" * 300 + ")" * 300, "'a' == task and " * 200 + "seed", "((" * 900,
+    "outcome == 'sucess'", "outcome == 'Success'", "end_reason in ('terminated', 'over')",
+    "outcome is 'success'", "(" * 300 + ")" * 300, "'a' == task and " * 200 + "seed", "((" * 900,
 ]  # fmt: skip
 
 

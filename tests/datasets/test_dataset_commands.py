@@ -91,8 +91,24 @@ def test_an_index_is_made_anew_and_written_as_parquet(run, five, tmp_path, episo
         with pytest.raises(errors.InvalidInputError, match="either --rebuild or --parquet"):
             run("index", five, *choice)
     assert "6 episodes, 2 index files before, 1 now" in run("index", five, "--rebuild")
-    assert "6 rows" in run("index", five, "--parquet", tmp_path / "index.parquet")
-    assert (tmp_path / "index.parquet").stat().st_size > 100
+    table = tmp_path / "new" / "folder" / "index.parquet"
+    assert "6 rows" in run("index", five, "--parquet", table)
+    assert table.stat().st_size > 100
+
+
+def test_episodes_left_open_are_told(run, five, tmp_path):
+    source = tmp_path / "source"
+    run("copy", five, source)
+    (source / "journal").mkdir(exist_ok=True)
+    (source / "journal" / "lost.jsonl").touch()
+    told = "1 still open or waiting for recovery (webtraj recover)"
+    assert told in run("copy", source, tmp_path / "copy")
+    assert told in run("split", source, tmp_path / "parts", "--part", "all=1.0")
+    share = ("export", source, "--format", "json", "--shareable", "--out", tmp_path / "shared")
+    assert told in run(*share)
+    for more in (["--overwrite"], ["--set", "license=mit"]):
+        with pytest.raises(errors.InvalidInputError, match="leave out --overwrite and --set"):
+            run(*share, *more)
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,8 @@ def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
             writer.add(with_judgement(whole[name], found))
     told = run("rerun", tmp_path / "judged", "right", "--judge", rules)
     assert "rules: success, same as before." in told
+    with pytest.raises(errors.InvalidInputError, match="Give it: --judge rules:FILE"):
+        run("rerun", tmp_path / "judged", "right")
     (tmp_path / "rules.json").write_text(json.dumps(RULES).replace("12", "13"))
     told = run("rerun", tmp_path / "judged", "right", "--judge", rules, code=1)
     assert "failure, was success before" in told

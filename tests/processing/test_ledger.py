@@ -54,6 +54,15 @@ def test_a_line_comes_back(entry):
     assert Entry.from_line(line) == entry
 
 
+def test_half_a_character_is_written_as_a_question_mark():
+    passage = Passage(dropped=(Dropped(0, "errored", "no \ud83c"),))
+    failure = Failure("read", "Error", "\udc00")
+    entry = Entry(number=0, source="e", sha256="", task="\ud83c", passage=passage, failure=failure)
+    again = Entry.from_line(entry.to_line())
+    assert (again.task, again.passage.dropped[0].detail) == ("?", "no ?")
+    assert again.failure.message == "?"
+
+
 @pytest.mark.parametrize(
     "line",
     [

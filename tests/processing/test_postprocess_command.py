@@ -300,6 +300,18 @@ def test_ctrl_c_says_that_it_can_go_on(raw, tmp_path, capsys):
     assert not episodes_in(tmp_path / "out")
 
 
+def test_a_condition_is_a_step_s_bare_value():
+    expected = ("filter", {"where": "outcome=='success'"})
+    assert registry.parse_step("filter:outcome=='success'") == expected
+
+
+def test_episodes_left_open_are_told(raw, tmp_path, run):
+    (raw / "journal").mkdir(exist_ok=True)
+    (raw / "journal" / "lost.jsonl").touch()
+    told = run("--read", raw, "--write", tmp_path / "processed", "--step", "clean")
+    assert "1 still open or waiting for recovery (webtraj recover)" in told
+
+
 def test_places_are_needed(run):
     with pytest.raises(errors.InvalidInputError, match="--read is missing"):
         run()

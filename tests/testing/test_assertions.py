@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord
+from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, errors
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
 from webtraj.testing import (
@@ -42,6 +42,11 @@ def _step(step, **changes):
 def test_the_right_end_is_accepted(reason):
     assert_ended(_SOUND, reason)
     assert_ended(_SOUND, reason, phase="step")
+
+
+def test_a_reason_that_is_none_is_told():
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'terminated'"):
+        assert_ended(_SOUND, "terminatd")
 
 
 def test_the_right_error_is_accepted():

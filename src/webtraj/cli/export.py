@@ -249,6 +249,11 @@ def export(
     if redact and not shareable:
         raise errors.InvalidInputError("--redact needs --shareable; give both.")
     if shareable and to in FORMATS:
+        if overwrite or setting:
+            raise errors.InvalidInputError(
+                f"A shareable dataset of the format {to!r} is added to, and has no options: leave "
+                "out --overwrite and --set. Choose a new folder to replace one."
+            )
         _share(selected, out, to, redact, options)
         return
     report = export_dataset(
@@ -294,6 +299,7 @@ def _share(
     from webtraj.environments.redaction import RedactionRules
     from webtraj.store.places import is_url
 
+    left = len(dataset.place.open_episodes())
     report = share(
         dataset,
         out,
@@ -310,6 +316,7 @@ def _share(
         printable(
             f"{out}: {counted(len(report.added), 'episode')} written, "
             f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
+            + (f"; {terminal.still_open(left)}" if left else "")
         ),
         soft_wrap=True,
     )
@@ -391,7 +398,7 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
             f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
             f"written as {report.format}"
             + (f", {len(report.left_out)} left out" if report.left_out else "")
-            + (f"; {still_open} still open or waiting for recovery" if still_open else "")
+            + (f"; {terminal.still_open(still_open)}" if still_open else "")
         ),
         soft_wrap=True,
     )

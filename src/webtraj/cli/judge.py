@@ -148,6 +148,10 @@ async def _run(
         f"{judged.judge}: {judged.verdicts} new verdicts.",
         f"All episodes: {', '.join(f'{name} {n}' for name, n in counts.most_common()) or 'none'}.",
     ]
+    if judged.known:
+        lines.append(
+            f"Left out: {judged.known} whose outcome is known; --when always judges them too."
+        )
     console = terminal.make_console()
     for line in (*lines, *unjudged(judged)):
         console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
@@ -390,12 +394,18 @@ async def _judged_again(
     """Judge the episode again, as it was before that judgement, with a judge without a model."""
     import dataclasses
 
+    from webtraj import errors
     from webtraj.judging.base import given_by
     from webtraj.judging.catalog import make_judge_of
     from webtraj.trajectory import Outcome
 
     assert trajectory.end is not None  # Judgements are part of the end.
     before = given_by(recorded)
+    if not spec and str(before.findings.get("rule", "")).startswith("rules."):
+        raise errors.InvalidInputError(
+            "The judgement is by the rules of a file, which is not part of the record. Give it: "
+            "--judge rules:FILE."
+        )
     made = make_judge_of([spec] if spec else before.judge.split("+"), options=options)
     place = trajectory.end.judgements.index(recorded)
     earlier = trajectory.end.judgements[:place]

@@ -119,6 +119,8 @@ def postprocess(
     from webtraj.cli import signals, terminal
     from webtraj.processing.configuration import load_config
     from webtraj.processing.registry import import_steps
+    from webtraj.store.layout import DatasetLayout
+    from webtraj.store.places import is_url
 
     values = {
         "read": read,
@@ -153,6 +155,10 @@ def postprocess(
         )
         raise
     print_report(report, str(loaded.write))
+    here = loaded.read is not None and not is_url(loaded.read)  # Spools have those of a bucket.
+    left = len(DatasetLayout(Path(loaded.read or "")).open_episodes()) if here else 0
+    if left:
+        terminal.make_console().print(f"{loaded.read}: {terminal.still_open(left)}", soft_wrap=True)
     if report.failures:
         raise typer.Exit(1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,20 @@ import numpy as np
 import orjson
 
 from webtraj.store.blobs import LazyBlob
+from webtraj.store.foreign import valid_data
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["brief", "clock", "counted", "make_console", "print_json", "printable"]
+__all__ = [
+    "brief",
+    "clock",
+    "counted",
+    "make_console",
+    "print_json",
+    "printable",
+    "still_open",
+]
 
 # The console that commands print to.
 
@@ -35,8 +45,19 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def print_json(data: Any) -> None:
     """Print data, dataclasses too, as one line of JSON."""
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())
+    try:
+        text = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # A lone surrogate, perhaps within a dataclass.
+        plain = json.loads(json.dumps(data, default=_as_data))
+        text = orjson.dumps(valid_data(plain), option=orjson.OPT_APPEND_NEWLINE)
+    sys.stdout.write(text.decode())
     sys.stdout.flush()
+
+
+def _as_data(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"{value!r:.100} cannot be printed as JSON")
 
 
 # Text from pages and models, made safe for a terminal.
@@ -58,6 +79,15 @@ def brief(value: Any, width: int = 60) -> str:
     """Return a value on one line of at most `width` characters."""
     text = printable(_describe(value))
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def still_open(number: int) -> str:
+    """Return what to say of a dataset's open episodes; empty if there are none.
+
+    >>> still_open(2), still_open(0)
+    ('2 still open or waiting for recovery (webtraj recover)', '')
+    """
+    return f"{number} still open or waiting for recovery (webtraj recover)" if number else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -85,6 +85,7 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
             f"{len(report.skipped)} already there"
             + (f", {len(report.clashes)} conflicting" if report.clashes else "")
             + (f", {len(report.failed)} unreadable" if report.failed else "")
+            + (f"; {terminal.still_open(len(report.left_open))}" if report.left_open else "")
         )
     if not report.complete:
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import Closing
 
 __all__ = [
     "EpisodeRecorder",
@@ -160,12 +161,15 @@ async def _if_there(collector: TrajectoryCollector, name: str) -> None:
 # The null collector accepts everything and stores nothing, so nobody has to check for None.
 
 
-class NullTrajectoryCollector(TrajectoryCollector):
+class NullTrajectoryCollector(TrajectoryCollector, Closing):
     """Stores nothing. It is its own recorder, since it has no state."""
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> NullTrajectoryCollector:
         """Return the recorder: this object."""
         return self
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Do nothing."""

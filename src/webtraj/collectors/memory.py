@@ -16,13 +16,14 @@ import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import Closing
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.store.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]
 
 
-class MemoryTrajectoryCollector(TrajectoryCollector):
+class MemoryTrajectoryCollector(TrajectoryCollector, Closing):
     """Stores episodes in memory, in the order in which they ended."""
 
     def __init__(self) -> None:
@@ -68,6 +69,10 @@ class MemoryTrajectoryCollector(TrajectoryCollector):
 
     async def aclose(self) -> None:
         """End open episodes as CLOSED. Idempotent."""
+        self.close()
+
+    def close(self) -> None:
+        """Do what `aclose` does, for code without an event loop."""
         end = trajectory_lib.EpisodeEnd(
             reason=trajectory_lib.EndReason.CLOSED, phase=trajectory_lib.Phase.CLOSE
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import Closing
 from webtraj.collectors.base import (
     EpisodeRecorder,
     TrajectoryCollector,
@@ -20,7 +22,7 @@ from webtraj.collectors.base import (
 __all__ = ["TeeTrajectoryCollector"]
 
 
-class TeeTrajectoryCollector(TrajectoryCollector):
+class TeeTrajectoryCollector(TrajectoryCollector, Closing):
     """Passes everything to each of its collectors, in order.
 
     One collector's failure does not affect the others: each gets every call, and then the first
@@ -69,6 +71,10 @@ class TeeTrajectoryCollector(TrajectoryCollector):
         """Close each collector."""
         self._closed = True
         await self._each(aclose)
+
+    def close(self) -> None:
+        """Do what `aclose` does, for code without an event loop."""
+        asyncio.run(self.aclose())
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
         failures: list[Exception] = []

@@ -77,6 +77,10 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotIn: lambda one, other: one not in other,
 }
 _Value = Callable[[EpisodeSummary], Any]
+_NAMED: dict[str, tuple[str, ...]] = {
+    "outcome": tuple(name.lower() for name in trajectory_lib.Outcome.__members__),
+    "end_reason": tuple(name.lower() for name in trajectory_lib.EndReason.__members__),
+}
 
 
 def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
@@ -126,6 +130,7 @@ def _value(node: ast.expr) -> _Value:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return lambda summary: -number
         case ast.Compare(left=left, ops=ops, comparators=comparators):
+            _check_comparison([left, *comparators], ops)
             return _comparison([left, *comparators], ops)
         case ast.Name(id=name) if name in _FIELDS:
             return lambda summary: _plain(getattr(summary, name))
@@ -137,6 +142,23 @@ def _value(node: ast.expr) -> _Value:
             parts = [_value(item) for item in items]
             return lambda summary: tuple(part(summary) for part in parts)
     raise ValueError(f"a {type(node).__name__} is not allowed")
+
+
+def _check_comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> None:
+    """Refuse comparisons that never hold: by identity, or with an unknown name."""
+    is_none = isinstance(operands[-1], ast.Constant) and operands[-1].value is None
+    if isinstance(ops[0], (ast.Is, ast.IsNot)) and not (len(ops) == 1 and is_none):
+        raise ValueError("`is` compares with None alone; write == or !=")
+    fields = [node.id for node in operands if isinstance(node, ast.Name) and node.id in _NAMED]
+    is_part = isinstance(operands[-1], ast.Name) and isinstance(ops[-1], (ast.In, ast.NotIn))
+    if not fields or is_part:  # Such as 'error' in outcome.
+        return
+    known = _NAMED[fields[0]]
+    for operand in operands:
+        for node in operand.elts if isinstance(operand, (ast.Tuple, ast.List)) else [operand]:
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, str) and value not in known:
+                raise ValueError(f"there is no {fields[0]} {value!r:.60}, only {', '.join(known)}")
 
 
 def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.store.files import make_folder
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import is_url, open_storage
 
@@ -59,6 +60,7 @@ def write_parquet(
             open_storage(url, storage_options).write(name, path.read_bytes())
         return count
     path = Path(target)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         try:

@@ -76,6 +76,8 @@ class TransferReport:
     """Errors of episodes whose id the target has for a different episode, which was kept."""
     failed: tuple[str, ...] = ()
     """Errors of episodes that could not be read; they were not written."""
+    left_open: tuple[str, ...] = ()
+    """Ids of the source's episodes that are being recorded or wait for `webtraj recover`."""
 
     @property
     def complete(self) -> bool:
@@ -206,6 +208,7 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
         StorageError: One of the datasets could not be read or written.
     """
     report = _Transfer(dataset.place, writer).run(dataset.summaries)
+    report = dataclasses.replace(report, left_open=tuple(sorted(dataset.place.open_episodes())))
     try:
         with Judgements(writer.place) as judgements:
             judgements.refresh()

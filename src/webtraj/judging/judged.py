@@ -46,6 +46,8 @@ class Judged:
     """Outcomes of the episodes after judging, by episode id."""
     verdicts: int = 0
     """Number of verdicts that were reached now."""
+    known: int = 0
+    """Number of episodes that were left out since their outcome is known."""
     failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Errors of unjudged episodes, by id: mostly that the judge was unavailable."""
     stopped: str = ""
@@ -118,7 +120,11 @@ class _Judging:
         self._judge = judge
         self._observer = observer or (lambda done, total: None)
         self._book = dataset.judgements
-        self._todo = [summary for summary in dataset.summaries if self._is_open(summary, when)]
+        ended = [summary for summary in dataset.summaries if self._is_new(summary)]
+        self._todo = [
+            summary for summary in ended if when == "always" or summary.outcome in _UNDECIDED
+        ]
+        self._known = len(ended) - len(self._todo)
         self._waiting: dict[str, Judgement] = {}
         self._writing = asyncio.Lock()
         self._given: dict[str, Outcome] = {}
@@ -144,15 +150,14 @@ class _Judging:
             judge=self._judge.name,
             outcomes={**before, **{one: out for one, out in self._given.items() if out}},
             verdicts=len(self._given),
+            known=self._known,
             failures=self._failures,
             stopped=self._stopped,
         )
 
-    def _is_open(self, summary: EpisodeSummary, when: When) -> bool:
-        return (
-            summary.end_reason in _ENDED
-            and (when == "always" or summary.outcome in _UNDECIDED)
-            and not self._book.has(summary.episode_id, self._judge.name, self._judge.version)
+    def _is_new(self, summary: EpisodeSummary) -> bool:
+        return summary.end_reason in _ENDED and not self._book.has(
+            summary.episode_id, self._judge.name, self._judge.version
         )
 
     async def _work(self, todo: Iterator[EpisodeSummary]) -> None:

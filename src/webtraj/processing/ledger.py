@@ -28,6 +28,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.place import map_in_order
 from webtraj.store import records
+from webtraj.store.foreign import valid_data
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import check_episode_id
 from webtraj.store.places import Storage
@@ -169,7 +170,7 @@ class Entry:
         }
         if self.failure is not None:
             data["failure"] = dataclasses.asdict(self.failure)
-        return orjson.dumps(data) + b"\n"
+        return orjson.dumps(valid_data(data)) + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:

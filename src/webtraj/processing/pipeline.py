@@ -28,6 +28,7 @@ from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.flow import Flow, StepFailedError, derived, software
 from webtraj.processing.ledger import Entry, Failure, Ledger, Passage, ProcessingReport, make_report
 from webtraj.processing.target import HEAD_STEP, Identity, Target, check_apart
+from webtraj.store.foreign import valid_data
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Derivation
 
@@ -266,7 +267,9 @@ class Run:
             now=self._committed,
             found=self._found,
         )
-        self._ledger.write_report(orjson.dumps(report.to_data(), option=orjson.OPT_INDENT_2))
+        self._ledger.write_report(
+            orjson.dumps(valid_data(report.to_data()), option=orjson.OPT_INDENT_2)
+        )
         return report
 
 

@@ -214,7 +214,7 @@ def parse_step(text: str) -> tuple[str, dict[str, Any]]:
     if not separator:
         return name, {}
     key, equals, value = rest.partition("=")
-    if equals and key.isidentifier():
+    if equals and key.isidentifier() and not value.startswith("="):
         return name, {key: _value(value)}
     if name not in MAIN_OPTIONS:
         raise errors.InvalidInputError(

@@ -94,6 +94,17 @@ def valid_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def valid_data(data: Any) -> Any:
+    """Return JSON data whose texts can be encoded as UTF-8: a page may cut a character in half."""
+    if isinstance(data, str):
+        return valid_text(data)
+    if isinstance(data, Mapping):
+        return {valid_data(key): valid_data(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [valid_data(item) for item in data]
+    return data
+
+
 def bounded_repr(value: Any) -> str:
     """Return the start of a value's repr, for any size, depth or `__repr__`."""
     try:

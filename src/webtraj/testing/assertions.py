@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as base_lib
+from webtraj.named import nearest
 from webtraj.testing import messages
 from webtraj.trajectory import EndReason, Phase, StepType
 
@@ -23,8 +25,23 @@ __all__ = [
     "validate",
 ]
 
+_Member = TypeVar("_Member", EndReason, Phase)
+
 _RELABELLED = "relabelled"
 """`webtraj.processing.steps.relabel.RELABELLED`."""
+
+
+def _member(kind: type[_Member], given: _Member | str) -> _Member:
+    if not isinstance(given, str) or isinstance(given, kind):
+        return given
+    name = given.upper()
+    names = [member.lower() for member in kind.__members__]
+    if name not in kind.__members__:
+        raise errors.InvalidInputError(
+            f"There is no {kind.__name__} {given!r:.60}. {nearest(given, names)}"
+            f"Expected one of {', '.join(names)}."
+        )
+    return kind[name]
 
 
 def assert_ended(
@@ -44,9 +61,10 @@ def assert_ended(
 
     Raises:
         AssertionError: It is open, or ended differently. The message shows the recorded error.
+        InvalidInputError: There is no such reason.
     """
     __tracebackhide__ = True
-    expected = EndReason[reason.upper()] if isinstance(reason, str) else reason
+    expected = _member(EndReason, reason)
     end = trajectory.end
     if end is None:
         raise AssertionError(

@@ -48,6 +48,12 @@ CASES = {
     "no action": (episode(step(None, page()), finish()), "no action"),
     "no observation": (episode(step(a.Wait(), None), finish()), "no observation"),
     "no first observation": (episode(step(a.Wait(), page()), finish(), first={}), "no observation"),
+    "a step is lost": (
+        dataclasses.replace(
+            SOUND, steps=(SOUND.steps[0], dataclasses.replace(SOUND.steps[1], index=2))
+        ),
+        "gap",
+    ),
     "a channel is None": (episode(step(a.Wait(), page(None)), finish()), "no observation"),
     "no response": (called(ModelCall()), "no response"),
     "failed to the last": (called(ANSWERED, FAILED), "no response"),
@@ -66,6 +72,11 @@ KEPT = {
     "numbers for observations": episode(step(1, 0), step(0, 2), first=0),
     "arrays for observations": episode(step(1, np.zeros(2)), step(0, np.ones(2)), first=np.ones(2)),
     "scalars of numpy": episode(step(1, np.array(3)), step(0, np.array(4)), first=np.array(0)),
+    "a channel that nothing had": episode(
+        step(1, {"text": "b", "error": None}),
+        step(0, {"text": "c", "error": None}),
+        first={"text": "a", "error": None},
+    ),
     "an error of the site": episode(step(a.Click("9"), page(**done(error="gone"))), finish()),
 }
 

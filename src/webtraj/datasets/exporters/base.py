@@ -131,6 +131,8 @@ class Ledger:
         self._written[episode.episode_id] = Written(
             episode.episode_id, episode.num_steps, episode.end_reason, episode.outcome
         )
+        if episode.lost_step is not None:
+            self.note(episode.episode_id, "steps", "some could not be recorded")
 
     def leave_out(self, episode_id: str, why: str, *, failed: bool = False) -> None:
         """Record that an episode is left out; `Episodes` then skips it."""

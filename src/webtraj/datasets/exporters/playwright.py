@@ -130,7 +130,8 @@ class PlaywrightExporter:
             try:
                 script = _convert(episode)
             except errors.InvalidInputError as error:
-                job.ledger.leave_out(episode.episode_id, str(error))
+                named = f"The episode {episode.episode_id!r:.150}"
+                job.ledger.leave_out(episode.episode_id, str(error).replace(named, "It"))
                 continue
             name = re.sub(r"[^A-Za-z0-9_]", "_", episode.episode_id)
             path = job.folder / form.format(name)

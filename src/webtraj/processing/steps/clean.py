@@ -43,8 +43,9 @@ class Clean:
     * `outcome env_error`, `timeout`, ...: infrastructure failed, or the agent raised.
     * `empty`: no steps, or observations that hold nothing.
     * `too short`: fewer than `min_steps` actions.
-    * `no observation`, `no action`, `no response`: a required value is None. A model's reply with
-      neither text nor a raw body counts as missing.
+    * `gap`: a step could not be recorded.
+    * `no observation`, `no action`, `no response`: a required value is None, or a channel that
+      other steps have. A model's reply with neither text nor a raw body counts as missing.
     * `no valid action`: no reply could be parsed.
 
     >>> from webtraj.trajectory import EpisodeInfo
@@ -53,7 +54,7 @@ class Clean:
     """
 
     name: str = dataclasses.field(default="clean", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
     min_steps: int = 1
     """The minimum number of actions. Many tasks take a single click, so 1 keeps them."""
@@ -86,19 +87,19 @@ class Clean:
             yield Drop("empty")
         if trajectory.num_steps < self.min_steps:
             yield Drop("too short", f"{trajectory.num_steps} of {self.min_steps}")
+        if trajectory.lost_step is not None:
+            yield Drop("gap", f"step {trajectory.lost_step}")
+        never = looking.never_observed(trajectory)
         for step in trajectory.steps:
-            if hole := _hole_in(step):
+            if hole := _hole_in(step, never):
                 yield Drop(hole, f"step {step.index}")
         actions = trajectory.steps[1:]
         if actions and all(is_invalid(step) for step in actions):
             yield Drop("no valid action", f"{len(actions)} replies")
 
 
-def _hole_in(step: trajectory_lib.StepRecord) -> str:
-    observation = step.observation
-    if looking.is_empty(observation):
-        return "no observation"
-    if isinstance(observation, Mapping) and any(value is None for value in observation.values()):
+def _hole_in(step: trajectory_lib.StepRecord, never: frozenset[str]) -> str:
+    if looking.is_unobserved(step.observation, never):
         return "no observation"
     if step.first:
         return ""

@@ -31,6 +31,8 @@ __all__ = [
     "events_in",
     "fingerprint",
     "is_empty",
+    "is_unobserved",
+    "never_observed",
     "said",
     "text_channel",
     "tree_without",
@@ -71,6 +73,24 @@ def is_empty(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.size == 0
     return value is None or (isinstance(value, Sized) and len(value) == 0)
+
+
+def never_observed(trajectory: trajectory_lib.EpisodeTrajectory) -> frozenset[str]:
+    """Return the channels that are None in all steps, such as an error that never came."""
+    seen: dict[str, bool] = {}
+    for step in trajectory.steps:
+        if isinstance(step.observation, Mapping):
+            for name, value in step.observation.items():
+                seen[name] = seen.get(name, False) or value is not None
+    return frozenset(name for name, is_seen in seen.items() if not is_seen)
+
+
+def is_unobserved(observation: Any, never: frozenset[str] = frozenset()) -> bool:
+    """Return whether an observation, or one of its channels, is missing; `never` ones may be."""
+    if not isinstance(observation, Mapping):
+        return is_empty(observation)
+    values = [value for name, value in observation.items() if name not in never]
+    return not values or any(value is None for value in values)
 
 
 def text_channel(observation: Any, name: str) -> str:

@@ -25,6 +25,7 @@ from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
+from webtraj.processing.steps.looking import is_unobserved, never_observed
 from webtraj.processing.steps.pruning import DropNoEffect
 from webtraj.store import values
 from webtraj.store.blobs import LazyBlob, blob_key
@@ -354,10 +355,13 @@ def _length(value: str | bytes | LazyBlob) -> int:
 
 
 def _hole_in(trajectory: EpisodeTrajectory) -> str:
-    """Return the place of a forbidden None; empty if there is none."""
+    """Return the place of a forbidden None or a lost step; empty if there is none."""
+    if trajectory.lost_step is not None:
+        return f"step {trajectory.lost_step} was not recorded"
+    never = never_observed(trajectory)
     for step, record in enumerate(trajectory.steps):
         # No decision was made on the last observation.
-        if not record.last and _is_none(record.observation):
+        if not record.last and _is_none(record.observation, never):
             return f"the observation of step {step} is None"
         if step and cutting.action_of(trajectory, step) is None:
             return f"the action of step {step} is None"
@@ -366,9 +370,9 @@ def _hole_in(trajectory: EpisodeTrajectory) -> str:
     return ""
 
 
-def _is_none(observation: Any) -> bool:
+def _is_none(observation: Any, never: frozenset[str]) -> bool:
     if isinstance(observation, Mapping):
-        return not observation or any(value is None for value in observation.values())
+        return is_unobserved(observation, never)
     return observation is None
 
 
