@@ -134,9 +134,10 @@ def export(
         ),
     ] = None,
     loss_weights: Annotated[
-        Literal["reward", "uniform", "advantage"] | None,
+        Literal["reward", "uniform", "advantage", "rare"] | None,
         typer.Option(
-            help="The loss weight of a sample; default: reward, or uniform for tokens and pairs.",
+            help="The loss weight of a sample; rare: the reward, more for tasks with few samples. "
+            "Default: reward, or uniform for tokens and pairs.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,

@@ -47,7 +47,7 @@ class TrainingOptions:
     iterations: int | None
     filters: list[str] | None
     held_out: list[str] | None
-    loss_weights: Literal["reward", "uniform", "advantage"] | None
+    loss_weights: Literal["reward", "uniform", "advantage", "rare"] | None
     samples: int | None
     recency_bias_power: float | None
     val_split: float | None
@@ -122,6 +122,7 @@ def _buffer(
         "reward": weights.by_reward,
         "uniform": weights.uniform,
         "advantage": weights.advantage(),
+        "rare": weights.product(weights.by_reward, weights.lifted("task")),
     }[chosen.loss_weights or usual]
     buffer = ReplayBuffer.from_datasets(
         places,

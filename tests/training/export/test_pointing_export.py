@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 import tokenizers
@@ -101,6 +102,16 @@ def test_copies_differ_in_names_alone(tmp_path, model, selection):
             assert (typed == "<w0>") == (number == 2)
             if number == 1:
                 assert "".join(prompt[: prompt.index(typed)]).endswith('"Bob"')
+
+
+def test_samples_of_more_weight_have_more_copies(tmp_path, model, selection):
+    weighed = selection.with_loss_weights(lambda view: np.array([0.5, 4.0]))
+    options = {"model": str(model), "copies": 2, "weights": "copies"}
+    report = export_selection(weighed, tmp_path / "out", format="pointing", options=options)
+    rows = rows_in(tmp_path / "out")
+    assert report.splits["train"].rows == len(rows) == 9
+    assert [row["sample"] for row in rows].count("e1/2/0") == 8
+    assert {row["loss_weight"] for row in rows} == {1.0}
 
 
 def test_replies_end_if_asked_for(tmp_path, model, selection):

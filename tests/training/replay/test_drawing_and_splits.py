@@ -91,6 +91,16 @@ def test_balanced_gives_all_tasks_the_same_weight_in_sum(tasks):
     assert np.allclose(sums[np.unique(tasks)], 1.0)
 
 
+def test_lifted_raises_rare_tasks_and_lowers_none():
+    view = view_of(task=[0] * 90 + [1] * 9 + [2])
+    found = weights.lifted("task", most=10.0)(view)
+    assert (found[0], found[90], found[99]) == pytest.approx((1.0, 100 / 3 / 9, 10.0))
+    assert not len(weights.lifted("task")(view_of(task=[])))
+    for wrong in ({"by": "colour"}, {"by": "task", "most": 0.5}):
+        with pytest.raises(errors.InvalidInputError, match="expected"):
+            weights.lifted(**wrong)
+
+
 def test_advantage_weights():
     view = view_of(advantage=[0.5, -0.5, np.nan])
     assert weights.advantage()(view).tolist() == [0.5, 0.0, 0.0]

@@ -21,7 +21,7 @@ import random
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -29,7 +29,7 @@ from webtraj import errors
 from webtraj.agents.models.base import Text
 from webtraj.agents.pointing import ACT, ELEMENTS, USUAL, WORDS
 from webtraj.training.export import base
-from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.samples import Sample
 from webtraj.training.scratch.model import END
@@ -55,6 +55,9 @@ class PointingFormat:
     """The most tokens in a sample; longer ones are left out."""
     seed: int = 0
     """Seed of the names."""
+    weights: Literal["copies", "column"] = "column"
+    """Whether a sample's weight is a number beside it, or a sample of more weight has more
+    copies."""
     end: bool = False
     """Whether a reply ends with the model's end token. A model that samples until then needs it;
     webtraj's agent asks for two tokens."""
@@ -87,11 +90,15 @@ class PointingFormat:
         data = {
             "prompt_token_ids": prompt,
             "completion_token_ids": completion,
-            "loss_weight": sample.loss_weight,
+            "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
             "task": sample.task,
             "sample": name_of(sample.key),
         }
-        return Row(data, self.copies, sample=_held(data))
+        copies: int | LeftOut = self.copies
+        if self.weights == "copies":
+            weight = sample.loss_weight * self.copies
+            copies = copies_of(dataclasses.replace(sample, loss_weight=weight), self.seed)
+        return copies if isinstance(copies, LeftOut) else Row(data, copies, sample=_held(data))
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""

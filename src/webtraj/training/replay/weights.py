@@ -36,6 +36,7 @@ __all__ = [
     "draw",
     "effective_sample_size",
     "iteration_shares",
+    "lifted",
     "mixed",
     "product",
     "quotas",
@@ -206,6 +207,20 @@ def balanced(by: Balance) -> Weighting:
     return functools.partial(_balanced, by=by)
 
 
+def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
+    """Return the weighting that lifts the samples of rare tasks (or sites, ...), and lowers none.
+
+    A sample counts as many times as the average task has more samples than its own, up to `most`.
+
+    Raises:
+        InvalidInputError: `by` is unknown, or `most` is below 1.
+    """
+    balanced(by)
+    if not 1.0 <= most < math.inf:
+        raise errors.InvalidInputError(f"lifted(most={most!r}): expected a number of at least 1.")
+    return functools.partial(_lifted, by=by, most=float(most))
+
+
 def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weighting:
     """Return the weighting by the reward minus the mean of the group.
 
@@ -289,6 +304,14 @@ def _recency(view: View, power: float) -> NDArray[np.float64]:
 def _balanced(view: View, by: Balance) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(getattr(view, by), return_inverse=True, return_counts=True)
     return 1.0 / counts[inverse.reshape(-1)]
+
+
+def _lifted(view: View, by: Balance, most: float) -> NDArray[np.float64]:
+    shares = _balanced(view, by)
+    if not len(shares):
+        return shares
+    average = len(shares) / len(np.unique(getattr(view, by)))
+    return np.clip(average * shares, 1.0, most)
 
 
 def _advantage(view: View, positive_only: bool, scale: float | None) -> NDArray[np.float64]:
