@@ -162,12 +162,9 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     from webtraj.training.replay import Filters
 
     known = [field.name for field in dataclasses.fields(Filters)]
-    # Pairs and advantages need all attempts, including identical ones.
-    found: dict[str, Any] = (
-        {"filter_successful_only": False, "distinct": False, "valid_actions_only": False}
-        if to in _UNFILTERED
-        else {}
-    )
+    # Pairs and advantages need all attempts and all that they did, to no avail too.
+    every = ("filter_successful_only", "distinct", "valid_actions_only", "filter_same_screenshot")
+    found: dict[str, Any] = dict.fromkeys(every, False) if to in _UNFILTERED else {}
     for item in given or ():
         name, value = read_setting("--filter", item)
         if name not in known:

@@ -51,6 +51,7 @@ class _Facts:
     judge: str
     version: str = ""
     outcome: Outcome = Outcome.UNKNOWN
+    reward: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -150,6 +151,11 @@ class Judgements(Closing):
         """Return the outcome that the judgements beside an episode give it; None if they do not."""
         found = [line.judgement.outcome for line, _ in self._of.get(episode_id, ())]
         return next((outcome for outcome in reversed(found) if outcome), None)
+
+    def reward_of(self, episode_id: str) -> float | None:
+        """Return the reward of the judgement that gives an episode its outcome; None if none."""
+        found = [line.judgement for line, _ in self._of.get(episode_id, ())]
+        return next((one.reward for one in reversed(found) if one.outcome), None)
 
     @property
     def episode_ids(self) -> frozenset[str]:

@@ -350,7 +350,7 @@ class EpisodeFacts:
             episode_id=result.episode_id,
             task=result.task,
             policy=policy,
-            attempts_key=result.task,
+            attempts_key=result.task if result.group is None else f"{result.task}\0{result.group}",
             outcome=result.outcome,
             end_reason=result.end_reason,
             num_steps=result.num_steps,

@@ -287,6 +287,7 @@ class _Play:
             number=self.number,
             site=self.planned.spec.site,
             level=self.planned.spec.level,
+            group=self.planned.group,
             cause=error,
         )
 

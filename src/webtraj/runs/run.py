@@ -280,6 +280,8 @@ class EpisodeResult:
     """The task's site, if it has one."""
     level: str = "unknown"
     """The task's difficulty level."""
+    group: int | None = None
+    """Number of its group of attempts with the same seed; None if it is in none."""
     cause: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
     """The exception, if it was raised in this process."""
 
@@ -327,6 +329,7 @@ class EpisodeResult:
             number=number,
             site=planned.spec.site,
             level=planned.spec.level,
+            group=planned.group,
         )
 
 

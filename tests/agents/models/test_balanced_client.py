@@ -165,7 +165,34 @@ async def test_a_call_with_too_little_time_is_no_fault_of_the_server(servers, ba
     servers[1].script(Reply(delay=math.inf))
     with pytest.raises(errors.ModelUnavailableError):
         await _ask(client, timeout=0.1)
-    assert client.resting == ()
+    async with asyncio.timeout(30):  # It answers when asked how it is.
+        while client.resting:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_server_that_accepts_and_never_answers_is_left(servers, balance):
+    async def hang(reader, writer):
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as hung:
+        port = hung.sockets[0].getsockname()[1]
+        client = models.BalancedClient.to(
+            "fake-model",
+            [f"http://127.0.0.1:{port}", servers[0].url],
+            client_options={"kind": "vllm", "policy_version": "1"},
+            rest=models.RetryPolicy(first_delay=600.0, max_delay=600.0),
+        )
+        try:
+            views = [client.sticky(key) for key in "abcdefgh"]
+            asked = [_ask(view, timeout=0.5) for view in views]
+            first = await asyncio.gather(*asked, return_exceptions=True)
+            assert any(isinstance(found, errors.ModelUnavailableError) for found in first)
+            assert client.resting == (0,)
+            again = await asyncio.gather(*(_ask(view, timeout=30) for view in views))
+            assert [call.text for call in again] == ["What now?"] * 8
+        finally:
+            await client.aclose()
 
 
 async def test_a_server_that_hangs_is_left(servers, balance):

@@ -52,6 +52,28 @@ def test_what_came_of_the_step_before_stays_with_it():
     assert made.steps[1].observation["axtree"] == AGAIN
 
 
+PHONE = '[4] link "Home"\n[5] paragraph "Our phone number is 555-0142."'
+
+
+def asked(answer, *, goal="What is the phone number?", seen=PHONE):
+    looked = step(a.Click("1"), page(seen, url="https://shop.test/list"))
+    return episode(looked, BACK, step(a.Answer(answer), page(AGAIN)), goal=goal)
+
+
+def test_a_detour_stays_if_its_words_are_said_later():
+    for trajectory in (asked("It is 555-0142."), asked("yes", seen="")):
+        assert PruneLoops()(trajectory) is trajectory
+    typed = episode(
+        step(a.Click("1"), page(PHONE, url="https://shop.test/list")),
+        BACK,
+        step(a.Fill("12", "0142"), page(AGAIN)),
+        finish(),
+    )
+    assert PruneLoops()(typed) is typed
+    for trajectory in (asked("Welcome"), asked("555-0142", goal="Answer with 555-0142.")):
+        assert len(only(PruneLoops()(trajectory)).steps) == 2
+
+
 CUT = {
     "history and addresses": [step(a.Goto("https://shop.test/list"), LISTED), BACK],
     "waiting": [step(a.Wait(), page())],

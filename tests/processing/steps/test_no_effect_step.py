@@ -32,6 +32,10 @@ GOES = {
 }
 
 STAYS = {
+    "a key that moved the focus": step(a.PressKey("Tab"), page(FOCUSED)),
+    "a click that put the focus into a field": step(
+        a.ClickAt(5, 5), page(SHOP.replace('"Search"', '"Search" focused'), **done("generic"))
+    ),
     "the page changed": step(a.Wait(), page(LIST)),
     "another address": step(a.Wait(), page(url="https://shop.test/#2")),
     "a button without visible effect": step(a.Click("3"), page(**done("button", "Go"))),

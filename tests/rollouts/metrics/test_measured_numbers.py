@@ -197,6 +197,19 @@ def test_attempts_are_those_of_one_group_or_else_of_one_policy_at_one_task():
     assert overall(*episodes, ks=[3]).pass_at_k[3].value is None
 
 
+def test_attempts_at_one_task_with_different_seeds_are_different_groups():
+    result = EpisodeResult(
+        task="t", seed=1, attempt=0, episode_id="e", end_reason=EndReason.TERMINATED,
+        outcome=Outcome.SUCCESS, num_steps=1, total_reward=1.0, seconds=1.0,
+    )  # fmt: skip
+    results = [
+        dataclasses.replace(result, group=group, attempt=attempt)
+        for group in (0, 1)
+        for attempt in range(3)
+    ]
+    assert sorted(measure_results(results).overall.pass_at_k) == [1, 2]
+
+
 def test_results_are_measured_as_they_come():
     def result(outcome, reason, *, task="t", reward=None, number=0):
         return EpisodeResult(

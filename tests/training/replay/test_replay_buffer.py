@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from webtraj import Outcome, errors
+from webtraj import Outcome, errors, open_dataset
+from webtraj.datasets.judgements import Judgements
 from webtraj.environments import actions as a
 from webtraj.runs.iterations import Iterations
 from webtraj.training.replay import (
@@ -25,7 +26,7 @@ from webtraj.training.replay import (
     weights,
 )
 from webtraj.training.samples import SampleKey
-from webtraj.trajectory import Decision, EndReason, ModelCall
+from webtraj.trajectory import Decision, EndReason, Judgement, ModelCall
 
 ALL = Filters(filter_successful_only=False, filter_same_screenshot=False, distinct=False)
 
@@ -149,6 +150,62 @@ def test_of_the_same_prompt_and_completion_the_latest_stays(episode, dataset, ca
     assert buffer.all.episode_ids == ("e2",)
     assert dropped(buffer) == {"duplicate": 6}
     assert len(ReplayBuffer.from_datasets(places, filters=ALL)) == 9
+
+
+def test_of_the_same_prompt_and_completion_a_success_stays(episode, dataset, call):
+    same = lambda name, step: call("same" if step == 1 else name, step)  # noqa: E731
+    won = episode("won", call=same)
+    lost = episode("lost", call=same, outcome=Outcome.FAILURE)
+    every = Filters(filter_successful_only=False, filter_same_screenshot=False)
+    buffer = ReplayBuffer.from_datasets(dataset("d", [won, lost]), filters=every)
+    assert [key.step for key in buffer.all.keys if key.episode_id == "won"] == [1, 2, 3]
+    assert dropped(buffer) == {"duplicate": 1}
+
+
+def test_a_judges_reward_counts_for_its_group_also_if_the_episode_is_left_out(episode, dataset):
+    place = dataset(
+        "d",
+        [
+            episode("won", group_id="g"),
+            *(episode(f"lost{n}", group_id="g", outcome=Outcome.FAILURE) for n in range(3)),
+        ],
+    )
+    with Judgements(open_dataset(place).place) as judgements:
+        judgements.add(
+            [
+                (f"lost{n}", Judgement(judge="mine", outcome=Outcome.FAILURE, reward=0.6))
+                for n in range(3)
+            ]
+        )
+    for only in (True, False):
+        buffer = ReplayBuffer.from_datasets(place, filters=Filters(filter_successful_only=only))
+        advantages = {one.key.episode_id: one.advantage for one in buffer.all}
+        assert advantages["won"] == pytest.approx(1.0 - 0.7)
+
+
+def test_an_episode_relabelled_from_a_held_out_task_is_held_out(episode, dataset):
+    relabelled = {"relabelled": {"episode_id": "e1", "task": "secret"}}
+    place = dataset("d", [episode("e2", task="hindsight/click", metadata=relabelled)])
+    with pytest.raises(LeakError, match="hindsight/click"):
+        ReplayBuffer.from_datasets(place, held_out=HeldOut(tasks=("secret",)))
+
+
+def test_a_split_keeps_an_episode_and_those_relabelled_from_it_together(episode, dataset):
+    made = [
+        episode(
+            f"e{n}.{k}", metadata={"relabelled": {"episode_id": f"e{n}", "task": "t"}} if k else {}
+        )
+        for n in range(8)
+        for k in range(3)
+    ]
+    made += [episode(f"e{n}") for n in range(8)]
+    parts = ReplayBuffer.from_datasets(dataset("d", made)).all.split(0.4, seed=2)
+    sources = [
+        {"".join(name.split(".")[0]) for name in part.episode_ids if not name.endswith(".0")}
+        for part in (parts.train, parts.validation)
+    ]
+    assert sources[1]
+    assert not sources[0] & sources[1]
 
 
 def test_caps_keep_the_same_ones_when_data_is_added(episode, dataset):

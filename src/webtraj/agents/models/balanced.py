@@ -192,7 +192,9 @@ class BalancedClient(AsyncClosing):
             except errors.ModelUnavailableError as error:
                 last = error
                 if timeout is not None and timing.elapsed >= timeout:
-                    break  # The call had too little time, which may not be the server's fault.
+                    # The call had too little time, which may not be the server's fault.
+                    self._let_rest(server, ask_first=True)
+                    break
                 self._let_rest(server)
             else:
                 server.failures = 0
@@ -233,15 +235,17 @@ class BalancedClient(AsyncClosing):
                 break
         return None
 
-    def _let_rest(self, server: _Server) -> None:
+    def _let_rest(self, server: _Server, *, ask_first: bool = False) -> None:
+        """Let a server rest until it is back; with `ask_first`, it may be back at once."""
         server.failures += 1
         # After several failed calls at once, it is being nursed already.
         if server.nursing is None and not self._closed:
-            server.nursing = asyncio.create_task(self._nurse(server))
+            server.nursing = asyncio.create_task(self._nurse(server, ask_first))
 
-    async def _nurse(self, server: _Server) -> None:
+    async def _nurse(self, server: _Server, ask_first: bool) -> None:
         """Wait until the server is back."""
-        while True:
+        while not (ask_first and await _is_back(server.client)):
+            ask_first = False
             await self._clock.sleep(self._rest.delay(server.failures - 1, None, self._clock))
             if await _is_back(server.client):
                 break

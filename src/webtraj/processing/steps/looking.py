@@ -17,7 +17,7 @@ import numpy as np
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.actions import verbs as verbs_lib
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.observation import Ref, refs_in
 from webtraj.store.blobs import LazyBlob
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "element_of",
     "events_in",
     "fingerprint",
+    "focus_in",
     "is_empty",
     "is_unobserved",
     "never_observed",
@@ -229,14 +230,27 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
     tree = text_channel(before, "axtree")
     action = action_of(step.action)
     ref = str(last.get("ref") or "") or _ref_of(action)
-    if not ref and isinstance(action, verbs_lib.KEYBOARD):
-        ref = text_channel(before, "focused")
+    if not ref and isinstance(action, verbs_lib.KEYBOARD) and (focus := focus_in(before)):
+        ref = focus.ref
     found, around = _in_tree(tree, ref)
     return Element(
         role=str(last.get("role") or found.role),
         name=str(last.get("name") or found.name),
         around=around,
     )
+
+
+def focus_in(observation: Any) -> Ref | None:
+    """Return the element that has the focus, as far as the axtree shows it."""
+    ref = text_channel(observation, "focused")
+    for line in text_channel(observation, "axtree").splitlines():
+        if line.lstrip().startswith(f"[{ref}] ") if ref else _has_focus(line):
+            return next(iter(refs_in(line)), None)
+    return None
+
+
+def _has_focus(line: str) -> bool:
+    return " focused" in line and tree_without(line, focus=True) != line
 
 
 def _ref_of(action: actions_lib.Action | None) -> str:

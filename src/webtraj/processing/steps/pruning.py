@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
@@ -66,6 +68,9 @@ _CLICKS = ("click", "click_at")
 _LOOKED_AT = ("link", "tab")
 """Roles that may be clicked to look around."""
 _TELLING = ("answer", "send_message", "report_infeasible")
+_SAID = ("text", "reason", "value", "url", "options")
+"""The fields of actions that hold what is said or typed."""
+_WORD = re.compile(r"[^\W_]{2,}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,8 @@ class PruneLoops:
     refs and focus) and, if recorded, picture. A detour is only cut if all its steps look around:
     history, addresses, tabs, scrolling, waiting, and clicks on links. Clicks on anything else,
     typing, dialogs, downloads and rewards may change hidden state, so such a detour stays. (A link
-    that logs out or buys something counts as a link.) The last step stays.
+    that logs out or buys something counts as a link.) A detour also stays if a later action says or
+    types a word that was first seen on it, or if its pages have no text. The last step stays.
 
     After the cut, the step before the detour leads straight to the step after it. If the page was
     reopened, and so has other refs, the later observation is used, so that the next action's ref
@@ -86,7 +92,7 @@ class PruneLoops:
     """
 
     name: str = dataclasses.field(default="prune-loops", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
     cut_side_effects: bool = False
     """Whether to also cut detours with typing, clicks or submitted forms."""
@@ -111,7 +117,7 @@ class PruneLoops:
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
         """Return the episode without its detours."""
         steps = trajectory.steps
-        cuts = self._cuts(steps)
+        cuts = [cut for cut in self._cuts(steps) if not _is_used(trajectory, *cut)]
         if not cuts:
             return trajectory
         ends = dict(cuts)
@@ -170,6 +176,37 @@ class PruneLoops:
         return verb in _HARMLESS
 
 
+def _is_used(trajectory: trajectory_lib.EpisodeTrajectory, begin: int, end: int) -> bool:
+    """Return whether a later action says a word that was first seen between two steps."""
+    steps = trajectory.steps
+    said = {word for step in steps[end + 1 :] for word in _said_in(step.action)}
+    if not said:
+        return False
+    before = {word for step in steps[: begin + 1] for word in _seen_in(step.observation)}
+    during = [_seen_in(step.observation) for step in steps[begin + 1 : end]]
+    if not all(during):
+        return True  # A page without text: what was read there is unknown.
+    return bool(said.intersection(*[set().union(*during)]) - before - _words(trajectory.info.goal))
+
+
+def _said_in(action: Any) -> set[str]:
+    """Return the words that an action says or types."""
+    found = looking.action_of(action)
+    if found is None or not dataclasses.is_dataclass(found):
+        return set()
+    values = [getattr(found, name, ()) for name in _SAID]
+    texts = [[value] if isinstance(value, str) else value for value in values]
+    return _words(" ".join(itertools.chain.from_iterable(texts)))
+
+
+def _seen_in(observation: Any) -> set[str]:
+    return _words(" ".join(looking.text_channel(observation, name) for name in ("axtree", "text")))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
 def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
     if looking.channel(observation, "scroll") is not None:
         return True
@@ -207,6 +244,8 @@ COMPARED: Final = (
 """The channels that show whether the page changed, if observed."""
 
 _FOCUS_ONLY = ("focused",)
+_KEYS = ("press", "press_key", "focus")
+_TYPED_INTO = ("textbox", "searchbox", "combobox", "spinbutton")
 _MOVES_VIEW = ("scroll", "scroll_at", "hover", "move_mouse")
 """Verbs whose effect shows only in the picture or the scroll position."""
 
@@ -234,7 +273,7 @@ class DropNoEffect:
     """
 
     name: str = dataclasses.field(default="drop-no-effect", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
     channels: tuple[str, ...] = COMPARED
     """The channels to compare. `screenshot` alone is WebGym's rule, apart from the exceptions
@@ -305,7 +344,7 @@ class DropNoEffect:
         changed = self._changed(before.observation, step.observation)
         if changed is None or changed.difference(_FOCUS_ONLY):
             return False
-        if not _can_tell(step):
+        if not _can_tell(step) or _took_focus(before.observation, step):
             return False
         if is_invalid(step) or _error_of(step):
             return not self.keep_errors and not changed
@@ -326,6 +365,14 @@ class DropNoEffect:
             if shown and changed.difference(_FOCUS_ONLY):
                 break  # A difference is enough; comparing pages is slow.
         return changed if shown else None
+
+
+def _took_focus(before: Any, step: StepRecord) -> bool:
+    """Return whether a key moved the focus, or anything moved it into a field."""
+    after = looking.focus_in(step.observation)
+    if after is None or after == looking.focus_in(before):
+        return False
+    return looking.verb_of(step.action) in _KEYS or after.role in _TYPED_INTO
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:

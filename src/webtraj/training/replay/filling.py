@@ -129,6 +129,8 @@ class Contents:
     """A row of `columns.EPISODES` for each episode that has samples."""
     episode_ids: tuple[str, ...]
     """The ids of these episodes."""
+    recorded_ids: tuple[str, ...]
+    """For each, the id of the episode that it was relabelled from, or its own."""
     sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut
@@ -220,6 +222,7 @@ class _Filling:
         self._held_out = held_out
         self._steps, self._episodes = Growing(STEPS), Growing(EPISODES)
         self._ids: list[str] = []
+        self._recorded_ids: list[str] = []
         self._sources: list[Source] = []
         self._tasks, self._sites, self._groups = Names(), Names(), Names()
         self._verbs, self._versions, self._formats = Names(), Names(), Names()
@@ -258,7 +261,8 @@ class _Filling:
             if scan.detail and len(self._problems) < _MOST_PROBLEMS:
                 self._problems.append(scan.detail)
             return -1
-        if self._held_out.has(summary.task, scan.site):
+        tasks = dict.fromkeys(filter(None, (summary.task, scan.source[1])))
+        if any(self._held_out.has(task, scan.site) for task in tasks):
             self._drop(Reason.HELD_OUT, summary.task)
             self._leaks[summary.task] += bool(scan.samples)
             return -1
@@ -295,6 +299,7 @@ class _Filling:
     def _keep(self, summary: EpisodeSummary, scan: EpisodeScan, group: int) -> int:
         number = len(self._ids)
         self._ids.append(summary.episode_id)
+        self._recorded_ids.append(scan.source[0] or summary.episode_id)
         row = (
             len(self._sources) - 1,
             self._sources[-1].iteration,
@@ -323,7 +328,9 @@ class _Filling:
         steps, episodes = self._steps.take(), self._episodes.take()
         steps = self._in_band(steps, episodes)
         if self._filters.distinct:
-            steps = self._left(steps, _latest(steps["sample"]), episodes, Reason.DUPLICATE)
+            rewards = np.nan_to_num(episodes["reward"][steps["episode"]], nan=-np.inf)
+            keep = _best(steps["sample"], rewards)
+            steps = self._left(steps, keep, episodes, Reason.DUPLICATE)
         for name, cap, reason in (
             ("task", self._filters.max_per_task, Reason.TASK_CAP),
             ("site", self._filters.max_per_site, Reason.SITE_CAP),
@@ -384,6 +391,7 @@ class _Filling:
             steps=steps,
             episodes=episodes[kept],
             episode_ids=tuple(self._ids[number] for number in kept),
+            recorded_ids=tuple(self._recorded_ids[number] for number in kept),
             sources=tuple(self._sources),
             filters=self._filters,
             held_out=self._held_out,
@@ -403,11 +411,12 @@ class _Filling:
         )
 
 
-def _latest(digests: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the last of each run of equal digests."""
+def _best(digests: NDArray[Any], rewards: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return a mask of one of each set of equal digests: the latest of those of most reward."""
     keep = np.zeros(len(digests), np.bool_)
     halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))  # Among equals, the latest is last.
+    # Sorting is stable: among equals of the same reward, the latest is last.
+    order = np.lexsort((rewards, halves[:, 1], halves[:, 0]))
     last = np.ones(len(digests), np.bool_)
     last[:-1] = False
     for half in halves.T:

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
+import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.looking import is_unobserved, never_observed
 from webtraj.processing.steps.pruning import DropNoEffect
+from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.store import values
 from webtraj.store.blobs import LazyBlob, blob_key
 from webtraj.store.index import EpisodeSummary
@@ -134,6 +136,8 @@ class EpisodeScan:
     detail: str = ""
     reward: float | None = None
     site: str = ""
+    source: tuple[str, str] = ("", "")
+    """The id and task of the episode that this one was relabelled from; empty if it was not."""
     level: str = "unknown"
     samples: int = 0
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
@@ -188,7 +192,11 @@ class Scanner:
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)
         if reason is not None:
-            return EpisodeScan(reason, reward=_GRADED.get(summary.outcome), site=summary.site)
+            reward = _GRADED.get(summary.outcome)
+            judged = dataset.judgements.reward_of(summary.episode_id)
+            if reward is not None and judged is not None and math.isfinite(judged):
+                reward = judged
+            return EpisodeScan(reason, reward=reward, site=summary.site)
         trajectory = dataset[summary.episode_id]
         reason = self._why_not(
             trajectory.end_reason in cutting.FINISHED,
@@ -206,6 +214,7 @@ class Scanner:
             hole,
             reward=cutting.reward_of(trajectory),
             site=summary.site or str(cutting.task_facts(trajectory).get("site", "")),
+            source=_source(trajectory),
             level=_level(trajectory),
             samples=len(found.rows) - before,
             reasons=reasons,
@@ -382,6 +391,13 @@ def _has_no_response(record: StepRecord) -> bool:
         return False
     call = record.decision.model_calls[index]
     return not call.text and call.response is None
+
+
+def _source(trajectory: EpisodeTrajectory) -> tuple[str, str]:
+    found = trajectory.info.metadata.get(RELABELLED)
+    if not isinstance(found, Mapping):
+        return "", ""
+    return str(found.get("episode_id", "")), str(found.get("task", ""))
 
 
 def _level(trajectory: EpisodeTrajectory) -> str:

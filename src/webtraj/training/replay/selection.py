@@ -381,7 +381,7 @@ class Selection(Sequence[Sample]):
 
     def _units(self, by: SplitBy) -> NDArray[np.str_]:
         contents, view = self.buffer.contents, self.view
-        alone = np.array([f"episode {name}" for name in contents.episode_ids], np.str_)
+        alone = np.array([f"episode {name}" for name in contents.recorded_ids], np.str_)
         match by:
             case "episode":
                 return alone[view.episode] if len(self) else np.zeros(0, np.str_)

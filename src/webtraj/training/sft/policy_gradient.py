@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,8 @@ __all__ = [
     "weighed",
     "with_policy",
 ]
+
+_LOGGER = logging.getLogger(__name__)
 
 _SPREAD = 1e-9
 """Advantages below this come from rounding: the group has no spread."""
@@ -134,16 +137,20 @@ class Advantages:
 
 
 def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float:
-    """Return the temperature at which replies were sampled.
+    """Return the temperature at which replies were sampled; 1, with a warning, if it is unknown.
 
     Raises:
         InvalidInputError: A row was sampled at another temperature than other rows, or than the
             settings say.
     """
     wanted = settings.temperature
+    unknown = 0
     for sample in samples:
         found = sample.temperature
-        if not sample.logprobs or found is None:
+        if not sample.logprobs:
+            continue
+        if found is None:
+            unknown += 1
             continue
         if wanted is None:
             wanted = found
@@ -153,6 +160,13 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
                 f"{f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or earlier "
                 "rows have it. Train on rows of one temperature."
             )
+    if unknown and wanted is None:
+        _LOGGER.warning(
+            "%d replies have no temperature on record, and 1 is assumed. If the server chose another "
+            "one, or cuts off unlikely tokens (top_p, top_k), ratios are wrong: sample with "
+            "temperature=1, top_p=1 and top_k=-1, or set policy.temperature.",
+            unknown,
+        )
     return 1.0 if wanted is None else wanted
 
 
