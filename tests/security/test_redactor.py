@@ -33,7 +33,7 @@ from webtraj.environments.redaction import redactor as redactor_module
 from webtraj.environments.redaction.searching import plain
 from webtraj.store import encoding
 from webtraj.store.encoding import dumps
-from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepRecord, StepType
+from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType
 
 SECRET = 'p"4 ss\\wörd&<7>'
 HIDDEN = "<secret:key>"
@@ -134,6 +134,14 @@ def test_a_number_is_found_where_it_is_a_number() -> None:
         "pin": "<secret:pin>",
         "n": 48,
     }
+    redactor = Redactor({"pin": "482913"})
+    for value in (np.int64(482913), 482913.0, np.float64(482913)):
+        assert redactor.redact([value]) == ["<secret:pin>"]
+    for value in (True, 482913.5, float("nan"), np.float64("inf"), 48, EndReason.CLOSED):
+        assert redactor.redact([value])[0] is value
+    assert redactor.redact(np.array([1, 482913])).tolist() == [1, "<secret:pin>"]
+    numbers = np.array([1.5, 2.0])
+    assert redactor.redact(numbers) is numbers
 
 
 def test_a_value_that_contains_itself_is_cut_there() -> None:

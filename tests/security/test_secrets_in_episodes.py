@@ -201,3 +201,25 @@ async def test_a_password_is_kept_secret_however_and_wherever_it_is_typed(
     assert "<secret:password>" in repr(episode)
     typed = [getattr(s.action, "text", "") + getattr(s.action, "keys", "") for s in episode.steps]
     assert not any(piece in "".join(typed).replace("<secret:password>", "") for piece in "hunt2")
+
+
+@pytest.mark.parametrize("channels", [("goal", "screenshot"), ("goal", "screenshot", "axtree")])
+async def test_a_password_in_a_frame_of_another_origin_is_kept_secret_whatever_is_observed(
+    pool: BrowserPool, site: Site, channels: tuple[str, ...]
+) -> None:
+    site.pages["/frame"] = "<body style='margin: 0'><input type=password style='width: 200px'>"
+    place = "position: absolute; left: 0; top: 0; border: 0"
+    site.pages["/"] = f"<iframe style='{place}' src='http://localhost:{site.port}/frame'></iframe>"
+    policy = WebAccess(OriginPolicy(allow=(f"localhost:{site.port}",)))
+    task = WebTask(goal="Log in.", start_url=site.url())
+    collector = webtraj.MemoryTrajectoryCollector()
+    inner = BrowserEnvironment(task, pool=pool, policy=policy, observe=channels)
+    async with webtraj.TrajectoryCollectingEnvironment(inner, collector) as environment:
+        await environment.reset()
+        await environment.step(a.ClickAt(20, 10))
+        await environment.step(a.TypeText("hunter2"))
+        seen = (await environment.step(a.TypeAt(20, 10, "hunter2"))).observation
+    (episode,) = collector.trajectories
+    assert "hunter2" not in repr(episode)
+    assert [step.action.text for step in episode.steps[2:]] == ["<secret:password>"] * 2
+    assert set(seen) <= {*channels, "marks"}

@@ -137,6 +137,13 @@ def push_to_hub(
                 source, stage, where=where, format=format, source_options=source_options
             )
         before = _commit(api, place, private)
+        theirs = _files_of_others(api, place, before)
+        if theirs and not replace:
+            raise errors.InvalidInputError(
+                f"{place.url} is not a dataset of webtraj, and has files of its own, such as "
+                f"{theirs[0]!r:.150}, that a push would remove. Choose a folder of the "
+                f"repository, such as {place.url}/webtraj, or replace them."
+            )
         pinned = dataclasses.replace(place, revision=before).url
         lost = _settle(stage, pinned, options)
         if lost and not replace:
@@ -178,6 +185,19 @@ def _commit(api: Any, place: HubPlace, private: bool) -> str:
     except errors.StorageMissingError:
         asked(f"{place.url} could not be created", make)
         return asked(f"{place.url} could not be read", look_up)
+
+
+def _files_of_others(api: Any, place: HubPlace, commit: str) -> list[str]:
+    """Return the files that a push would remove from what is no dataset of webtraj."""
+    prefix = f"{place.folder}/" if place.folder else ""
+    found = asked(
+        f"{place.url} could not be read",
+        lambda: api.list_repo_files(place.repo, repo_type="dataset", revision=commit),
+    )
+    inside = [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
+    if HEADER in inside:
+        return []
+    return [name for name in inside if name.startswith(_FOLDERS)]
 
 
 def _settle(stage: Path, pinned: str, options: Mapping[str, Any]) -> list[str]:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp.server.context import ServerRequestContext
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from webtraj.integrations.sessions import Session, Sessions, Turn
 
@@ -553,15 +553,25 @@ async def serving_http(
 
 
 class _Leaving:
-    """Closes the sessions of a client that ends its HTTP session (ASGI)."""
+    """Closes the sessions of a client whose HTTP session has been ended (ASGI)."""
 
     def __init__(self, app: ASGIApp, tools: BrowserTools) -> None:
         self._app = app
         self._tools = tools
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
-        if scope["type"] == "http" and scope["method"] == "DELETE":
-            for name, value in scope["headers"]:
-                if name == b"mcp-session-id":
-                    await self._tools.disconnected(value.decode("latin-1"))
+        if scope["type"] != "http" or scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+            return
+        statuses: list[int] = []
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, watched)
+        ids = [value for name, value in scope["headers"] if name == b"mcp-session-id" and value]
+        if statuses and 200 <= statuses[0] < 300:
+            for given in ids:
+                await self._tools.disconnected(given.decode("latin-1"))

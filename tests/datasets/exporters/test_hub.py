@@ -55,6 +55,21 @@ def test_a_pushed_dataset_is_read_back_identical(hub, push, options, shop, forma
     assert len(hub.repositories["lab/shop"].messages) == 2  # The first and one for all files.
 
 
+def test_files_of_others_are_not_removed_without_being_asked(hub, push, shop):
+    push(shop)
+    repository = hub.repositories["lab/shop"]
+    theirs = {"README.md": b"Ours", "episodes/video.mp4": b"x", "data.csv": b"y"}
+    repository.commit("main", theirs, "somebody else's")
+    with pytest.raises(errors.InvalidInputError, match=r"such as 'episodes/video\.mp4'"):
+        push(shop)
+    assert repository.files == theirs
+    push(shop, URL + "/webtraj")
+    assert repository.files["episodes/video.mp4"] == b"x"
+    push(shop, replace=True)
+    assert "episodes/video.mp4" not in repository.files
+    assert repository.files["data.csv"] == b"y"
+
+
 def test_the_repository_holds_the_files_byte_for_byte_and_no_host_name(hub, push, shop):
     push(shop)
     repository = hub.repositories["lab/shop"]

@@ -277,6 +277,14 @@ def test_a_record_that_is_missing_is_reported(copied):
     assert "missing" in str(problem.error)
 
 
+def test_a_gap_of_any_size_is_one_problem(copied):
+    where = copied("solved")
+    (where / "step_999999999.pkl.gz").write_bytes(b"")
+    found = [str(one.error) for one in read(where)[1:]]
+    assert "'step_3.pkl.gz' and those to step 999999998 are missing among the steps." in found
+    assert len(found) < 5
+
+
 def test_a_missing_last_record_invents_no_reward(copied):
     where = copied("solved")
     (where / "step_2.pkl.gz").unlink()

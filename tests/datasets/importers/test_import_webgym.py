@@ -137,6 +137,22 @@ def test_screenshots_are_found_beside_and_counted_if_not(tmp_path):
     assert path.exists()
 
 
+def test_odd_paths_and_ids_cost_their_own_values_only(tmp_path, monkeypatch):
+    good = webgym_shapes.trajectories(make)[0]
+    first = good[0]["observation"].fields
+    odd = {
+        **first,
+        "image_path": "x" * 400 + ".png",
+        "task": make("Task", **{**first["task"].fields, "task_id": 10**5000}),
+    }
+    data = [good, [{**good[0], "observation": make("Observation", **odd)}, *good[1:]], good[:1]]
+    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: data)
+    (tmp_path / "list.pt").write_bytes(b"x")
+    found = [one for one in read(tmp_path / "list.pt") if not isinstance(one, Skipped)]
+    assert [one.info.task for one in found][:2] == [found[0].info.task, "webgym"]
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize(
     "path", ["../../secret.png", "/etc/../secret.png", "..\\secret.png", "link/secret.png"]
 )

@@ -116,6 +116,8 @@ async def test_tasks_are_played_over_stdio(tmp_path):
 
 
 async def test_two_clients_over_http_one_of_each_protocol(tmp_path):
+    import httpx
+
     out = tmp_path / "out"
     async with http_server("--preset", "miniwob/enter-text", "--out", out) as (url, process):
         async with Client(url, mode="legacy") as old, Client(url) as new:
@@ -129,6 +131,9 @@ async def test_two_clients_over_http_one_of_each_protocol(tmp_path):
             assert (error, "Session 'x' is unknown" in text) == (True, True)
             _, left, _ = await say(old, "open")
             _, kept, _ = await say(new, "open")
+            async with httpx.AsyncClient() as stranger:  # Clients of today have no HTTP session.
+                refused = await stranger.delete(url, headers={"mcp-session-id": ""})
+                assert refused.status_code == 404
         # The old client has ended its HTTP session, and with it its browser's.
         async with Client(url) as other:
             text, _, _ = await say(other, "snapshot", session=left["session"])

@@ -14,6 +14,7 @@ action), an interrupted run, or a run without a summary, as when the process die
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -441,10 +442,14 @@ class _Experiment:
                 self._complain(
                     name, errors.CorruptDataError(f"{name!r} holds no StepInfo, as a step should.")
                 )
-        wanted = range(numbers[-1] + 1) if numbers else ()
-        for number in sorted(set(wanted) - set(numbers)):
-            name = f"step_{number}.pkl.gz"
-            self._complain(name, errors.CorruptDataError(f"{name!r} is missing among the steps."))
+        for before, after in itertools.pairwise([-1, *numbers]):
+            first, last = before + 1, after - 1
+            if first <= last:
+                name = f"step_{first}.pkl.gz"
+                to = "is" if first == last else f"and those to step {last} are"
+                self._complain(
+                    name, errors.CorruptDataError(f"{name!r} {to} missing among the steps.")
+                )
         return records
 
     def _pictures(self, number: int) -> dict[str, bytes]:

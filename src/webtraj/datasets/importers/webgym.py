@@ -53,6 +53,7 @@ __all__ = ["CLASS_NAMES", "End", "end_of", "read", "recognises"]
 _IN_PROGRESS = "Task in progress"
 _PENDING = -1
 _JUDGE_FAILED = ("Async evaluation failed:", "Reward calculation failed:")
+_MOST = 2**63
 _FAILED = "Task failed:"
 _ERROR_KEYS = ("invalid_step", "invalid_url", "error")
 _OUT_OF_TIME = ("TIMEOUT", "GRACE_PERIOD_INCOMPLETE", "INCOMPLETE")
@@ -292,7 +293,7 @@ class _File:
         return EpisodeInfo(
             episode_id=identity,
             task=f"webgym/{number}"
-            if isinstance(number, (str, int)) and number != ""
+            if (isinstance(number, str) and number) or (type(number) is int and abs(number) < _MOST)
             else "webgym",
             goal=name,
             site=base.text_of(task.get("website")),
@@ -336,10 +337,13 @@ class _File:
         for folder in filter(None, folders):
             for end in ends:
                 found = folder / end
-                if found.is_file() and found.resolve().is_relative_to(folder.resolve()):
-                    data = found.read_bytes()
-                    if base.is_image(data):
-                        return data
+                try:
+                    if found.is_file() and found.resolve().is_relative_to(folder.resolve()):
+                        data = found.read_bytes()
+                        if base.is_image(data):
+                            return data
+                except (OSError, ValueError):  # A name that is too long, or a file of others.
+                    continue
         self._missing += 1
         return None
 

@@ -434,7 +434,8 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
             and the `origin` of its window in the window around.
         inside: What `observe` gave in the frame.
     """
-    _merge_axtree(seen, place, inside["axtree"])
+    if "axtree" in seen:
+        _merge_axtree(seen, place, inside["axtree"])
     if "boxes" in inside:
         _merge_boxes(seen["boxes"], place, inside["boxes"])
     if "marks" in inside:

@@ -11,6 +11,7 @@ import enum
 import functools
 import hashlib
 import logging
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,6 +45,8 @@ _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
 _LEAST_NUMBER = 1_000_000
 """The smallest integer that rules check: token ids and counts are smaller."""
+_MOST_NUMBERS = 10_000
+"""The largest array of numbers that is searched; pictures are larger."""
 _LONG = 1000
 """The length from which a repeated text is searched only once per value."""
 _CHUNK_DEPTH = 40
@@ -388,9 +391,14 @@ class Redactor:
         return value if redacted == text else redacted
 
     def _redact_number(self, value: Any) -> Any:
-        if type(value) is not int or not (self._numbers or value >= _LEAST_NUMBER):
+        known = isinstance(value, int | float | np.integer | np.floating)
+        if not known or isinstance(value, bool | enum.Enum):
             return value
-        shown = str(value)
+        if not (self._numbers or value >= _LEAST_NUMBER):
+            return value
+        if not math.isfinite(value) or value != int(value):
+            return value
+        shown = str(int(value))
         name = self._numbers.get(shown)
         if name is not None:
             return self.placeholder_of(name)
@@ -461,7 +469,11 @@ class Redactor:
         return items, changed
 
     def _redact_array(self, value: np.ndarray[Any, Any], visit: _Visit) -> Any:
-        if value.dtype.kind not in "OUSV" or (value.dtype.kind == "V" and not value.dtype.fields):
+        kind = value.dtype.kind
+        if kind in "iuf":
+            if not self._numbers or value.size > _MOST_NUMBERS:
+                return value
+        elif kind not in "OUSV" or (kind == "V" and not value.dtype.fields):
             return value
         items, changed = self._redact_items(value.ravel().tolist(), visit)
         if not changed:

@@ -162,9 +162,9 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
             )
     if unknown and wanted is None:
         _LOGGER.warning(
-            "%d replies have no temperature on record, and 1 is assumed. If the server chose another "
-            "one, or cuts off unlikely tokens (top_p, top_k), ratios are wrong: sample with "
-            "temperature=1, top_p=1 and top_k=-1, or set policy.temperature.",
+            "%d replies have no temperature on record, and 1 is assumed. If the server chose "
+            "another one, or cuts off unlikely tokens (top_p, top_k), ratios are wrong: sample "
+            "with temperature=1, top_p=1 and top_k=-1, or set policy.temperature.",
             unknown,
         )
     return 1.0 if wanted is None else wanted

@@ -52,7 +52,7 @@ const preparations = {
     requireEnabled(element);
     if (element.readOnly) throw new Refusal("not_editable", `${shown(element)} is read-only.`);
     const isInput = element.tagName === "INPUT";
-    if (element.isContentEditable) {
+    if (isEditable(element)) {
       element.focus();
       const selection = element.ownerDocument.getSelection();
       selection.selectAllChildren(element);

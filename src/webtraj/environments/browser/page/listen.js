@@ -102,19 +102,19 @@ function told(element) {
 
 function isTextField(element) {
   const tag = dom.tagName(element);
-  return element.isContentEditable || tag === "TEXTAREA" ||
+  return isEditable(element) || tag === "TEXTAREA" ||
     (tag === "INPUT" && TEXT_INPUT_TYPES.has(element.type));
 }
 
 // The element whose text a key or an input event changes.
 function fieldOf(element) {
-  if (!element?.isContentEditable) return element;
+  if (!isEditable(element)) return element;
   let field = element;
-  while (dom.parentElement(field)?.isContentEditable) field = dom.parentElement(field);
+  while (isEditable(dom.parentElement(field))) field = dom.parentElement(field);
   return field;
 }
 
-const valueIn = field => field.isContentEditable ? field.innerText.replace(/\n$/, "") : field.value;
+const valueIn = field => isEditable(field) ? field.innerText.replace(/\n$/, "") : field.value;
 
 const modifiersOf = event => [
   event.altKey && "Alt", event.ctrlKey && "Control", event.metaKey && "Meta",
@@ -298,7 +298,7 @@ const handlers = {
     const field = fieldOf(target);
     const command = event.ctrlKey || event.metaKey || event.altKey;
     const inText = field && isTextField(field);
-    const lines = inText && (field.isContentEditable || dom.tagName(field) === "TEXTAREA");
+    const lines = inText && (isEditable(field) || dom.tagName(field) === "TEXTAREA");
     if (inText && !command && (event.key.length === 1 || EDITING.has(event.key))) return;
     if (inText && lines && !command && (event.key === "ArrowUp" || event.key === "ArrowDown")) return;
     // Whatever these change is told as the field's text.

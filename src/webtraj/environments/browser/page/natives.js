@@ -35,6 +35,14 @@ const dom = {
     "scrollLeft", "scrollTo", "scrollTop",
   ]),
 };
+// These three only elements of HTML have.
+const html = accessors(HTMLElement.prototype, ["isContentEditable", "onclick", "draggable"]);
+const ofHtml = name => element =>
+  element && dom.namespaceURI(element) === "http://www.w3.org/1999/xhtml"
+    ? html[name](element) : element?.[name];
+const isEditable = ofHtml("isContentEditable");
+const clickHandlerOf = ofHtml("onclick");
+const isDraggable = ofHtml("draggable");
 const bodyOf = accessor(Document.prototype, "body");
 const documentMethods = accessors(
   Document.prototype, ["querySelectorAll", "elementFromPoint", "getElementById", "getAnimations"]);

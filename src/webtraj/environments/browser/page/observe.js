@@ -24,13 +24,15 @@ function seenNow(options) {
   result.url = location.href;
   if (want.has("title")) result.title = document.title;
   let privateLines = [];
-  if (TREE_CHANNELS.some(channel => want.has(channel))) {
+  const isTold = TREE_CHANNELS.some(channel => want.has(channel));
+  // Without the tree, frames of another origin may still hold passwords and private elements.
+  if (isTold || options.passwords || watchesPrivate()) {
     const tree = treeOf(options.hidden, options.axtree_limit);
-    result.axtree = tree.lines.join("\n");
     privateLines = tree.privateLines;
-    page.noteShown?.(tree.entries, options);
     const foreign = foreignFrames(tree.foreign);
     if (foreign.length) result.foreign = foreign;
+    if (isTold) result.axtree = tree.lines.join("\n");
+    if (isTold) page.noteShown?.(tree.entries, options);
     if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
     if (want.has("set_of_marks")) result.marks = marksOf(tree.entries);
   }

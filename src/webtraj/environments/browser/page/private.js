@@ -84,7 +84,7 @@ class PrivateElements {
     for (const attribute of ["value", "placeholder", "title", "alt", "aria-label"]) {
       this.piece(name, dom.getAttribute(element, attribute));
     }
-    if (!dom.matches(element, TYPED_INTO) && !element.isContentEditable) return;
+    if (!dom.matches(element, TYPED_INTO) && !isEditable(element)) return;
     if (typeof element.value === "string") {
       this.piece(name, element.value);
       for (const line of element.value.split("\n")) this.piece(name, line);

@@ -40,7 +40,7 @@ function roleOf(element) {
   }
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
   if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
-  if (element.isContentEditable && !dom.parentElement(element)?.isContentEditable) return "textbox";
+  if (isEditable(element) && !isEditable(dom.parentElement(element))) return "textbox";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
 

@@ -25,7 +25,8 @@ function isRendered(element) {
 
 // Plain elements that a person would still take for something to act on.
 function invitesAction(element, style) {
-  return element.onclick !== null || dom.hasAttribute(element, "tabindex") || element.draggable ||
+  return (clickHandlerOf(element) ?? null) !== null ||
+    dom.hasAttribute(element, "tabindex") || isDraggable(element) ||
     (style.cursor === "pointer" && (!dom.parentElement(element) ||
       styleOf(dom.parentElement(element)).cursor !== "pointer"));
 }
@@ -120,7 +121,7 @@ class TreeWriter {
     if (plain) return this.children(element, depth, quiet);
 
     let name = nameOf(element, role);
-    const isField = dom.tagName(element) === "TEXTAREA" || element.isContentEditable;
+    const isField = dom.tagName(element) === "TEXTAREA" || isEditable(element);
     if (!name && leaf && ownText && !isField) name = squeeze(textOf(element)).slice(0, MAX_NAME);
     if (quiet && role === "generic" && leaf && !invitesAction(element, style)) return;
     this.line(element, role, name, states, depth);
