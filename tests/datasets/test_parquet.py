@@ -98,8 +98,10 @@ def test_an_empty_index_has_columns(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(errors.StorageError, match="cannot be written"):
-        write_parquet(SUMMARIES, tmp_path / "no" / "x.parquet")
+        write_parquet(SUMMARIES, tmp_path / "file" / "x.parquet")
+    (tmp_path / "file").unlink()
 
     def broken():
         yield SUMMARIES[0]

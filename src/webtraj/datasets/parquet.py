@@ -60,9 +60,9 @@ def write_parquet(
             open_storage(url, storage_options).write(name, path.read_bytes())
         return count
     path = Path(target)
-    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        make_folder(path.parent)
         try:
             count = _write(summaries, temporary)
             temporary.replace(path)
