@@ -252,8 +252,8 @@ def export(
     if shareable and to in FORMATS:
         if overwrite or setting:
             raise errors.InvalidInputError(
-                f"A shareable dataset of the format {to!r} is added to, and has no options: leave "
-                "out --overwrite and --set. Choose a new folder to replace one."
+                f"A shareable dataset of the format {to!r} can only be added to: leave out "
+                "--overwrite and --set, and choose a new folder to replace one."
             )
         _share(selected, out, to, redact, options)
         return

@@ -162,7 +162,7 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     from webtraj.training.replay import Filters
 
     known = [field.name for field in dataclasses.fields(Filters)]
-    # Pairs and advantages need all attempts and all that they did, to no avail too.
+    # Pairs and advantages need all attempts, with the steps that changed nothing.
     every = ("filter_successful_only", "distinct", "valid_actions_only", "filter_same_screenshot")
     found: dict[str, Any] = dict.fromkeys(every, False) if to in _UNFILTERED else {}
     for item in given or ():

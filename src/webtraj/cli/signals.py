@@ -25,7 +25,7 @@ class SignalReceivedError(Exception):
 def run(main: Coroutine[Any, Any, _T], *, stop: Callable[[], bool] | None = None) -> _T:
     """Run a coroutine as `asyncio.run` does; SIGINT and SIGTERM cancel it.
 
-    One more signal, sent during the cleanup, has its usual effect.
+    A further signal, during the cleanup, has its usual effect.
 
     Args:
         main: The coroutine.

@@ -82,12 +82,12 @@ def brief(value: Any, width: int = 60) -> str:
 
 
 def still_open(number: int) -> str:
-    """Return what to say of a dataset's open episodes; empty if there are none.
+    """Return how many episodes of a dataset are open, in words.
 
-    >>> still_open(2), still_open(0)
-    ('2 still open or waiting for recovery (webtraj recover)', '')
+    >>> still_open(2)
+    '2 still open or waiting for recovery (webtraj recover)'
     """
-    return f"{number} still open or waiting for recovery (webtraj recover)" if number else ""
+    return f"{number} still open or waiting for recovery (webtraj recover)"
 
 
 def counted(number: int, noun: str) -> str:

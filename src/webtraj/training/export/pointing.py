@@ -56,8 +56,7 @@ class PointingFormat:
     seed: int = 0
     """Seed of the names."""
     weights: Literal["copies", "column"] = "column"
-    """Whether a sample's weight is a number beside it, or a sample of more weight has more
-    copies."""
+    """`column` writes a sample's weight beside it; `copies` writes a heavier sample more often."""
     end: bool = False
     """Whether a reply ends with the model's end token. A model that samples until then needs it;
     webtraj's agent asks for two tokens."""
