@@ -1,6 +1,7 @@
 """The viewer over real HTTP: what it answers, and to whom."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 import httpx
+import numpy as np
 import pytest
 from viewer_server_support import (
     HEADERS,
@@ -531,3 +533,20 @@ def test_tools_results_show_their_pictures_and_texts():
     assert "image" in shown
     assert "image" in openai["parts"][0]
     assert "c1" in openai["parts"][1]["text"]
+
+
+async def test_integers_that_browsers_would_round_are_sent_as_text(tmp_path):
+    seed = 2**63 + 1
+    episode = small_episode(1, seed=seed)
+    first = dataclasses.replace(
+        episode.steps[0],
+        observation={"n": -seed, "ids": np.array([2**60 + 1, 7]), "count": 2**53 - 1},
+    )
+    place = write(tmp_path / "d", dataclasses.replace(episode, steps=(first, *episode.steps[1:])))
+    async with served(place) as (client, _):
+        row = (await get(client, "/api/episodes"))["rows"][0]
+        shown = await get(client, "/api/episodes/d/e1")
+    assert (row["seed"], shown["info"]["seed"]) == (str(seed), str(seed))
+    assert str(-seed) in str(shown["steps"][0])
+    assert f"'{2**60 + 1}', 7" in str(shown["steps"][0])
+    assert f"'count': {2**53 - 1}" in str(shown["steps"][0])

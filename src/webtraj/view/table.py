@@ -24,6 +24,7 @@ from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.metrics.rates import GRADED, Rate, is_broken, success_rate
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
+from webtraj.view.values import exact
 
 __all__ = [
     "FACETS",
@@ -338,7 +339,7 @@ class Row:
             "iteration": self.iteration,
             "attempt": summary.attempt,
             "group": unicode_text(summary.group_id),
-            "seed": summary.seed,
+            "seed": None if summary.seed is None else exact(summary.seed),
             "start_time": summary.start_time,
             "label": self.label,
             "note": unicode_text(self.note),

@@ -38,6 +38,7 @@ __all__ = [
     "Values",
     "array_png",
     "content_of",
+    "exact",
     "media_type",
     "number",
     "size_of",
@@ -211,6 +212,9 @@ MANY = 2000
 _FIRST = 100
 _DEEP = 40
 _LONG_REPR = 10_000
+_EXACT = 2**53 - 1
+_DECIMAL_BITS = 10_000
+"""Longer integers stay hexadecimal: Python refuses to write very long ones in decimal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -274,6 +278,8 @@ class Values:
             return unicode_text(value)
         if type(value) is float and math.isfinite(value):
             return value
+        if isinstance(value, (int, np.integer)):
+            return exact(int(value))
         if depth > _DEEP:
             return {"$": "deep", "v": unicode_text(repr(value)[:_LONG_REPR])}
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -315,9 +321,12 @@ class Values:
         if value.dtype == object:
             return [self._data(item, depth + 1) for item in value.ravel()[:MANY]]
         if value.size <= MANY:
-            return plain(value)
-        first = plain(value.ravel()[:_FIRST])
+            return self._elements(value)
+        first = self._elements(value.ravel()[:_FIRST])
         return {"$": "array", "dtype": str(value.dtype), "shape": list(value.shape), "first": first}
+
+    def _elements(self, value: Any) -> Any:
+        return self._data(value.tolist(), 0) if value.dtype.kind in "iu" else plain(value)
 
     def _kind(self, value: bytes | LazyBlob) -> _Kind | str:
         """Return the kind of some bytes; if they cannot be read, the error."""
@@ -343,6 +352,17 @@ class Values:
             self._unreadable[key] = unicode_text(str(error))
             return self._unreadable[key]
         return unicode_text(found) if isinstance(found, str) else found
+
+
+def exact(value: int) -> Any:
+    """Return an integer as JSON data; as text if browsers would round it.
+
+    >>> exact(7), exact(2**53 + 1)
+    (7, '9007199254740993')
+    """
+    if abs(value) <= _EXACT:
+        return value
+    return str(value) if value.bit_length() <= _DECIMAL_BITS else plain(value)
 
 
 def number(value: Any) -> float | None:
