@@ -118,6 +118,12 @@ VALUES = {
     ),
     "fill sets a time as people write it": ("<input type=time>", a.Fill("1", "8:25 PM"), "20:25"),
     "fill sets a colour": ("<input type=color>", a.Fill("1", "#ff0000"), "#ff0000"),
+    "fill sets a colour in upper case": ("<input type=color>", a.Fill("1", "#FF00AA"), "#ff00aa"),
+    "fill sets a time with zero seconds": (
+        "<input type=datetime-local>",
+        a.Fill("1", "2026-01-02 08:30:00"),
+        "2026-01-02T08:30",
+    ),
     "fill sets a slider": ("<input type=range>", a.Fill("1", "80"), "80"),
     "type adds to what is there": ("<input value=a>", a.TypeInto("1", "b", clear=True), "b"),
     "select by label": (
@@ -164,6 +170,14 @@ REFUSED = {
         "no_such_option",
         'it has "One", "Two"',
     ),
+    "an option of a disabled group": (
+        "<select><option>One<optgroup label=More disabled><option>Two</select>",
+        a.SelectOption("1", ["Two"]),
+        "disabled",
+        'Option "Two" is disabled',
+    ),
+    "a colour by name": ("<input type=color>", a.Fill("1", "red"), "bad_value", "color"),
+    "a slider beyond its end": ("<input type=range>", a.Fill("1", "300"), "bad_value", "range"),
     "two options where one is taken": (
         "<select><option>One<option>Two</select>",
         a.SelectOption("1", ["One", "Two"]),

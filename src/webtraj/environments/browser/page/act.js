@@ -74,7 +74,9 @@ const preparations = {
     const before = element.value;
     const held = heldForm(element.type, value);
     element.value = held;
-    if (element.value !== held) {
+    // The browser empties a date field that cannot hold a value, and may drop zero seconds.
+    const isDate = /^(date|time|datetime-local)$/.test(element.type);
+    if (element.value !== held && !(isDate && element.value !== "")) {
       element.value = before;
       throw new Refusal("bad_value", `${shown(element)} (${element.type}) does not take ${toJson(value)}.`);
     }
@@ -99,7 +101,7 @@ const preparations = {
         const labels = all.slice(0, 30).map(option => toJson(squeeze(option.label))).join(", ");
         throw new Refusal("no_such_option", `${shown(select)} has no option ${toJson(wanted)}; it has ${labels}.`);
       }
-      if (found.disabled) throw new Refusal("disabled", `Option ${toJson(wanted)} is disabled.`);
+      if (dom.matches(found, ":disabled")) throw new Refusal("disabled", `Option ${toJson(wanted)} is disabled.`);
       return found;
     });
     if (chosen.length > 1 && !select.multiple) {
@@ -134,9 +136,10 @@ const preparations = {
   },
 };
 
-// A date or time as people write it where the browser's language is US English, in the form that
-// its field holds.
+// A colour in lower case; a date or time as people write it where the browser's language is US
+// English, in the form that its field holds.
 function heldForm(type, value) {
+  if (type === "color") return value.toLowerCase();
   if (navigator.language !== "en-US") return value;
   const date = type === "date" && /^(\d{1,2})\/(\d{1,2})\/(\d{4})$/.exec(value);
   if (date) return `${date[3]}-${date[1].padStart(2, "0")}-${date[2].padStart(2, "0")}`;
