@@ -123,6 +123,19 @@ async def test_an_episode_is_described(open_page):
     webtraj.EpisodeInfo(**described)
 
 
+@pytest.mark.browser
+async def test_a_long_text_among_many_short_ones_does_not_fill_the_memory(open_page):
+    environment = open_page(
+        "<script>console.error('x'.repeat(5_000_000));"
+        "for (let i = 0; i < 50; i++) console.error(i)</script>",
+        observe=("console",),
+    )
+    console = (await environment.reset()).observation["console"]
+    assert console.nbytes < 20_000_000
+    assert console[0].endswith("x…")
+    assert list(console[1:3]) == ["error: 0", "error: 1"]
+
+
 @pytest.mark.smoke
 async def test_every_channel_follows_its_spec(open_page):
     environment = open_page(

@@ -41,10 +41,20 @@ __all__ = [
 
 # What a session saw, as channels.
 
+_MOST_CHARACTERS = 2_000_000
+_SHORTEST_CUT = 200
+
 
 def _strings(values: Iterable[str]) -> NDArray[np.str_]:
-    """Return strings as an array of the `Strings` spec."""
-    return np.array(list(values), dtype=np.str_)
+    """Return strings as an array of the `Strings` spec.
+
+    Every element takes the room of the longest, so a hostile page could fill the memory: very long
+    strings are cut off, and end in `…` then.
+    """
+    whole = list(values)
+    most = max(_SHORTEST_CUT, _MOST_CHARACTERS // max(len(whole), 1))
+    cut = [text if len(text) <= most else f"{text[: most - 1]}…" for text in whole]
+    return np.array(cut, dtype=np.str_)
 
 
 class Observer:
