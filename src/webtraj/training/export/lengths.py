@@ -20,7 +20,7 @@ from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import estimate_tokens, for_template
 from webtraj.training.export.base import LeftOut
 from webtraj.training.export.conversations import Conversation, conversation_of
-from webtraj.training.export.preferences import rejected_of
+from webtraj.training.export.preferences import rejected_of, with_reasoning
 from webtraj.training.samples import Sample
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Prepared:
     conversation: Conversation
     changes: Mapping[str, int]
     """See `Row.changes`."""
-    sample: Sample | None
-    """The shortened sample; None if it is unchanged."""
+    sample: Sample
+    """The sample as it is written: shortened, with its reasoning, or unchanged."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,9 @@ class LengthOptions:
     over_length: Literal["leave_out", "shorten"] = "leave_out"
     """Leave out a sample that is too long; or remove its oldest turns, each with its reply and
     pictures, until it fits. Samples with tool calls are left out."""
+    reasoning: Literal["leave_out", "think"] = "leave_out"
+    """What becomes of reasoning that the server separated from the reply: leave it out, or write it
+    before the reply between `<think>` and `</think>`, as Qwen's and DeepSeek's models say it."""
 
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
@@ -65,8 +68,12 @@ class LengthOptions:
         if isinstance(conversation, LeftOut):
             return conversation
         changes = {"merged_messages": conversation.merged}
+        if self.reasoning == "think":
+            sample = with_reasoning(sample)
+        else:
+            changes["left_out_reasoning"] = int(bool(sample.metadata.get("reasoning")))
         if not self.cutoff_len:
-            return Prepared(conversation, _some(changes), None)
+            return Prepared(conversation, _some(changes), sample)
         recorded = _recorded_length(sample)
         length, exact = (recorded, True) if recorded else self._counted(conversation, sample)
         shortened = 0
@@ -85,7 +92,7 @@ class LengthOptions:
             "dropped_turns": shortened,
         }
         if not shortened:
-            return Prepared(conversation, _some(changes), None)
+            return Prepared(conversation, _some(changes), sample)
         # Its token ids and log-probabilities belong to the longer prompt.
         left = dataclasses.replace(
             sample,

@@ -63,6 +63,7 @@ class OpenAIFormat(LengthOptions):
         prepared = self.prepared(sample)
         if isinstance(prepared, LeftOut):
             return prepared
+        sample = prepared.sample
         tools = functions_of(sample.tools)
         if tools is None:
             return LeftOut("the model was offered a tool of the provider's own")

@@ -30,6 +30,7 @@ __all__ = [
     "pair_of",
     "preferences_of",
     "rejected_of",
+    "with_reasoning",
 ]
 
 # Pairs of replies to the same prompt.
@@ -47,6 +48,8 @@ class Rejected:
     sample: str
     """The name of its sample."""
     reward: float | None = None
+    reasoning: str = ""
+    """The reasoning that the server separated from it."""
 
 
 def pair_of(chosen: Sample, rejected: Rejected) -> Sample:
@@ -58,6 +61,25 @@ def rejected_of(sample: Sample) -> Rejected | None:
     """Return the worse reply of a pair; None if the sample is not a pair."""
     found = sample.metadata.get(_NAME)
     return found if isinstance(found, Rejected) else None
+
+
+def with_reasoning(sample: Sample) -> Sample:
+    """Return a sample, or a pair, whose replies begin with their reasoning in `<think>` tags.
+
+    Replies without separate reasoning stay as they are.
+    """
+    metadata = dict(sample.metadata)
+    rejected = rejected_of(sample)
+    if rejected is not None and rejected.completion:
+        said = _thinking(rejected.reasoning, rejected.completion)
+        metadata[_NAME] = dataclasses.replace(rejected, completion=said)
+    completion = _thinking(metadata.get("reasoning", ""), sample.completion)
+    return dataclasses.replace(sample, completion=completion, metadata=metadata)
+
+
+def _thinking(reasoning: str, completion: str) -> str:
+    # As in the chat templates of Qwen3.
+    return f"<think>\n{reasoning.strip()}\n</think>\n\n{completion}" if reasoning else completion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +101,8 @@ class Preferences:
         for chosen, rejected in zip(samples, samples, strict=True):
             # No format of preferences has tool calls; they leave out empty replies.
             said = "" if rejected.calls else rejected.completion
-            worse = Rejected(said, name_of(rejected.key), rejected.reward)
+            reasoning = rejected.metadata.get("reasoning", "")
+            worse = Rejected(said, name_of(rejected.key), rejected.reward, reasoning)
             yield pair_of(dataclasses.replace(chosen, loss_weight=1.0), worse)
 
 

@@ -189,6 +189,7 @@ class ShareGptFormat(LengthOptions):
         prepared = self.prepared(sample)
         if isinstance(prepared, LeftOut):
             return prepared
+        sample = prepared.sample
         if conversations.hide(sample.completion)[1]:
             return LeftOut("its completion has text that stands for a picture")
         try:
@@ -260,11 +261,12 @@ class RankingFormat(LengthOptions):
             return LeftOut("it is compared with no other reply")
         if not rejected.completion or not is_unicode(rejected.completion):
             return LeftOut("the reply that it is compared with is empty, or no text")
-        if any(conversations.hide(text)[1] for text in (sample.completion, rejected.completion)):
-            return LeftOut("its completion has text that stands for a picture")
         prepared = self.prepared(sample)
         if isinstance(prepared, LeftOut):
             return prepared
+        sample, rejected = prepared.sample, rejected_of(prepared.sample) or rejected
+        if any(conversations.hide(text)[1] for text in (sample.completion, rejected.completion)):
+            return LeftOut("its completion has text that stands for a picture")
         try:
             data, hidden = prompt_row(prepared.conversation, pictures)
         except errors.CorruptDataError:

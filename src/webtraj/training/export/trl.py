@@ -275,6 +275,7 @@ class TrlFormat(LengthOptions):
         prepared = self.prepared(sample)
         if isinstance(prepared, LeftOut):
             return prepared
+        sample = prepared.sample
         try:
             for image in prepared.conversation.images:
                 pictures.check(image)
