@@ -9,7 +9,7 @@ from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_
 from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors.base import NullTrajectoryCollector
-from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import Completion, RetryPolicy, RolloutSettings, collect
 
 
 class Recorder:
@@ -392,3 +392,18 @@ async def test_environments_that_were_only_tried_are_closed(climber, ladder, tmp
     await collect(["ladder/climb", "ladder/slip"], climber(), out=tmp_path / "data")
     assert [len(made.seeds) for made in ladder.made] == [0, 1, 1]  # One of each kind is tried.
     assert all(made.closed for made in ladder.made)
+
+
+async def test_rows_that_break_at_every_try_end_no_rollout(climber):
+    settings = RolloutSettings(retry=RetryPolicy(max_retries=2, pause=0.0))
+    summary = await collect("ladder/flaky", climber(), episodes=60, parallel=4, settings=settings)
+    broken = [one for one in summary.last_tries if one.outcome is Outcome.ENV_ERROR]
+    assert len(broken) > 10
+    assert len(summary.results) == 60 + 2 * len(broken)
+
+
+async def test_a_grace_period_ends_with_its_rollout(climber, caplog):
+    settings = RolloutSettings(completion=Completion(threshold=0.5, grace=0.02))
+    await collect("ladder/climb", climber(), episodes=4, settings=settings)
+    await asyncio.sleep(0.05)
+    assert "ends early" not in caplog.text

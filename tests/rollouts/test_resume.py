@@ -356,3 +356,16 @@ def ends(dataset):
 
 def _num_files(folder):
     return sum(1 for _ in folder.glob("[!.]*")) if folder.exists() else 0
+
+
+async def test_the_latest_run_is_the_one_begun_last_whatever_its_name(climber, tmp_path):
+    await collect("ladder/climb", climber(), out=tmp_path, run_id="zeta")
+    assert (await collect("", climber(), out=tmp_path, resume=True)).results[0].episode_id == (
+        "zeta-000000-00"
+    )
+    await collect("ladder/climb", climber(), out=tmp_path)
+    later = await collect("", climber(), out=tmp_path, resume=True)
+    assert not later.results[0].episode_id.startswith("zeta")
+    await collect("ladder/climb", climber(), out=tmp_path, run_id="alpha")
+    last = await collect("", climber(), out=tmp_path, resume=True)
+    assert last.results[0].episode_id == "alpha-000000-00"

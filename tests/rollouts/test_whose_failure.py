@@ -1,5 +1,6 @@
 """A stranger's agents and environment: whose failure is whose, and one success rate everywhere."""
 
+import asyncio
 import dataclasses
 
 import dm_env
@@ -160,3 +161,62 @@ async def test_a_hook_that_fails_costs_no_other_episode(tmp_path):
     }
     recorded = {one.task: one.outcome for one in webtraj.open_dataset(tmp_path).summaries}
     assert recorded["outcome"] is Outcome.UNKNOWN
+    assert recorded["seed"] is Outcome.ENV_ERROR
+
+
+class Loose:
+    """An asynchronous environment without `close`. Its task says what it does wrong."""
+
+    made = 0
+
+    def __init__(self, tasks, seed=0):
+        (self.task,) = tasks
+        Loose.made += 1
+        if self.task == "constructor" and Loose.made == 2:  # The first is the check's.
+            raise ConnectionError("the port is taken")
+
+    async def reset(self):
+        return dm_env.restart(self.task)
+
+    async def step(self, action):
+        if self.task == "cancelled":
+            request = asyncio.ensure_future(asyncio.sleep(60))
+            request.cancel()
+            await request
+        return dm_env.termination(1.0, self.task)
+
+
+@pytest.mark.parametrize("task", ["constructor", "cancelled", "none"])
+async def test_an_environments_faults_cost_its_own_episode(task, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Loose, "made", 0)
+    registry.register("loose", Loose, tasks=(task,))
+    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0.0))
+    summary = await collect(
+        "loose", lambda task: "push", episodes=2, out=tmp_path, settings=settings
+    )
+    broken = {"constructor": 1, "cancelled": 4, "none": 0}[task]
+    outcomes = [one.outcome for one in summary.results]
+    assert outcomes.count(Outcome.ENV_ERROR) == broken
+    assert len(outcomes) == 2 + min(broken, 2)
+    on_record = [one.outcome for one in webtraj.open_dataset(tmp_path).summaries]
+    assert sorted(on_record) == sorted(outcomes)
+    assert "close" not in caplog.text
+
+
+class Stuck(Loose):
+    """It fails, and then its `close` never ends."""
+
+    async def step(self, action):
+        raise RuntimeError("boom")
+
+    async def close(self):
+        await asyncio.Event().wait()
+
+
+async def test_a_close_that_hangs_is_abandoned(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("webtraj.rollouts.deadlines._CLOSING", 0.05)
+    registry.register("stuck", Stuck, tasks=("none",))
+    summary = await collect("stuck", lambda task: "push", episodes=2, out=tmp_path)
+    assert [one.outcome for one in summary.results] == [Outcome.ENV_ERROR] * 2
+    assert len(webtraj.open_dataset(tmp_path)) == 2
+    assert "Stuck did not close within 0.05 s; it is abandoned." in caplog.text

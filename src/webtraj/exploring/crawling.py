@@ -28,7 +28,7 @@ from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.runs.run import Run, new_run_id
+from webtraj.runs.run import new_run_id, run_of
 from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
 
@@ -114,11 +114,7 @@ async def explore(
     """
     coarse = () if resume else require_coarse(tasks)
     if resume:
-        run = (
-            resume
-            if isinstance(resume, str)
-            else Run.last(open_storage(out, storage_options)).run_id
-        )
+        run = run_of(open_storage(out, storage_options), resume=resume).run_id
     else:
         run = run_id or new_run_id()
     channels = dict.fromkeys((*getattr(agent, "channels", ()), *CHANNELS, "timings", "info"))

@@ -25,8 +25,9 @@ from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
-from webtraj.runs.run import Progress, Run, new_run_id, progress_of
+from webtraj.runs.run import Progress, Run, progress_of, run_of
 from webtraj.runs.spec import RunSpec, When
+from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ async def collect(
     async with contextlib.AsyncExitStack() as stack:
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
         if out is not None:
-            run = _run_of(out, storage_options, run_id=run_id, resume=resume)
+            storage = open_storage(out, storage_options)
+            run = run_of(storage, run_id=run_id, resume=resume)
             if resume:
                 plan = run.read_plan()
             else:
@@ -264,27 +266,6 @@ def plan_of(
     raise errors.InvalidInputError(
         f"A rollout plays selectors, TaskSpecs or PlannedEpisodes, all of one kind; got {kinds}."
     )
-
-
-def _run_of(
-    out: str | os.PathLike[str],
-    storage_options: Mapping[str, Any] | None,
-    *,
-    run_id: str | None,
-    resume: bool | str,
-) -> Run:
-    """Return the run to play; a new run has no plan yet."""
-    from webtraj.store.places import open_storage
-
-    storage = open_storage(out, storage_options)
-    if not resume:
-        return Run(storage, run_id or new_run_id())
-    wanted = resume if isinstance(resume, str) else run_id
-    if run_id is not None and wanted != run_id:
-        raise errors.InvalidInputError(
-            f"resume names the run {resume!r} and run_id the run {run_id!r}; give one of them."
-        )
-    return Run.last(storage) if wanted is None else Run(storage, wanted)
 
 
 def keep_metrics(

@@ -1,6 +1,6 @@
 """Deadlines: a call that takes too long ends the episode in an error, never in a reward.
 
-`DeadlineEnvironment` goes inside the recording wrapper, so that the record shows a timeout and not
+`GuardedEnvironment` goes inside the recording wrapper, so that the record shows a timeout and not
 a cancellation.
 """
 
@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
+import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from webtraj import errors
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Deadline", "DeadlineEnvironment", "Deadlines"]
+__all__ = ["Deadline", "Deadlines", "GuardedEnvironment", "NotMade"]
+
+_CLOSING = 30.0
+"""The most seconds for closing an environment."""
+_CLOSING_AGAIN = 5.0
+"""The same once closing was cancelled."""
+
+_logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -76,14 +85,22 @@ class Deadline:
         return f"{what} took more than {self._step:g} s and was cancelled."
 
 
-class DeadlineEnvironment:
-    """An environment whose `reset` and `step` have time limits.
+class GuardedEnvironment:
+    """An environment whose faults end its episode, and not the rollout.
+
+    * `reset` and `step` have time limits, and so has closing: what hangs is abandoned.
+    * A `CancelledError` that the environment raises by itself is its error. Without this, it would
+      pass for a cancellation of the rollout.
+    * An error of `set_seed` is raised by the next `reset`, so that it is on record.
 
     Other attributes come from the inner environment.
     """
 
     def __init__(self, environment: environment_lib.Environment) -> None:
         self._environment = environment
+        self._unseeded: Exception | None = None
+        self._hangs = False
+        self._closing = _CLOSING
         self.deadline: Deadline | None = None
         """Deadline of the current episode; None for no limits."""
 
@@ -95,27 +112,103 @@ class DeadlineEnvironment:
 
     async def reset(self) -> Any:
         """Reset the environment under the time limits."""
+        unseeded, self._unseeded = self._unseeded, None
+        if unseeded is not None:
+            raise unseeded
         return await self._within("reset", self._environment.reset())
 
     async def step(self, action: Any) -> Any:
         """Take a step under the time limits."""
         return await self._within("step", self._environment.step(action))
 
-    async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
-        return await (call if self.deadline is None else self.deadline.within(what, call))
+    async def close(self) -> None:
+        """Close the environment, or abandon it if that takes too long."""
+        close = getattr(self._environment, "close", None)
+        if close is not None:  # One that holds nothing needs none.
+            await self._closed_by(close)
 
-    async def __aenter__(self) -> DeadlineEnvironment:
+    async def __aenter__(self) -> Self:
         if hasattr(self._environment, "__aenter__"):
             await self._environment.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
         if hasattr(self._environment, "__aexit__"):
-            await self._environment.__aexit__(*exc_info)
+            await self._closed_by(functools.partial(self._environment.__aexit__, *exc_info))
         else:
-            await self._environment.close()
+            await self.close()
+
+    async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
+        limited = call if self.deadline is None else self.deadline.within(what, call)
+        return await _uncancelled(what, limited)
+
+    async def _closed_by(self, close: Callable[..., Coroutine[Any, Any, object]]) -> None:
+        if self._hangs:
+            return
+        timeout = asyncio.timeout(self._closing)
+        try:
+            async with timeout:
+                await _uncancelled("close", close())
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            self._hangs = True
+            _logger.warning(
+                "%s did not close within %g s; it is abandoned.",
+                self.environment_name,
+                self._closing,
+            )
+        except asyncio.CancelledError:
+            self._closing = _CLOSING_AGAIN
+            raise
+
+    def _seed(self, set_seed: Callable[[int], object], seed: int) -> None:
+        try:
+            set_seed(seed)
+        except Exception as error:
+            self._unseeded = error
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._environment, name)
+        found = getattr(self._environment, name)
+        return functools.partial(self._seed, found) if name == "set_seed" else found
+
+
+class NotMade:
+    """Stands for an environment that could not be made: `reset` raises the error."""
+
+    def __init__(self, error: Exception, name: str) -> None:
+        self._error = error
+        self.environment_name = name
+
+    def set_seed(self, seed: int) -> None:
+        """Do nothing. The seed is on record as the episode's."""
+
+    async def reset(self) -> Any:
+        """Raise the error."""
+        raise self._error
+
+    async def step(self, action: Any) -> Any:
+        """Raise the error."""
+        raise self._error
+
+
+async def _uncancelled(what: str, call: Coroutine[Any, Any, _T]) -> _T:
+    """Await a call; a `CancelledError` that nobody asked for becomes an error.
+
+    Raises:
+        RuntimeError: The call raised `CancelledError` by itself.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    try:
+        return await call
+    except asyncio.CancelledError as leaked:
+        if task.cancelling() > before:
+            raise
+        raise RuntimeError(
+            f"{what} raised CancelledError, though nobody cancelled it: something that it awaits "
+            "was cancelled."
+        ) from leaked

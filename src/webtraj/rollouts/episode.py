@@ -153,7 +153,6 @@ class _Play:
     episode_id: str
     start: float = dataclasses.field(default_factory=time.perf_counter)
     seed: int | None = None
-    unseeded: Exception | None = None
     num_steps: int = 0
     total_reward: float = 0.0
     phase: Phase = Phase.RESET
@@ -165,13 +164,8 @@ class _Play:
     def begin(self) -> agents_lib.Act:
         set_seed = getattr(self.environment, "set_seed", None)
         if callable(set_seed):
-            try:
-                set_seed(self.planned.seed)
-                self.seed = self.planned.seed
-            except FATAL:
-                raise
-            except Exception as error:  # As if the reset had raised it.
-                self.unseeded = error
+            set_seed(self.planned.seed)
+            self.seed = self.planned.seed
         try:
             known = {} if self.seed is None else {"seed": self.seed}
             if self.planned.group is not None:
@@ -189,8 +183,6 @@ class _Play:
             self.thread.abandon()  # A hanging `act` must not block the rollout.
 
     async def loop(self, act: agents_lib.Act) -> EndReason:
-        if self.unseeded is not None:
-            raise self.unseeded
         timestep = await self.environment.reset()
         self.episode_id = getattr(self.environment, "episode_id", None) or self.episode_id
         self.phase = Phase.STEP

@@ -15,6 +15,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
+from webtraj.rollouts.deadlines import GuardedEnvironment
 from webtraj.runs.plan import PlannedEpisode
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _some(names: Sequence[str]) -> str:
 async def close_quietly(environment: environment_lib.Environment) -> None:
     """Close an environment between episodes; log a failure, since it belongs to no episode."""
     try:
-        await environment.close()
+        await GuardedEnvironment(environment).close()
     except Exception:
         _logger.warning("Could not close an environment.", exc_info=True)
 

@@ -17,7 +17,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
-from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
+from webtraj.rollouts.deadlines import Deadline, Deadlines, GuardedEnvironment, NotMade
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.sampling import Blocklist
@@ -65,7 +65,9 @@ class Runner:
         self._crew = Crew(self.settings.parallel)
         self._results_paced = 0
         self._errors_in_a_row = 0
+        self._broken_rows: set[int] = set()
         self._rows_over = 0
+        self._timers: list[asyncio.TimerHandle] = []
         self._cut_off = False
         self._random = random.Random()  # For pauses only; episodes do not depend on it.
         self._group = self.run.run_id if self.run is not None else new_episode_id()
@@ -86,16 +88,13 @@ class Runner:
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
         end = self.settings.deadlines.run
-        timer = (
-            None
-            if end is None
-            else loop.call_later(end, self._cut, f"its limit of {end:g} s is up")
-        )
+        if end is not None:
+            self._cut_after(end, f"its limit of {end:g} s is up")
         try:
             with self._adapting():
                 await self._until_all_are_done()
         finally:
-            if timer is not None:
+            for timer in self._timers:
                 timer.cancel()
         return self.results
 
@@ -131,6 +130,10 @@ class Runner:
         for worker in workers:
             worker.cancel()
 
+    def _cut_after(self, seconds: float, why: str) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, self._cut, why)
+        self._timers.append(timer)
+
     def _cut(self, why: str) -> None:
         """End the rollout early, in good order."""
         if self._cut_off:
@@ -158,6 +161,7 @@ class Runner:
         """Play until no turn is left, or there are more workers than the machine can bear."""
         async with contextlib.AsyncExitStack() as stack:
             spec = environment = None
+            agent: Any = self.agent
             while not self._crew.leave_if_crowded():
                 if (turn := await self._scheduler.take()) is None:
                     self._crew.dismiss()
@@ -166,12 +170,14 @@ class Runner:
                 if environment is None or planned.spec != spec:
                     await stack.aclose()
                     spec = planned.spec
-                    environment = self._make(planned)
+                    made = self._make(planned)
+                    environment = GuardedEnvironment(made)
+                    agent = _Nobody(self.agent.name) if isinstance(made, NotMade) else self.agent
                     stack.push_async_callback(close_quietly, environment)
                 again: Turn | None = None
                 delay = 0.0
                 try:
-                    result = await self._play(turn, environment)
+                    result = await self._play(turn, environment, agent)
                     again, delay = self._retry(turn, result)
                 finally:
                     self._scheduler.done(turn, again, delay=delay)
@@ -180,17 +186,24 @@ class Runner:
                 self._give_up_after_too_many(result)
                 self._note_over(turn, again)
 
-    def _make(self, planned: PlannedEpisode) -> environment_lib.Environment:
-        environment = make_environment(planned, self.environment_options, self.browser_pool)
-        if self.settings.deadlines == Deadlines():
-            return environment
-        return DeadlineEnvironment(environment)
+    def _make(self, planned: PlannedEpisode) -> Any:
+        try:
+            return make_environment(planned, self.environment_options, self.browser_pool)
+        except (errors.InvalidInputError, *episode_lib.FATAL):
+            raise
+        except Exception as error:
+            _logger.info("An environment of %s could not be made.", planned.task, exc_info=True)
+            return NotMade(error, planned.spec.preset)
 
-    async def _play(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeResult:
+    async def _play(
+        self, turn: Turn, guarded: GuardedEnvironment, agent: agents_lib.Agent
+    ) -> EpisodeResult:
         planned = turn.planned
         deadline = None
-        if isinstance(environment, DeadlineEnvironment):
-            deadline = environment.deadline = Deadline(self.settings.deadlines)
+        if self.settings.deadlines != Deadlines():
+            deadline = Deadline(self.settings.deadlines)
+        guarded.deadline = deadline
+        environment: environment_lib.Environment = guarded
         episode_id = ""
         if self.trajectory_collector is not None:
             from webtraj.environments.collecting import TrajectoryCollectingEnvironment
@@ -203,7 +216,7 @@ class Runner:
         return await episode_lib.play_episode(
             planned,
             environment,
-            self.agent,
+            agent,
             report=self._report,
             episode_id=episode_id,
             number=turn.number,
@@ -267,23 +280,41 @@ class Runner:
         completion = self.settings.completion
         enough = completion.threshold * len(self.turns)
         if self._rows_over - 1 < enough <= self._rows_over < len(self.turns):
-            asyncio.get_running_loop().call_later(
+            self._cut_after(
                 completion.grace,
-                self._cut,
                 f"{self._rows_over} of {len(self.turns)} episodes were done "
                 f"{completion.grace:g} s ago",
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
-        self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0
+        if not result.broke:
+            self._errors_in_a_row = 0
+            return
+        if result.row in self._broken_rows:  # It says nothing new of the others.
+            return
+        self._broken_rows.add(result.row)
+        self._errors_in_a_row += 1
         if self._errors_in_a_row != self.settings.patience:
             return
         self._scheduler.stop()  # Otherwise other workers would start new turns.
         raise errors.RolloutStoppedError(
-            f"The rollout stopped after {len(self.results)} of {len(self.turns)} episodes, because "
-            f"{self._errors_in_a_row} in a row ended in an error. The last error, in task "
-            f"{result.task!r}: {result.error}"
+            f"The rollout stopped after {len({r.row for r in self.results})} of {len(self.turns)} "
+            f"episodes, because {self._errors_in_a_row} in a row ended in an error. The last "
+            f"error, in task {result.task!r}: {result.error}"
         )
+
+
+@dataclasses.dataclass(slots=True)
+class _Nobody:
+    """Stands for the agent where no environment could be made, so that nothing is decided."""
+
+    name: str
+
+    def begin_episode(self, environment: environment_lib.Environment) -> agents_lib.Act:
+        async def act(observation: Any) -> Any:
+            raise AssertionError("An environment that was not made has no observations.")
+
+        return act
 
 
 def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:

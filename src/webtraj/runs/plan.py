@@ -82,9 +82,9 @@ class PlannedEpisode:
             return selection  # A row of a task file may be named by its preset alone.
         if [_task_name(task) for task in tasks] != [self.spec.name]:
             raise errors.InvalidInputError(
-                f"The plan's task {self.spec.name!r} was {self.spec.preset!r} when the plan was "
-                f"made, but that selector now means {', '.join(map(_task_name, tasks[:3]))}. Play "
-                "the plan with the package versions that made it, or make a new plan."
+                f"The task {self.spec.name!r} has the preset {self.spec.preset!r}, which plays "
+                f"{', '.join(map(_task_name, tasks[:3]))}. Give the task that name; or, if the "
+                "plan is of an earlier version, play it with the package versions that made it."
             )
         return selection
 

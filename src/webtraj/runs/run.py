@@ -50,6 +50,7 @@ __all__ = [
     "new_run_id",
     "progress_of",
     "run_ids",
+    "run_of",
 ]
 
 TRIES_A_SESSION = 1000
@@ -58,6 +59,7 @@ TRIES_A_SESSION = 1000
 _RUNS = "runs/"
 _PLAN = "/plan.jsonl"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TIME = re.compile(r"\d{8}T\d{6}-")
 
 
 def new_run_id() -> str:
@@ -66,8 +68,12 @@ def new_run_id() -> str:
     The milliseconds order two runs of one second. Older ids lack them and sort arbitrarily within
     their second.
     """
+    return f"{_now()}-{secrets.token_hex(4)}"
+
+
+def _now() -> str:
     now = datetime.datetime.now(datetime.UTC)
-    return f"{now:%Y%m%dT%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
+    return f"{now:%Y%m%dT%H%M%S}-{now.microsecond // 1000:03d}"
 
 
 def run_ids(storage: Storage) -> list[str]:
@@ -106,12 +112,12 @@ class Run:
         Raises:
             InvalidInputError: The dataset has no run.
         """
-        plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith(_PLAN)]
-        if not plans:
+        runs = [cls(storage, run_id) for run_id in run_ids(storage)]
+        if not runs:
             raise errors.InvalidInputError(
                 f"No run to resume in {storage.url!r}: no plan was written there."
             )
-        return cls(storage, max(plans).split("/")[1])
+        return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
 
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
@@ -123,7 +129,12 @@ class Run:
             StorageError: The files cannot be written.
         """
         self.storage.write(self._key("plan.jsonl"), plan_to_bytes(plan, seed=seed), overwrite=False)
-        about = {"webtraj_version": webtraj.__version__, "seed": seed, **settings}
+        about = {
+            "webtraj_version": webtraj.__version__,
+            "begun": _now(),
+            "seed": seed,
+            **settings,
+        }
         self.storage.write(
             self._key("settings.json"),
             orjson.dumps(about, default=repr, option=orjson.OPT_INDENT_2),
@@ -151,6 +162,12 @@ class Run:
         except (errors.StorageMissingError, orjson.JSONDecodeError):
             return {}
         return data if isinstance(data, dict) else {}
+
+    def _begun(self) -> str:
+        """Return when the run began, as default ids begin; empty if that is not known."""
+        if _TIME.match(self.run_id):
+            return self.run_id
+        return str(self.read_settings().get("begun", ""))
 
     def read_begun(self, name: str) -> dict[str, Any] | None:
         """Return the command's arguments that started the run; None if it started another way.
@@ -228,6 +245,22 @@ class Run:
 
 
 # Tries at the rows of a plan.
+
+
+def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:
+    """Return the run to play; a new run has no plan yet.
+
+    Raises:
+        InvalidInputError: `resume` and `run_id` name different runs, or there is none to resume.
+    """
+    if not resume:
+        return Run(storage, run_id or new_run_id())
+    wanted = resume if isinstance(resume, str) else run_id
+    if run_id is not None and wanted != run_id:
+        raise errors.InvalidInputError(
+            f"resume names the run {resume!r} and run_id the run {run_id!r}; give one of them."
+        )
+    return Run.last(storage) if wanted is None else Run(storage, wanted)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import Run, new_run_id, run_ids
+from webtraj.runs.run import Run, new_run_id, run_ids, run_of
 from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec, read_record
 from webtraj.store.places import is_url, open_storage
 
@@ -304,7 +304,7 @@ class _Run:
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
         channels = self._channels()
         storage = open_storage(self.out, self.options)
-        run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
+        run = run_of(storage, resume=resume)
         return self._built(run.read_plan(), run.run_id, channels, resume=True)
 
     def _built(

@@ -24,7 +24,7 @@ from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.runs.run import Progress, Run, new_run_id, progress_of
+from webtraj.runs.run import Progress, progress_of, run_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 
@@ -139,15 +139,14 @@ async def collect_on_ray(
         )
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
+        run = run_of(storage, run_id=run_id, resume=resume)
         if resume:
-            run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
             plan = run.read_plan()
             written = settle_format(format, place, storage_options, run=run)
         else:
             written = settle_format(format, place, storage_options)
             if not is_url(place):
                 create_place(place, DatasetHeader(format=written))  # A plan alone is not a dataset.
-            run = Run(storage, run_id or new_run_id())
             about = {**dataclasses.asdict(settings), "format": written}
             run.write_plan(plan, seed=seed, settings=about)
         work = Work(

@@ -327,6 +327,7 @@ class Ledger:
         self._session = 0
         self._rows = 0
         self._errors_in_a_row = 0
+        self._broken_rows: set[int] = set()
         self._random = random.Random()  # For pauses only; episodes do not depend on it.
 
     @property
@@ -514,7 +515,11 @@ class Ledger:
             asyncio.get_running_loop().call_later(completion.grace, self.cut, why)
 
     def _count_errors(self, result: EpisodeResult) -> None:
-        self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0
+        if not result.broke:
+            self._errors_in_a_row = 0
+        elif result.row not in self._broken_rows:  # One that broke before says nothing new.
+            self._broken_rows.add(result.row)
+            self._errors_in_a_row += 1
         most = max(self.settings.patience, 2 * self.members.capacity)
         if self._errors_in_a_row < (self.settings.max_consecutive_errors or most):
             return
