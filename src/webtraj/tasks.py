@@ -70,7 +70,7 @@ class TaskSpec:
     start_url: str = ""
     """The URL to start at, for `web`."""
     site: str = ""
-    """The site's host name, without `www.`."""
+    """The site's host name, without `www.`; by default that of `start_url`."""
     domain: str = ""
     """The broad topic: shopping, travel, ..."""
     subdomain: str = ""
@@ -87,6 +87,10 @@ class TaskSpec:
     """The number of steps before truncation; None leaves that to the rollout."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """All other fields of the task's row."""
+
+    def __post_init__(self) -> None:
+        if self.start_url and not self.site:
+            object.__setattr__(self, "site", site_of(self.start_url))
 
     @property
     def level(self) -> str:
