@@ -228,6 +228,21 @@ async def test_what_was_recorded_and_removed_is_not_recorded_again(small_loop):
     assert notes.began[0] == (1, "export")
 
 
+async def test_postprocess_that_comes_later_is_made_up_for(small_loop):
+    short = {"judge": None, "evaluation": None}
+    await run_loop(small_loop.config(iterations=1, postprocess=None, **short))
+    processed = small_loop.data()["postprocess"]["command"]
+    command = [part for part in processed if "verdicts" not in part]
+    notes = Notes()
+    config = small_loop.config(postprocess={"command": command}, **short)
+    assert (await run_loop(config, resume=True, observer=notes)).finished
+    assert notes.began == [
+        (1, "postprocess"),
+        *((2, name) for name in ("rollout", "postprocess", "export", "train", "publish")),
+    ]
+    assert "Running postprocess of iteration 1, which the loop did not have before." in notes.notes
+
+
 async def test_two_loops_do_not_share_a_folder(small_loop):
     with LoopState(small_loop.out / "state.jsonl"):
         pass

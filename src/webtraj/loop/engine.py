@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -226,7 +226,8 @@ class _Loop:
     def _left(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return the phases that are not done, and mark the others as done.
 
-        A phase that was skipped when it was not configured is not made up for.
+        A phase that was skipped when it was not configured is not made up for, unless its data is
+        needed now.
         """
         passed = self._passed()
         left: list[Slot] = []
@@ -237,6 +238,9 @@ class _Loop:
                 self._observer.note(f"Running {slot} again: its outputs were removed.")
                 left.append(slot)
             elif (slot.iteration, "train") not in passed and self._needed_now(slot):
+                left.append(slot)
+            elif slot.name == "postprocess" and self._is_owed(slot, passed):
+                self._observer.note(f"Running {slot}, which the loop did not have before.")
                 left.append(slot)
             else:
                 self._done[slot.key].set()
@@ -273,6 +277,14 @@ class _Loop:
     def _needed_now(self, slot: Slot) -> bool:
         """Return whether the training needs data that it did not need with its old algorithm."""
         return slot.name in ("export", "groups") and self._state.ended(slot.key) is None
+
+    def _is_owed(self, slot: Slot, passed: Collection[tuple[int, str]]) -> bool:
+        """Return whether an iteration still to be exported reads data that was never processed."""
+        processed = self._places.processed(slot.iteration)
+        return self._state.ended(slot.key) is None and any(
+            name == "export" and processed in self._places.trained_on(iteration)
+            for iteration, name in self._order.keys() - passed
+        )
 
     def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return those of a lane's phases that should run now."""
