@@ -4,12 +4,14 @@ import contextlib
 import json
 import stat
 
+import dm_env
 import pytest
 from typer.testing import CliRunner
 
 from webtraj import errors, registry
 from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec
+from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.distributed import collect_on_ray, collecting, job
 from webtraj.rollouts.distributed.job import JobSpec
 
@@ -63,7 +65,7 @@ def test_the_defaults_are_the_sources(submitted):
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
     spec = JobSpec.model_validate_json(files["job.json"])
-    assert (spec.episodes, spec.max_steps, spec.agent, spec.max_retries) == (100, 15, "model", 3)
+    assert (spec.max_steps, spec.agent, spec.max_retries) == (15, "model", 3)
     assert "variables.json" not in files
 
 
@@ -137,3 +139,55 @@ async def test_metrics_lie_beside_the_plan_of_a_rollout_on_many_machines(
     metrics = json.loads((tmp_path / "out/runs/one/metrics.json").read_text())
     assert metrics["played"] == metrics["planned"] == 6
     assert sum(metrics["overall"]["outcomes"].values()) == 6
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """The rollouts that jobs build, instead of playing them on a cluster."""
+    registry.register("still", Still, tasks=("a", "b"))
+    built = []
+
+    async def play(self, **options):
+        built.append(self)
+        return await play_here(self)
+
+    play_here = ConfiguredRollout.play
+    monkeypatch.setattr(ConfiguredRollout, "play", play)
+    return built
+
+
+class Still:
+    """Ends at the first step."""
+
+    def __init__(self, tasks):
+        self.task = tasks[0]
+
+    async def reset(self):
+        return dm_env.restart(0)
+
+    async def step(self, action):
+        return dm_env.termination(1.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "episodes"),
+    [({}, 100), ({"group_size": 8}, 104), ({"attempts": 3}, 6), ({"episodes": 4}, 4)],
+)
+async def test_a_job_plays_whole_groups(given, episodes, played, tmp_path):
+    spec = JobSpec(preset=["still"], out=str(tmp_path / "d"), agent="random", **given)
+    await job._play(spec, {})
+    assert len(played[0].plan) == episodes
+
+
+async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
+    place = str(tmp_path / "d")
+    begun = {"agent": "random", "max_steps": 40, "max_retries": 1, "seed": 9, "episodes": 2}
+    await job._play(JobSpec(preset=["still"], out=place, **begun), {})
+    sent = JobSpec(out=place, resume=True, parallel=3).model_dump_json(exclude_unset=True)
+    await job._play(JobSpec.model_validate_json(sent), {})
+    first, again = played
+    assert again.player == first.player
+    assert (again.settings.max_steps, again.settings.retry.max_retries) == (40, 1)
+    assert (again.plan, again.parallel) == (first.plan, 3)
+    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
+        await job._play(JobSpec(out=place, resume=True, seed=7), {})

@@ -8,6 +8,7 @@ import functools
 import importlib
 import importlib.util
 import json
+import math
 import os
 import shlex
 import sys
@@ -20,7 +21,8 @@ import pydantic
 from pydantic import Field
 
 from webtraj import errors
-from webtraj.rollouts.configuration.building import build_rollout
+from webtraj.rollouts.configuration.building import build_rollout, resume_run
+from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.runs.run import EpisodeResult, counting
 from webtraj.runs.spec import RunSpec
@@ -38,6 +40,7 @@ MODULE = "webtraj_job"
 """Name of the module that is sent."""
 
 
+_EPISODES = 100
 _THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
 """The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
@@ -61,8 +64,9 @@ class JobSpec(RunSpec):
     """The place to record to."""
     agent: str = "model"
     """Name of the agent."""
-    episodes: Annotated[int, Field(ge=1)] | None = 100
-    """Episodes to play, spread over the tasks."""
+    episodes: Annotated[int, Field(ge=1)] | None = None
+    """Episodes to play, spread over the tasks; by default 100, in whole groups, unless `attempts`
+    are given."""
     max_steps: Annotated[int, Field(ge=1)] | None = 15
     """Step limit of an episode, unless its task has one."""
     max_retries: Annotated[int, Field(ge=0)] = 3
@@ -146,7 +150,7 @@ async def follow_job(
 def _write_module(module: Path, job: JobSpec, values: Mapping[str, str]) -> None:
     module.mkdir(mode=0o700)
     (module / "__init__.py").write_text('"""What a job of webtraj\'s is to do."""\n')
-    (module / "job.json").write_text(job.model_dump_json())
+    (module / "job.json").write_text(job.model_dump_json(exclude_unset=True))
     if values:
         secret = os.open(module / "variables.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(secret, "w") as file:
@@ -206,12 +210,35 @@ def read_job(path: Path) -> JobSpec:
 
 
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
-    rollout = build_rollout(job, resume=job.resume)
-    if job.run_id is not None and not job.resume:
-        rollout = dataclasses.replace(rollout, run_id=job.run_id)
+    rollout = _resumed(job) if job.resume else _new(job)
     setup = functools.partial(prepare, tuple(job.imports))
     rollout = dataclasses.replace(rollout, setup=setup, variables=variables)
     return await rollout.play(ray="auto", observer=_Teller())
+
+
+def _new(job: JobSpec) -> ConfiguredRollout:
+    if job.episodes is None and job.attempts == 1:
+        groups = math.ceil(_EPISODES / job.group_size)
+        job = job.model_copy(update={"episodes": groups * job.group_size})
+    rollout = build_rollout(job)
+    return rollout if job.run_id is None else dataclasses.replace(rollout, run_id=job.run_id)
+
+
+def _resumed(job: JobSpec) -> ConfiguredRollout:
+    """Return the rest of a run, as it was begun but for what the job changes."""
+    given = {
+        name: value
+        for name, value in job.model_dump(exclude_unset=True, by_alias=False).items()
+        if name in RunSpec.model_fields and name not in ("out", "storage_options")
+    }
+    if job.model is None and job.agent == JobSpec.model_fields["agent"].default:
+        del given["agent"]  # Filled in by `RunSpec`.
+    return resume_run(
+        given,
+        out=job.out,
+        run_id=job.resume if isinstance(job.resume, str) else job.run_id,
+        storage_options=job.storage_options,
+    )
 
 
 class _Teller:
