@@ -9,7 +9,7 @@ from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_
 from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors.base import NullTrajectoryCollector
-from webtraj.rollouts import Completion, RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import Completion, RetryPolicy, RolloutSettings, RunSpec, collect
 
 
 class Recorder:
@@ -359,6 +359,9 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
         ({"agent": object()}, "needs begin_episode.*got <object"),
         ({"agent": OracleAgent}, "Pass an instance"),
         ({"tasks": object()}, "by name, such as.*got <object"),
+        ({"episodes": 3, "attempts": 2}, "give either episodes, for all tasks, or attempts"),
+        ({"tasks": RunSpec(preset=["ladder/climb"]), "agent": "", "run_id": "a"}, "no such field"),
+        ({"tasks": RunSpec(preset=["ladder/climb"]), "agent": "", "seed": 3}, "set it there"),
     ],
 )
 async def test_wrong_argument_is_a_clear_error(arguments, words):

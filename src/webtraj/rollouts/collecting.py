@@ -85,9 +85,8 @@ async def collect(
 
     Args:
         tasks: One or several selectors, such as `miniwob/click-test` or `miniwob/all@2/8`; tasks
-            from `read_tasks` or a sampler; or a plan. Ignored on `resume`. Or a `RunSpec`, the
-            settings of `webtraj rollout`, which has the agent and all else but `resume` and
-            `observer`.
+            from `read_tasks` or a sampler; or a plan. Or a `RunSpec`, the settings of
+            `webtraj rollout`, which has the agent and all else but `resume` and `observer`.
         agent: An agent, a function from an observation to an action, or the name of an agent
             (`webtraj.agents.catalog`), which is then seeded with `seed`.
         episodes: For selectors: how many episodes to play in all, spread evenly over the tasks;
@@ -103,7 +102,8 @@ async def collect(
         trajectory_collector: Records the episodes instead of `out`, and is left open. Without
             either, nothing is recorded.
         run_id: Name of the run in `out`; a new one by default.
-        resume: The id of a run in `out` to resume, or True for the latest.
+        resume: The id of a run in `out` to resume, or True for the latest. Its plan is read, so
+            `tasks`, `episodes`, `attempts`, `group_size` and `seed` do not count.
         max_steps: Overrides `settings.max_steps`.
         max_consecutive_errors: Overrides `settings.max_consecutive_errors`.
         settings: Limits, order and retries.
@@ -127,6 +127,7 @@ async def collect(
         UnknownPresetError: No preset has that name.
         RolloutStoppedError: Too many episodes in a row failed.
         CollectorError: An episode could not be recorded.
+        StorageConflictError: There is a run of that id in `out` already.
         BrowserNotFoundError: A preset needs a browser, and none is installed.
     """
     if isinstance(tasks, RunSpec):
@@ -135,7 +136,7 @@ async def collect(
 
         built = await asyncio.to_thread(build_rollout, tasks, resume=resume)
         return await built.play(observer=observer)
-    if not agent:
+    if isinstance(agent, str) and not agent:
         raise errors.InvalidInputError("The agent is missing; give an agent or its name.")
     overrides: dict[str, Any] = {
         "parallel": parallel,
@@ -228,8 +229,10 @@ def _check_alone(given: Mapping[str, Any]) -> None:
     defaults = dict(collect.__kwdefaults__ or {}, agent="")
     for name, default in defaults.items():
         if name not in ("resume", "observer") and given[name] != default:
+            there = name in RunSpec.model_fields
             raise errors.InvalidInputError(
-                f"{name} cannot be given beside a RunSpec; set it there."
+                f"{name} cannot be given beside a RunSpec"
+                + ("; set it there." if there else ", which has no such field.")
             )
 
 
@@ -251,6 +254,11 @@ def plan_of(
             f"{tasks!r:.200}. Name your own environment with webtraj.register."
         ) from None
     if all(isinstance(item, str) for item in items):
+        if attempts != 1 and episodes is not None:
+            raise errors.InvalidInputError(
+                f"Got episodes={episodes!r} and attempts={attempts!r}; give either episodes, for "
+                "all tasks, or attempts, for each."
+            )
         if attempts != 1 and episodes is None:
             episodes = attempts * group_size * len(plan_episodes(items))
         return plan_episodes(items, episodes=episodes, seed=seed, group_size=group_size)

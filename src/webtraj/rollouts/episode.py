@@ -263,8 +263,7 @@ class _Play:
             described = describe().get("task") if callable(describe) else None
         except Exception:  # A failing description must not cost the episode.
             _logger.warning("An environment cannot describe its episode.", exc_info=True)
-        ended_by_itself = end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
-        return EpisodeResult(
+        result = EpisodeResult(
             task=described or self.planned.task,
             seed=self.seed,
             attempt=self.planned.attempt,
@@ -272,7 +271,7 @@ class _Play:
             end_reason=end_reason,
             outcome=outcome,
             num_steps=self.num_steps,
-            total_reward=self.total_reward if ended_by_itself else None,
+            total_reward=self.total_reward,
             seconds=time.perf_counter() - self.start,
             error="" if error is None else f"{type(error).__name__}: {error}",
             row=self.planned.row,
@@ -282,6 +281,7 @@ class _Play:
             group=self.planned.group,
             cause=error,
         )
+        return result if result.finished else dataclasses.replace(result, total_reward=None)
 
     def _truncate(self, reason: str, decision: Decision | None = None) -> EndReason:
         mark_truncated = getattr(self.environment, "mark_truncated", None)

@@ -26,7 +26,8 @@ class Completion:
     """
 
     threshold: float = 1.0
-    """Share of the plan's rows that must be done; 1 waits for all."""
+    """Share of the rows to play that must be done; 1 waits for all. On resume, rows that were done
+    before do not count."""
     grace: float = 30.0
     """Seconds that the remaining episodes get from then on."""
 

@@ -56,6 +56,8 @@ __all__ = [
 TRIES_A_SESSION = 1000
 """Most tries at a row in one session on several machines."""
 
+_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
+
 _RUNS = "runs/"
 _PLAN = "/plan.jsonl"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -128,7 +130,14 @@ class Run:
             StorageConflictError: The run already has a plan.
             StorageError: The files cannot be written.
         """
-        self.storage.write(self._key("plan.jsonl"), plan_to_bytes(plan, seed=seed), overwrite=False)
+        content = plan_to_bytes(plan, seed=seed)
+        try:
+            self.storage.write(self._key("plan.jsonl"), content, overwrite=False)
+        except errors.StorageConflictError:
+            raise errors.StorageConflictError(
+                f"The run {self.run_id!r} is in {self.storage.url!r} already. Resume it, or give "
+                "the new run another id."
+            ) from None
         about = {
             "webtraj_version": webtraj.__version__,
             "begun": _now(),
@@ -300,7 +309,7 @@ class EpisodeResult:
     num_steps: int
     """Environment steps after the first observation."""
     total_reward: float | None
-    """Sum of all rewards; None unless the episode terminated or was truncated."""
+    """Sum of all rewards; None unless the episode finished."""
     seconds: float
     """Duration in seconds."""
     error: str = ""
@@ -320,8 +329,13 @@ class EpisodeResult:
 
     @property
     def failed(self) -> bool:
-        """Whether the episode ended in an error, the agent's own included."""
-        return self.end_reason is EndReason.ERRORED
+        """Whether the episode ended in an error, the agent's own included.
+
+        An environment may also end it in good order and say that its machinery failed.
+        """
+        return self.end_reason is EndReason.ERRORED or (
+            self.end_reason in _ENDED and RETRIED[self.outcome]
+        )
 
     @property
     def counts(self) -> bool:
@@ -338,17 +352,16 @@ class EpisodeResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the episode terminated or was truncated."""
-        return self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        """Whether the episode terminated or was truncated, and the machinery held."""
+        return self.end_reason in _ENDED and not RETRIED[self.outcome]
 
     @classmethod
     def of_summary(
         cls, summary: EpisodeSummary, planned: PlannedEpisode, number: int
     ) -> EpisodeResult:
         """Return the result of a recorded episode."""
-        finished = summary.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
         start, end = summary.start_time, summary.end_time
-        return cls(
+        result = cls(
             task=summary.task or planned.task,
             seed=summary.seed,
             attempt=planned.attempt,
@@ -356,7 +369,7 @@ class EpisodeResult:
             end_reason=summary.end_reason,
             outcome=summary.outcome,
             num_steps=summary.num_steps,
-            total_reward=summary.total_reward if finished else None,
+            total_reward=summary.total_reward,
             seconds=0.0 if start is None or end is None else max(end - start, 0.0),
             row=planned.row,
             number=number,
@@ -364,6 +377,7 @@ class EpisodeResult:
             level=planned.spec.level,
             group=planned.group,
         )
+        return result if result.finished else dataclasses.replace(result, total_reward=None)
 
 
 # Retries: when to try a failed episode again, as an attempt with a record of its own.

@@ -139,6 +139,11 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
             logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError) as error:
+        if "Authentication" in f"{error.__cause__} {error.__context__}":
+            raise errors.InvalidInputError(
+                f"The Ray cluster at {address!r} asks for a token. Set RAY_AUTH_MODE=token, and "
+                "copy ~/.ray/auth_token from its head node."
+            ) from error
         raise errors.InvalidInputError(
             f"No Ray cluster at {address!r} that includes this machine: "
             f"{str(error).rstrip('.')}. Expected 'auto', or the address of the head node, such as "

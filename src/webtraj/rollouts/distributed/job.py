@@ -24,8 +24,9 @@ from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout, resume_run
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.results import RolloutSummary
-from webtraj.runs.run import EpisodeResult, counting
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.run import EpisodeResult, counting, run_of
+from webtraj.runs.spec import RunSpec, read_record
+from webtraj.store.places import open_storage
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 
@@ -41,6 +42,8 @@ MODULE = "webtraj_job"
 
 
 _EPISODES = 100
+_OF_THE_SCRIPT = {"out", "storage_options", "preset", "episodes"}
+"""Fields that do not change a run that is resumed. The source's script sets the last two always."""
 _THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
 """The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
@@ -226,19 +229,18 @@ def _new(job: JobSpec) -> ConfiguredRollout:
 
 def _resumed(job: JobSpec) -> ConfiguredRollout:
     """Return the rest of a run, as it was begun but for what the job changes."""
+    storage = open_storage(job.out, job.storage_options or None)
+    run = run_of(storage, run_id=job.run_id, resume=job.resume)
+    if read_record(run)[0] is None:  # It was begun by `collect_on_ray`.
+        return build_rollout(job, resume=run.run_id)
     given = {
         name: value
         for name, value in job.model_dump(exclude_unset=True, by_alias=False).items()
-        if name in RunSpec.model_fields and name not in ("out", "storage_options")
+        if name in RunSpec.model_fields.keys() - _OF_THE_SCRIPT
     }
     if job.model is None and job.agent == JobSpec.model_fields["agent"].default:
         del given["agent"]  # Filled in by `RunSpec`.
-    return resume_run(
-        given,
-        out=job.out,
-        run_id=job.resume if isinstance(job.resume, str) else job.run_id,
-        storage_options=job.storage_options,
-    )
+    return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
 
 
 class _Teller:
