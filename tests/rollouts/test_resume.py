@@ -373,5 +373,5 @@ async def test_the_latest_run_is_the_one_begun_last_whatever_its_name(climber, t
 
 async def test_a_run_id_that_is_taken_is_said(climber, tmp_path):
     await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
-    with pytest.raises(errors.StorageConflictError, match="The run 'one' is in .* Resume it"):
+    with pytest.raises(errors.StorageConflictError, match=r"The run 'one' is in .* Resume it"):
         await collect("ladder/climb", climber(), out=tmp_path, run_id="one")

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from webtraj import errors, registry
+from webtraj.agents.random import RandomAgent
 from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec
 from webtraj.rollouts.configuration.running import ConfiguredRollout
@@ -191,3 +192,9 @@ async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     assert (again.plan, again.parallel) == (first.plan, 3)
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         await job._play(JobSpec(out=place, resume=True, seed=7), {})
+
+
+@pytest.mark.parametrize("agent", [RandomAgent(), 5])
+async def test_an_agent_that_no_machine_can_make_is_refused_at_once(agent, tmp_path):
+    with pytest.raises(errors.InvalidInputError, match="a function that makes one there"):
+        await collect_on_ray("miniwob/click-test", agent, out=tmp_path)

@@ -124,6 +124,12 @@ async def collect_on_ray(
             "lease must be more than 0 s, and rows_per_lease and parallel 1 or more; got "
             f"lease={lease}, rows_per_lease={rows_per_lease}, parallel={parallel}."
         )
+    is_made = hasattr(agent, "begin_episode") and not isinstance(agent, type)
+    if is_made or not (isinstance(agent, str) or callable(agent)):
+        raise errors.InvalidInputError(
+            f"On several machines, the agent is a name or a function that makes one there; got "
+            f"{agent!r:.100}. Pass `lambda: MyAgent(...)`."
+        )
     settings = settings or RolloutSettings()
     observer = observer or NullRolloutObserver()
     place = _place(out)
