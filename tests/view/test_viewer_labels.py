@@ -1,6 +1,7 @@
 """What people say of episodes: kept, the latest counting, whatever dies."""
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +54,19 @@ async def test_a_label_is_kept_and_shown(place):
         assert (await get(client, "/api/episodes/d/e1"))["label"] == ""
     assert [line["label"] for line in lines_of(place)] == ["failure", ""]
     assert verify(place).clean
+
+
+def test_a_label_is_kept_after_the_dataset_was_recorded_anew(place, tmp_path):
+    with book_of(place) as book:
+        book.put("e1", "success")
+        shutil.rmtree(tmp_path / "d/labels")
+        book.put("e2", "failure")
+        shutil.rmtree(place)
+        with pytest.raises(errors.StorageError, match="Cannot write labels/"):
+            book.put("e1", "success")
+        write(place, small_episode(3))
+        book.put("e3", "success")
+        assert read_person_labels(place).keys() == {"e3"}
 
 
 REFUSED = [
