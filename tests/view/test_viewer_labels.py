@@ -48,11 +48,14 @@ async def test_a_label_is_kept_and_shown(place):
         assert page["total"] == 3
         assert page["facets"]["label"] == [["failure", 1]]
         assert (await get(client, "/api/episodes/d/e1"))["note"] == label["note"]
-        taken_back = await client.put(path, json={"label": ""}, headers=HEADERS)
+        for given, stored in (("success", "success"), ("", "note")):  # The note is kept.
+            reply = await client.put(path, json={"label": given}, headers=HEADERS)
+            assert (reply.json()["label"], reply.json()["note"]) == (stored, label["note"])
+        taken_back = await client.put(path, json={"label": "", "note": ""}, headers=HEADERS)
         assert taken_back.status_code == 200
         assert (await get(client, "/api/episodes", label="none"))["total"] == 4
         assert (await get(client, "/api/episodes/d/e1"))["label"] == ""
-    assert [line["label"] for line in lines_of(place)] == ["failure", ""]
+    assert [line["label"] for line in lines_of(place)] == ["failure", "success", "note", ""]
     assert verify(place).clean
 
 
