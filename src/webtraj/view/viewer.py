@@ -102,7 +102,7 @@ class Viewer(Closing):
             return [
                 {
                     "name": name,
-                    "place": followed.source.place.url,
+                    "place": absolute_place(followed.source.place.url),
                     "episodes": counts[name],
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
