@@ -13,7 +13,7 @@ from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.judging.judged import judge_dataset
+from webtraj.judging.judged import check_judging, judge_dataset
 from webtraj.judging.quality import evaluate, labels_of_dataset
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.trajectory import EndReason, Judgement, ModelCall, Outcome
@@ -273,3 +273,67 @@ async def test_wrong_arguments_are_told(dataset):
         await judge_dataset(dataset, Judge(), when="never")
     with pytest.raises(errors.InvalidInputError, match="parallel"):
         await judge_dataset(dataset, Judge(), parallel=0)
+    with pytest.raises(errors.InvalidInputError, match="parallel"):
+        await judge_dataset(dataset, Judge(), parallel="2")
+    for no_judge, told in {
+        lambda trajectory: True: "has the name None; expected text",
+        type("Numbered", (Judge,), {"version": 1})(): "has the version 1; expected text",
+        type("Mute", (), {"name": "mute", "version": "1"})(): "has no method `judge`",
+    }.items():
+        with pytest.raises(errors.InvalidInputError, match=told):
+            check_judging(no_judge)
+        with pytest.raises(errors.InvalidInputError, match=told):
+            await judge_dataset(dataset, no_judge)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        True,
+        verdict(Outcome.AGENT_ERROR),
+        verdict(Outcome.CANCELLED),
+        verdict(judge="ben"),
+        dataclasses.replace(verdict(), version="2"),
+        verdict(Outcome.SUCCESS, reward=float("nan")),
+        verdict(Outcome.SUCCESS, reward="1"),
+    ],
+    ids=repr,
+)
+async def test_what_is_no_judgement_is_refused_by_name(dataset, returned):
+    class Odd(Judge):
+        async def judge(self, trajectory):
+            return returned
+
+    class AtOnce(Judge):
+        def judge(self, trajectory):
+            return returned
+
+    for judge in (Odd(), AtOnce()):
+        with pytest.raises(errors.InvalidInputError) as refused:
+            await judge_dataset(dataset, judge, when="always")
+        told = str(refused.value)
+        assert told.startswith(f"The judge 'anna' returned {returned!r:.300} for the episode 'e")
+    assert not open_dataset(dataset).judgements.episode_ids
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no reply"), KeyError("x"), ZeroDivisionError()])
+async def test_a_judge_that_raises_leaves_that_episode_without_a_verdict(dataset, error):
+    class Raising(Judge):
+        async def judge(self, trajectory):
+            if trajectory.episode_id == "e2":
+                raise error
+            return await super().judge(trajectory)
+
+    done = await judge_dataset(dataset, Raising(), when="always")
+    assert done.failures == {"e2": f"{type(error).__name__}: {error}"}
+    assert (done.verdicts, done.stopped) == (4, "")
+
+
+async def test_what_could_not_be_decided_is_asked_again_and_stored_once(dataset):
+    undecided = Judge(dict.fromkeys(["e0", "e1"], Outcome.JUDGE_ERROR))
+    assert (await judge_dataset(dataset, undecided, when="always")).verdicts == 5
+    assert (await judge_dataset(dataset, undecided, when="always")).verdicts == 0
+    assert sorted(undecided.asked[5:]) == ["e0", "e1"]
+    assert open_dataset(dataset).judgements.of("e0") == (verdict(Outcome.JUDGE_ERROR),)
+    assert (await judge_dataset(dataset, Judge(), when="always")).verdicts == 2

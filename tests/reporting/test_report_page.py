@@ -30,6 +30,7 @@ HOSTILE = (
     "</style><svg onload=alert(1)>$\\frac{a}{b}$ & \x00\x1b[31m \u202egnp",
     "_日本語 🙂 $x$",
     "javascript:alert(1)//" + "long " * 40,
+    "unbroken" * 40,
 )
 
 
@@ -226,6 +227,17 @@ def test_a_browser_shows_the_page_runs_nothing_and_asks_for_nothing(hostile, pag
         assert page.locator("h1").inner_text() == HOSTILE[0]
         colour = page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius")
         assert colour == "8px"  # Its own style is let through by its policy.
+        for width in (1280, 500):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+        lines = page.evaluate(
+            """[...document.querySelectorAll("td:not(.note)")].map((cell) => {
+              const range = document.createRange();
+              range.selectNodeContents(cell);
+              return new Set([...range.getClientRects()].map(({ bottom }) => bottom)).size;
+            })"""
+        )
+        assert max(lines) == 1  # Numbers are not wrapped.
         browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]

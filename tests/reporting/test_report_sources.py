@@ -24,7 +24,7 @@ class Strict:
     version = "1"
 
     async def judge(self, trajectory):
-        return Judgement(judge=self.name, outcome=Outcome.FAILURE, reward=0.0)
+        return Judgement(judge="strict", version="1", outcome=Outcome.FAILURE, reward=0.0)
 
 
 def test_a_dataset_is_measured_with_what_broke_in_it(play):

@@ -1,6 +1,7 @@
 """What people say of episodes: kept, the latest counting, whatever dies."""
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,12 +48,28 @@ async def test_a_label_is_kept_and_shown(place):
         assert page["total"] == 3
         assert page["facets"]["label"] == [["failure", 1]]
         assert (await get(client, "/api/episodes/d/e1"))["note"] == label["note"]
-        taken_back = await client.put(path, json={"label": ""}, headers=HEADERS)
+        for given, stored in (("success", "success"), ("", "note")):  # The note is kept.
+            reply = await client.put(path, json={"label": given}, headers=HEADERS)
+            assert (reply.json()["label"], reply.json()["note"]) == (stored, label["note"])
+        taken_back = await client.put(path, json={"label": "", "note": ""}, headers=HEADERS)
         assert taken_back.status_code == 200
         assert (await get(client, "/api/episodes", label="none"))["total"] == 4
         assert (await get(client, "/api/episodes/d/e1"))["label"] == ""
-    assert [line["label"] for line in lines_of(place)] == ["failure", ""]
+    assert [line["label"] for line in lines_of(place)] == ["failure", "success", "note", ""]
     assert verify(place).clean
+
+
+def test_a_label_is_kept_after_the_dataset_was_recorded_anew(place, tmp_path):
+    with book_of(place) as book:
+        book.put("e1", "success")
+        shutil.rmtree(tmp_path / "d/labels")
+        book.put("e2", "failure")
+        shutil.rmtree(place)
+        with pytest.raises(errors.StorageError, match="Cannot write labels/"):
+            book.put("e1", "success")
+        write(place, small_episode(3))
+        book.put("e3", "success")
+        assert read_person_labels(place).keys() == {"e3"}
 
 
 REFUSED = [

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -395,6 +396,7 @@ async def test_datasets_stand_side_by_side(tmp_path):
         names = ["iteration_0001", "iteration_0002", "dd-n-me", "iteration_0001-2"]
         assert [dataset["name"] for dataset in found] == names
         assert [dataset["episodes"] for dataset in found] == [1, 2, 1, 1]
+        assert (await get(client, "/api/episodes", iteration="\u00b2"))["total"] == 0
         page = await get(client, "/api/episodes", iteration="2")
         assert [row["id"] for row in page["rows"]] == ["e2", "e1"]
         assert page["facets"]["iteration"] == [[1, 2], [2, 2]]
@@ -422,6 +424,21 @@ async def test_a_bucket_is_looked_at(bucket_url, bucket_options):
     async with served(place, storage_options=bucket_options) as (client, _):
         page = await get(client, "/api/episodes", label="failure")
         assert [row["note"] for row in page["rows"]] == ["n", "n"]
+
+
+async def test_a_dataset_that_was_deleted_is_told(tmp_path):
+    place = write(tmp_path / "d", small_episode(1))
+    async with served(place) as (client, _):
+        before = await get(client, "/api/changes", since="")
+        shutil.rmtree(place)
+        changes = await get(client, "/api/changes", since=before["version"])
+        assert changes["changed"]
+        assert changes["datasets"][0]["problem"].startswith(f"The folder {place!r} does not exist")
+        (told,) = (await get(client, "/api/datasets"))["datasets"]
+        assert (told["problem"], told["episodes"]) == (changes["datasets"][0]["problem"], 0)
+        write(tmp_path / "d", small_episode(2), small_episode(3))
+        (told,) = (await get(client, "/api/datasets"))["datasets"]
+        assert (told["problem"], told["episodes"]) == ("", 2)
 
 
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)

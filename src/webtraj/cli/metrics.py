@@ -215,7 +215,7 @@ def _new_table(first: str, *others: str, numbers: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, overflow="fold")
+    table.add_column(first, overflow="fold", max_width=60)
     for index, name in enumerate(others):
         table.add_column(name, justify="right" if index < numbers else "left", overflow="fold")
     return table

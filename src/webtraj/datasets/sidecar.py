@@ -79,6 +79,8 @@ class Sidecar(Closing):
             self._read[name] = len(lines)
             return
         try:
+            if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
+                self.close()  # The file was deleted, or the dataset was recorded anew.
             if self._descriptor < 0:
                 self._descriptor = self._open()
             size = os.fstat(self._descriptor).st_size
@@ -105,6 +107,7 @@ class Sidecar(Closing):
     def _open(self) -> int:
         layout = self._place.layout
         assert layout is not None
+        layout.root.stat()  # Do not make the folder of a dataset that was deleted.
         folder = layout.root / self._folder.rstrip("/")
         files.check_no_links(layout.root, folder)
         files.make_folder(folder, sync=True)

@@ -3,7 +3,7 @@
 Every judge fails closed, by three rules:
 
 1. SUCCESS needs positive evidence. Missing, unclear, refused, truncated or contradictory evidence
-   gives JUDGE_ERROR with the reason, never FAILURE.
+   gives JUDGE_ERROR with the reason, never FAILURE. An exception gives no verdict at all.
 2. Everything the judge sees is data. Text from the page and the agent is quoted and cannot set the
    verdict.
 3. An episode that did not end by itself is not judged: one cut short by a browser or server failure
@@ -15,6 +15,8 @@ A judge never changes an episode. `with_judgement` returns a new one that includ
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -31,6 +33,7 @@ __all__ = [
     "has_verdict",
     "is_judgeable",
     "is_unanswered",
+    "judgement_by",
     "with_judgement",
 ]
 
@@ -63,6 +66,34 @@ class Judge(Protocol):
         Raises:
             InvalidInputError: The judge is misconfigured and cannot judge any episode.
         """
+
+
+async def judgement_by(judge: Judge, trajectory: EpisodeTrajectory) -> Judgement:
+    """Return a judge's judgement of a judgeable episode.
+
+    Raises:
+        InvalidInputError: What the judge returned is not a judgement that it can give.
+    """
+    found: object = judge.judge(trajectory)
+    if inspect.isawaitable(found):
+        found = await found
+    if (
+        not isinstance(found, Judgement)
+        or (found.judge, found.version) != (judge.name, judge.version)
+        or found.outcome not in VERDICTS
+        or not (found.reward is None or _is_finite(found.reward))
+    ):
+        verdicts = ", ".join(verdict.name for verdict in VERDICTS)
+        raise errors.InvalidInputError(
+            f"The judge {judge.name!r} returned {found!r:.300} for the episode "
+            f"{trajectory.episode_id!r}; expected a Judgement with judge={judge.name!r}, "
+            f"version={judge.version!r}, an outcome of {verdicts}, and a finite reward or None."
+        )
+    return found
+
+
+def _is_finite(number: object) -> bool:
+    return isinstance(number, int | float) and math.isfinite(number)
 
 
 def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
@@ -147,7 +178,7 @@ class FirstKnown(AsyncClosing):
         """See `Judge.judge`. `findings["by"]` names the judge that gave the judgement."""
         reasons = []
         for judge in self.judges:
-            found = await judge.judge(trajectory)
+            found = await judgement_by(judge, trajectory)
             if found.outcome is not Outcome.UNKNOWN:
                 return self._named(found, judge.name)
             reasons.append(f"{judge.name}: {found.reason}")

@@ -138,7 +138,12 @@ def _action_of(action: Any) -> a.Action | None:
 
 
 _REGEX_SECONDS = 2.0
-_NUMBER = re.compile(r"(?<![\w.])[-\u2212+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w])")
+_NUMBER = re.compile(
+    r"(?<![\w.])(?<!\d,)([-\u2212+]?(?:\d{1,3}(?:,\d{3})++(?!\d)|\d++)(?:\.\d++)?+)(?![.,]\d)(\w*)"
+)
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
+_OTHER_NAMES = frozenset({"D", "k", "K", "M", "B", "G", "T", "bn", "mn"})
+"""What stands behind a number and is no unit: 3D is a name, and 12k is not 12."""
 _EVALUATING_VALUE = 'value="'
 _HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
 _CUT = "the last observation's axtree is cut short, and does not have it up to there"
@@ -328,8 +333,21 @@ def _host(host: str) -> str:
 
 
 def _numbers(text: str) -> list[float]:
-    found = (number.replace(",", "").replace("\u2212", "-") for number in _NUMBER.findall(text))
-    return [float(number) for number in found]
+    """Return the numbers of a text that can be read whole, without their units.
+
+    >>> _numbers("1,234.5m of 5% and 12 km\u00b2")
+    [1234.5, 5.0, 12.0]
+    >>> _numbers("the 1st, 3D, v2, 0x1F, 12k, 1.2.3 or 12,5kg")
+    []
+    """
+    found = _NUMBER.findall(text)
+    whole = [number for number, behind in found if not behind or _is_unit(behind)]
+    return [float(number.replace(",", "").replace("\u2212", "-")) for number in whole]
+
+
+def _is_unit(word: str) -> bool:
+    is_name = word.casefold() in _ORDINALS or word in _OTHER_NAMES
+    return word.rstrip("\u00b2\u00b3").isalpha() and not is_name
 
 
 def _value_of(element: Ref) -> str:

@@ -2,7 +2,8 @@
 
 A verdict is stored as soon as it is reached, so judging resumes after a crash, and running it again
 judges episodes that were added meanwhile. If a judge was unavailable, the episode waits for the
-next run. If it could not decide, the verdict is JUDGE_ERROR.
+next run. If it could not decide, the verdict is JUDGE_ERROR: it is asked again in the next run, and
+the same answer is not stored twice.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ from typing import Any, get_args
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.place import Place
-from webtraj.judging.base import PARALLEL, Judge, has_verdict, is_judgeable, is_unanswered
+from webtraj.judging.base import (
+    PARALLEL,
+    Judge,
+    has_verdict,
+    is_judgeable,
+    is_unanswered,
+    judgement_by,
+)
 from webtraj.runs.spec import When
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Judgement, Outcome
 
-__all__ = ["WHEN", "Judged", "judge_dataset"]
+__all__ = ["WHEN", "Judged", "check_judging", "judge_dataset"]
 
 WHEN: tuple[When, ...] = get_args(When)
 """Which episodes to judge: those whose outcome is not known, or all that ended by themselves."""
@@ -59,6 +67,31 @@ class Judged:
         return not self.stopped and not self.failures
 
 
+def check_judging(judge: Judge, *, when: When = "unknown", parallel: int = PARALLEL) -> None:
+    """Raise if `judge_dataset` does not take these arguments; costs nothing.
+
+    Raises:
+        InvalidInputError: One is invalid.
+    """
+    for name in ("name", "version"):
+        if not isinstance(found := getattr(judge, name, None), str):
+            raise errors.InvalidInputError(
+                f"The judge {judge!r:.100} has the {name} {found!r:.60}; expected text. A judge "
+                "has a name, a version and an async method `judge`; see `webtraj.judging.Judge`."
+            )
+    if not callable(getattr(judge, "judge", None)):
+        raise errors.InvalidInputError(
+            f"The judge {judge!r:.100} has no method `judge`; expected an async method that takes "
+            "an episode and returns a Judgement."
+        )
+    if when not in WHEN:
+        raise errors.InvalidInputError(
+            f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
+        )
+    if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
+        raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel!r:.60}.")
+
+
 async def judge_dataset(
     place: Place,
     judge: Judge,
@@ -69,7 +102,7 @@ async def judge_dataset(
     storage_options: Mapping[str, Any] | None = None,
     observer: Callable[[int, int], None] | None = None,
 ) -> Judged:
-    """Judge the episodes of a dataset that this judge has not judged yet.
+    """Judge the episodes of a dataset on which this judge has no verdict yet.
 
     Episodes that did not end by themselves are left out: there is nothing to judge.
 
@@ -83,19 +116,16 @@ async def judge_dataset(
         observer: Called with the number of judged episodes and their total, as judging proceeds.
 
     Returns:
-        The outcomes. An unavailable judge or store is in it, not raised: what was reached is kept.
+        The outcomes. A judge that fails or is unavailable and a failing store are in it, not
+        raised: what was reached is kept.
 
     Raises:
-        InvalidInputError: An argument is invalid, or the judge cannot judge anything.
+        InvalidInputError: An argument is invalid, or the judge cannot judge anything or returns
+            what is not a judgement of its own.
         NotADatasetError: There is no dataset.
         StorageError: The dataset cannot be read.
     """
-    if when not in WHEN:
-        raise errors.InvalidInputError(
-            f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
-        )
-    if parallel < 1:
-        raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel}.")
+    check_judging(judge, when=when, parallel=parallel)
     dataset = await asyncio.to_thread(
         lambda: open_dataset(place, storage_options=storage_options, complete=True)
     )
@@ -177,13 +207,26 @@ class _Judging:
         trajectory = await asyncio.to_thread(self._recorded.__getitem__, episode_id)
         if not is_judgeable(trajectory) or has_verdict(trajectory, self._judge):
             return
-        judgement = await self._judge.judge(trajectory)
+        try:
+            judgement = await judgement_by(self._judge, trajectory)
+        except errors.WebtrajError:
+            raise
+        except Exception as error:
+            self._fail(episode_id, f"{type(error).__name__}: {error}")
+            return
         if is_unanswered(judgement):
             self._fail(episode_id, judgement.reason)
             return
         self._failed_in_a_row = 0
+        if judgement.outcome is Outcome.JUDGE_ERROR and await self._is_last(episode_id, judgement):
+            return
         self._waiting[episode_id] = judgement
         await self._store()
+
+    async def _is_last(self, episode_id: str, judgement: Judgement) -> bool:
+        """Return whether the same was said of the episode last, for the same reason."""
+        before = await asyncio.to_thread(self._book.of, episode_id)
+        return [_said(one) for one in before[-1:]] == [_said(judgement)]
 
     async def _store(self) -> None:
         async with self._writing:  # One write takes all that came during the one before.
@@ -205,3 +248,8 @@ class _Judging:
                 f"{self._failed_in_a_row} episodes in a row got no verdict; the last one, "
                 f"{episode_id!r}: {why}"
             )
+
+
+def _said(judgement: Judgement) -> tuple[object, ...]:
+    """Return what a judgement says, without the time and the evidence."""
+    return judgement.judge, judgement.version, judgement.outcome, judgement.reason

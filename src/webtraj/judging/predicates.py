@@ -17,7 +17,8 @@ A predicate has exactly one key::
 A TEST is a text, compared without case, white space and a final full stop; or a mapping whose
 entries must all hold: `equals` (exactly), `like` (as a bare text), `contains` (as `like`,
 anywhere), `one_of` (a list of texts, as `like`), `matches` (a regex, found anywhere), and `number`
-with `within` (the text contains exactly one number, and it is this one).
+with `within` (the text contains exactly one number, and it is this one). A unit may follow a number
+(`12.5kg`, `5%`); `1st`, `3D`, `12k`, `1.2.3` and `12,5` are not numbers.
 
 A predicate is true, false, or unknown if a channel is missing. `not` of unknown is unknown; `all`
 is false if any part is false, and `any` is true if any part is true, whatever the others are.

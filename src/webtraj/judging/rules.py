@@ -122,7 +122,7 @@ def _of_yaml(text: str, name: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-_VERSION = "3"
+_VERSION = "4"
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 _MAX_PROBLEMS = 10
 _MAX_SHOWN = 5

@@ -184,15 +184,17 @@ main { max-width: 72rem; margin: 0 auto; padding: 1.2rem; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 0 0 .6rem; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 1rem; margin: 0 0 1rem; }
-p { margin: .4rem 0; } a { color: inherit; } .headline ul { margin: 0; padding: 0; list-style: none;
-  font-size: 1.1rem; overflow-wrap: anywhere; }
+p { margin: .4rem 0; overflow-wrap: anywhere; } a { color: inherit; }
+.headline ul { margin: 0; padding: 0; list-style: none; font-size: 1.1rem;
+  overflow-wrap: anywhere; }
+td { white-space: nowrap; } td.note { white-space: normal; min-width: 9rem; }
 .soft, caption { color: var(--soft); font-size: .85rem; }
 .scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--soft); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .3rem; }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; vertical-align: top; }
-thead th { color: var(--soft); font-weight: 500; font-size: .8rem; }
+thead th { color: var(--soft); font-weight: 500; font-size: .8rem; min-width: 4.5rem; }
 tbody th { font-weight: 400; min-width: 9rem; }
 td.up { color: var(--up); font-weight: 600; } td.down { color: var(--down); font-weight: 600; }
 figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px;
@@ -539,10 +541,11 @@ def _escaped(value: object) -> str:
     return html.escape(text)
 
 
-def _note(point: Point) -> str:
+def _note(point: Point) -> object:
     report = point.report
     run = f"run {report.run}: {report.played} of {report.planned} rows" if report.run else ""
-    return "; ".join(part for part in (run, point.note) if part)
+    note = "; ".join(part for part in (run, point.note) if part)
+    return _Marked(note, "note") if note else ""
 
 
 def _rate(rate: Rate) -> str:

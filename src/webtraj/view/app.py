@@ -17,7 +17,8 @@
     GET /api/changes?since=VERSION  {"version", "changed", "datasets": [{"name", "open",
                                     "writing"}]}
     PUT /api/labels/DATASET/ID      takes {"label", "note"} as application/json, with the header
-                                    X-Webtraj: 1, which no other site's page can send
+                                    X-Webtraj: 1, which no other site's page can send; without
+                                    "note", the stored note is kept; returns what is stored
 
 `/api/episodes` takes `dataset`, `task`, `site`, `outcome`, `end_reason`, `policy`,
 `policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `seed`;
@@ -222,7 +223,7 @@ class _Handlers:
         return _json(made)
 
 
-def _label_of(body: bytes) -> tuple[str, str]:
+def _label_of(body: bytes) -> tuple[str, str | None]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -230,8 +231,8 @@ def _label_of(body: bytes) -> tuple[str, str]:
     known = {"label", "note"}
     if not isinstance(given, dict) or not given.keys() <= known or "label" not in given:
         raise errors.InvalidInputError('Expected {"label": "success", "note": "..."}.')
-    label, note = given["label"], given.get("note", "")
-    if not isinstance(label, str) or not isinstance(note, str):
+    label, note = given["label"], given.get("note")
+    if not isinstance(label, str) or not isinstance(note, str | None):
         raise errors.InvalidInputError("label and note must be strings.")
     return label, note
 

@@ -145,7 +145,7 @@ class Followed:
     still_open: tuple[str, ...] = ()
     running: int = 0
     problem: str = ""
-    """The error of the last read, if it failed."""
+    """Why the last read failed, or found no folder."""
     looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     """Held while reading. Taken before the viewer's own lock, never after it."""
     _has_run: bool | None = None

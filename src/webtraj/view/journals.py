@@ -23,7 +23,7 @@ from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import is_episode_id
-from webtraj.store.places import FolderStorage, Storage, open_storage
+from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
 from webtraj.view.status import Cell, Rates, SitePace
 
 __all__ = [
@@ -75,6 +75,11 @@ def find_run(
     if run is None:
         latest = _latest_iteration(named, run_id, storage_options)
         if latest is None:
+            if not is_url(named) and not Path(named).exists():
+                raise errors.InvalidInputError(
+                    f"No run in {named!r:.300}: the folder does not exist. Name a rollout's "
+                    "dataset or save path."
+                )
             raise errors.InvalidInputError(
                 f"No run{'' if run_id is None else f' {run_id!r:.100}'} in {named!r:.300}. Give a "
                 "rollout's dataset or save path. A rollout that has just started appears once its "

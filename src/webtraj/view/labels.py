@@ -129,8 +129,16 @@ class LabelBook(Closing):
                     _logger.warning("%s", problem)
             return bool(new)
 
-    def put(self, episode_id: str, label: str, note: str = "", source: str = "") -> PersonLabel:
+    def put(
+        self, episode_id: str, label: str, note: str | None = None, source: str = ""
+    ) -> PersonLabel:
         """Store a label on disk or in the bucket, and return it.
+
+        Args:
+            episode_id: The episode.
+            label: One of `LABELS`.
+            note: The note; None to keep the stored one, also where the label is retracted.
+            source: The person's name.
 
         Raises:
             InvalidInputError: `label` or `note` is not valid.
@@ -140,6 +148,9 @@ class LabelBook(Closing):
             before = self._labels.get(episode_id)
             # The clocks of two machines differ, but the last label must count.
             now = max(self._clock(), before.time + 1e-3 if before else 0.0)
+            if note is None:
+                note = before.note if before else ""
+                label = label or ("note" if note else "")
             made = PersonLabel(
                 episode_id=episode_id,
                 label=label,

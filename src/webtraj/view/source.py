@@ -58,6 +58,8 @@ class Changes:
     """All open episodes."""
     anew: bool = False
     """Whether to discard earlier results."""
+    problem: str = ""
+    """Why there are no episodes; empty if the dataset is there."""
 
 
 class Follower:
@@ -109,7 +111,13 @@ class Follower:
             gone = set()
         self._gone = gone
         self._shown = gone | self._open.keys()
-        return Changes(new, still_open, anew)
+        layout = self._place.layout
+        problem = ""
+        if layout is not None and not layout.root.exists():
+            problem = (
+                f"The folder {str(layout.root)!r} does not exist any more: it was moved or deleted."
+            )
+        return Changes(new, still_open, anew, problem)
 
     def _open_episodes(self) -> list[OpenEpisode]:
         layout = self._place.layout

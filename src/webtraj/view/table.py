@@ -559,7 +559,8 @@ class Table:
 
     def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":
-            numbers = [float(value) for value in values if value.isdigit() and len(value) < 10]
+            digits = [value for value in values if value.isascii() and value.isdigit()]
+            numbers = [float(value) for value in digits if len(value) < 10]
             mask: _Mask = np.isin(self._numbers_of(name), numbers)
             return mask
         column = self._words_of(name)

@@ -102,7 +102,7 @@ class Viewer(Closing):
             return [
                 {
                     "name": name,
-                    "place": followed.source.place.url,
+                    "place": absolute_place(followed.source.place.url),
                     "episodes": counts[name],
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
@@ -227,8 +227,10 @@ class Viewer(Closing):
         source, summary = self._find(dataset, episode_id)
         return source.thumbnail(episode_id, summary)
 
-    def set_label(self, dataset: str, episode_id: str, label: str, note: str) -> dict[str, Any]:
-        """Store a person's label of an episode, and return it as JSON data.
+    def set_label(
+        self, dataset: str, episode_id: str, label: str, note: str | None
+    ) -> dict[str, Any]:
+        """Store a person's label of an episode as `LabelBook.put` does, and return it as JSON data.
 
         Raises:
             UnknownEpisodeError: There is no such episode.
@@ -319,8 +321,8 @@ class Viewer(Closing):
             followed.looked = self._clock()
             return
         with self._lock:
-            self._version += bool(followed.problem)
-            followed.problem = ""
+            self._version += changes.problem != followed.problem
+            followed.problem = changes.problem
             if self._take(followed, changes) and self._begun:
                 followed.last_change = self._clock()
             if labelled:

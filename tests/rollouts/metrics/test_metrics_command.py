@@ -126,6 +126,14 @@ def test_what_comes_of_a_task_cannot_speak_to_the_terminal(tmp_path):
     assert "a\\x1b[31mb" in output
 
 
+def test_a_long_task_name_is_folded(tmp_path):
+    with DatasetWriter(tmp_path) as writer:
+        writer.add(make_trajectory(episode_id="e1", task="t" * 150))
+    lines = call(tmp_path, "--by", "task").splitlines()
+    assert sum(line.startswith("t" * 30) for line in lines) == 3
+    assert max(map(len, lines[:-1])) < 180
+
+
 def test_prices_give_a_cost(dataset):
     assert rows(call(dataset, "--price", "qwen*=0.2,0.6"))["cost"][0] == "0.0000"
     assert "cost" not in rows(call(dataset))

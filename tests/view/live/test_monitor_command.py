@@ -73,12 +73,13 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "No run in 'nowhere'"),
-        (["nowhere", "--run", "one"], "No run 'one' in 'nowhere'"),
+        (["nowhere"], "No run in 'nowhere': the folder does not exist."),
+        (["."], "No run in '.'. Give a rollout's dataset or save path."),
+        ([".", "--run", "one"], "No run 'one' in '.'"),
         ([".", "nowhere"], "got 2 places"),
         (["nowhere", "--web", "--json"], "--web cannot be combined"),
     ],
-    ids=["no-run", "no-such-run", "two-places", "two-ways"],
+    ids=["no-folder", "no-run", "no-such-run", "two-places", "two-ways"],
 )
 def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -35,7 +35,9 @@ class Strict:
     version = "1"
 
     async def judge(self, trajectory):
-        return Judgement(judge=self.name, outcome=Outcome.FAILURE, reward=0.0, reason="strict")
+        return Judgement(
+            judge="strict", version="1", outcome=Outcome.FAILURE, reward=0.0, reason="strict"
+        )
 
 
 def everything_in(folder):

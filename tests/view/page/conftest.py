@@ -4,7 +4,7 @@
   any page it opened: no error in the console, no dialog, no request to anyone but the server.
 * `serve(*folders)` serves datasets and returns the URL.
 * `miniwob_iterations`: two datasets of real MiniWoB++ episodes, recorded once for all processes.
-* `written_episodes(folder, n)` writes n small episodes of all outcomes.
+* `written_episodes(folder, n, first=0, **info)` writes n small episodes of all outcomes.
 """
 
 import asyncio
@@ -199,11 +199,11 @@ def episode(number: int, **info: Any) -> EpisodeTrajectory:
 
 
 @pytest.fixture
-def written_episodes() -> Callable[[Path, int], Path]:
-    def write(folder: Path, count: int) -> Path:
+def written_episodes() -> Callable[..., Path]:
+    def write(folder: Path, count: int, *, first: int = 0, **info: Any) -> Path:
         with DatasetWriter(folder) as writer:
-            for number in range(count):
-                writer.add(episode(number))
+            for number in range(first, first + count):
+                writer.add(episode(number, **info))
         return folder
 
     return write

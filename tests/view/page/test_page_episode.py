@@ -216,6 +216,13 @@ async def test_pages_of_different_seeds_are_not_called_the_same(look, serve, min
     page = await look(await serve(first), path)
     await expect(page.locator(".pair").first).to_have_attribute("data-same", "no")
     await expect(page.get_by_text("start from different pages")).to_be_visible()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("miniwob/click-checkboxes")
+
+
+async def test_both_tasks_of_a_comparison_are_named(look, serve, written_episodes, tmp_path):
+    url = await serve(written_episodes(tmp_path / "d", 2))
+    page = await look(url, "#/compare/d/e0000/d/e0001")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("shop/task-0 and shop/task-1")
 
 
 async def test_labels_are_kept_and_those_that_are_not_are_told(
@@ -263,6 +270,23 @@ async def test_labels_are_kept_and_those_that_are_not_are_told(
     await expect(page.locator(".label-mark")).to_have_text("has a note")
 
 
+async def test_a_label_keeps_the_note_of_another_tab(look, serve, written_episodes, tmp_path):
+    url = await serve(written_episodes(tmp_path / "d", 1))
+    one, other = [await look(url, "#/episode/d/e0000") for _ in range(2)]
+    await expect(other.get_by_role("button", name="Success")).to_be_visible()
+    await one.keyboard.press("n")
+    await one.get_by_role("textbox", name="Note").fill("Odd.")
+    await one.keyboard.press("Control+Enter")
+    await expect(one.locator(".noted")).to_have_text("Odd.")
+    await other.keyboard.press("s")
+    await expect(other.locator(".noted")).to_have_text("Odd.")
+    await one.reload()
+    await expect(one.locator(".noted")).to_have_text("Odd.")
+    await expect(one.get_by_role("button", name="Success")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+
+
 async def test_an_episode_that_is_still_running_grows_before_ones_eyes(look, serve, tmp_path):
     folder = tmp_path / "running"
     async with webtraj.JsonTrajectoryCollector(folder) as collector:
@@ -283,6 +307,21 @@ async def test_an_episode_that_is_still_running_grows_before_ones_eyes(look, ser
             timestep = await env.step(1)
             await expect(steps).to_have_count(3)
             await expect(steps.nth(2)).to_have_attribute("aria-current", "step")
+            # On an earlier step, what is read stays as it is.
+            await page.keyboard.press("k")
+            await page.get_by_role("tab", name="Raw").click()
+            await page.get_by_role("button", name="Actual size").click()
+            await page.locator(".raw").evaluate("raw => { raw.dataset.kept = 'yes' }")
+            await steps.nth(1).focus()
+            timestep = await env.step(1)
+            await expect(steps).to_have_count(4)
+            await expect(page.locator(".episode-head .facts")).to_contain_text("3 steps")
+            await expect(steps.nth(1)).to_have_attribute("aria-current", "step")
+            await expect(steps.nth(1)).to_be_focused()
+            await expect(page.locator(".raw")).to_have_attribute("data-kept", "yes")
+            await expect(page.get_by_role("button", name="Actual size")).to_have_attribute(
+                "aria-pressed", "true"
+            )
             while not timestep.last():
                 timestep = await env.step(1)
         await expect(page.locator(".episode-head .badge")).not_to_have_text("running")

@@ -85,6 +85,7 @@ async def test_places_are_written_as_they_are_read(look, serve, written_episodes
     page = await look(await serve(written_episodes(tmp_path / "d", 1)))
     routes = [
         {"view": "list", "params": {"q": "a b&c=#?/", "task": "x/y"}},
+        {"view": "list", "params": {"outcome": ["success", "failure"], "q": "a"}},
         {"view": "episode", "dataset": "d", "id": "e.1-_", "step": 3, "params": {"tab": "raw"}},
         {"view": "episode", "dataset": "a/b?c#%", "id": "é", "step": None, "params": {}},
         {

@@ -13,6 +13,7 @@ from webtraj.judging.base import (
     has_verdict,
     is_judgeable,
     is_unanswered,
+    judgement_by,
     with_judgement,
 )
 from webtraj.judging.catalog import make_judge_of
@@ -86,13 +87,14 @@ class JudgeStep:
         """Return the episode with its judgement.
 
         Raises:
+            InvalidInputError: What the judge returned is not a judgement of its own.
             ModelError: The judge's model gave no reply, and `on_judge_error` is `fail`.
         """
         if not is_judgeable(trajectory) or has_verdict(trajectory, self._judge):
             return trajectory
         if self.only_unknown and trajectory.outcome not in _UNDECIDED:
             return trajectory
-        judgement = await self._judge.judge(trajectory)
+        judgement = await judgement_by(self._judge, trajectory)
         if judgement.outcome is Outcome.JUDGE_ERROR:
             if self.on_judge_error == "drop":
                 return Drop("judge failed", judgement.reason)

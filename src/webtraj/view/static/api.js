@@ -1,5 +1,7 @@
 // Requests to the server. Responses are JSON; a failure is an ApiError with a message for people.
 
+import { pairsOf } from "./router.js";
+
 export class ApiError extends Error {
   constructor(message, status) {
     super(message);
@@ -37,8 +39,7 @@ export async function fetchDatasets() {
 
 // Returns {total, offset, rows, facets} of the episodes that match a query.
 export function fetchEpisodes(query, { offset = 0, limit = 100, signal = undefined } = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const params = new URLSearchParams([...given, ["offset", offset], ["limit", limit]]);
+  const params = new URLSearchParams([...pairsOf(query), ["offset", offset], ["limit", limit]]);
   return request(`api/episodes?${params}`, { signal });
 }
 

@@ -2,10 +2,10 @@
 
 import { fetchEpisode, fetchEpisodes } from "./api.js";
 import { alignSteps, deedOf } from "./alignment.js";
-import { fill, h, icon, said } from "./dom.js";
+import { fill, h, said } from "./dom.js";
 import { count, duration, number, outcomeBadge, short, stateOf, when } from "./format.js";
 import { setKeys } from "./keys.js";
-import { listRoute } from "./neighbours.js";
+import { BACK_KEY, backLink } from "./neighbours.js";
 import { failureNotice } from "./notices.js";
 import { stepProblems } from "./problems.js";
 import { formatRoute, go } from "./router.js";
@@ -28,9 +28,10 @@ export function compareView(route) {
       setKeys("view", shown.keys(() => current));
       document.title = `${short(left.info?.task, 60)}, compared · webtraj`;
     } catch (error) {
-      if (!gone) fill(element, failureNotice("Could not load the episodes to compare", error, load));
+      if (!gone) fill(element, failureNotice("Could not load the episodes to compare", error, load, backLink()));
     }
   };
+  setKeys("view", [BACK_KEY]);
   load();
   return {
     element,
@@ -50,6 +51,7 @@ function comparison(left, right, route) {
   const modes = [["", "By order"], ["actions", "By action"]].map(([align, words]) =>
     h("button", { type: "button", data: { align }, on: { click: () => change({ params: { align } }) } }, words),
   );
+  const tasks = new Set([left, right].map(({ info, id }) => info?.task || id));
   const swap = h("button", { type: "button", on: { click: () => go({ ...now, left: now.right, right: now.left }, { replace: true }) } }, "Swap");
   const element = h(
     "div",
@@ -60,8 +62,8 @@ function comparison(left, right, route) {
       h(
         "div",
         { class: "title-line" },
-        h("a", { href: formatRoute(listRoute()), class: "back" }, icon("M10 3 5 8 10 13"), "Episodes"),
-        h("h1", {}, said(short(left.info?.task || left.id, 120))),
+        backLink(),
+        h("h1", {}, [...tasks].map((task, i) => [i > 0 && " and ", said(short(task, 120))])),
         h("div", { class: "actions" }, h("div", { class: "segments", role: "group", aria: { label: "Align steps" } }, modes), swap),
       ),
       !samePage(left, right) && h("p", { class: "facts" }, "These episodes start from different pages: their task or seed differs."),
@@ -100,6 +102,7 @@ function comparison(left, right, route) {
     { keys: ["a"], shown: "a", does: "Align by order or by action", run: () => change({ params: { align: now.params.align ? "" : "actions" } }) },
     { keys: ["1"], shown: "1", does: "Open the left episode at this step", run: () => open("left") },
     { keys: ["2"], shown: "2", does: "Open the right episode at this step", run: () => open("right") },
+    BACK_KEY,
   ];
   return { element, update, keys };
 }

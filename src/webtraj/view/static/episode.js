@@ -25,7 +25,10 @@ function tabsOf(episode) {
   return TABS.filter(([name]) => !empty[name]);
 }
 
-// Returns an episode's view: {element, update(route), keys}.
+// Returns an episode's view: {element, update(route), grow(episode), keys}.
+//
+// `grow` adds the new steps of a running episode and leaves the rest as a person has it; it returns
+// false if that is not enough.
 //
 // `go` is called with the changed parts of the route: {step} or {params}. `extras` has the header's
 // elements that need a server: {back, actions, noted}.
@@ -38,7 +41,8 @@ export function episodePanes(episode, route, go, extras = {}) {
   const openStep = (position) => go({ step: Math.max(0, Math.min(steps.length - 1, position)) });
   const setParam = (name, value) => go({ params: { [name]: value } });
 
-  const times = timeline(episode, hrefOf, openStep);
+  const facts = h("p", { class: "facts" }, factsOf(episode));
+  let times = timeline(episode, hrefOf, openStep);
   const pictures = shot((side) => setParam("shot", side === "before" ? "" : side));
   const titles = tabsOf(episode);
   const tabs = tabbed(titles, (name) => setParam("tab", name === "page" ? "" : name));
@@ -48,7 +52,7 @@ export function episodePanes(episode, route, go, extras = {}) {
   const element = h(
     "div",
     { class: "view episode" },
-    episodeHeader(episode, extras),
+    episodeHeader(episode, facts, extras),
     h("div", { class: "panes" }, times.element, steps.length > 0 ? middle : h("section", { class: "middle" }, nothing), tabs.element),
   );
 
@@ -86,13 +90,30 @@ export function episodePanes(episode, route, go, extras = {}) {
     { keys: ["d"], shown: "d", does: "Show the action's changes", run: () => go({ params: { tab: "", page: at.page === "tree" ? "changes" : "" } }) },
     { keys: ["t"], shown: "t", does: "Next tab", run: () => setParam("tab", tabs.next() === "page" ? "" : tabs.next()) },
   ];
-  return { element, update, keys };
+  const grow = (found) => {
+    const isMore = !found.end && steps.length > 0 && found.steps.length >= steps.length;
+    if (!isMore || String(tabsOf(found)) !== String(titles)) return false;
+    steps.push(...found.steps.slice(steps.length));
+    Object.assign(episode, found, { steps });
+    fill(facts, factsOf(episode));
+    tabs.setCount("errors", countProblems(episode));
+    const { element: before } = times;
+    const { scrollTop } = before;
+    const focused = [...before.querySelectorAll("a")].indexOf(document.activeElement);
+    times = timeline(episode, hrefOf, openStep);
+    before.replaceWith(times.element);
+    times.show(at.position);
+    times.element.scrollTop = scrollTop;
+    if (focused >= 0) times.element.querySelectorAll("a")[focused].focus({ preventScroll: true });
+    return true;
+  };
+  return { element, update, grow, keys };
 }
 
-function episodeHeader(episode, { back = null, actions = null, noted = null }) {
+function factsOf(episode) {
   const { info = {}, end } = episode;
   const policy = [info.policy, versionOf(episode)].filter(Boolean).join(" · ");
-  const facts = [
+  return [
     outcomeBadge(stateOf(episode)),
     h("span", {}, "reward ", h("b", {}, number(episode.total_reward))),
     h("span", {}, count(episode.num_steps ?? Math.max(0, episode.steps.length - 1), "step")),
@@ -101,12 +122,15 @@ function episodeHeader(episode, { back = null, actions = null, noted = null }) {
     end && h("span", {}, "end ", said(String(end.reason).replaceAll("_", " "))),
     info.group && h("span", {}, `attempt ${number(info.attempt)}`),
   ];
+}
+
+function episodeHeader({ info = {}, id }, facts, { back = null, actions = null, noted = null }) {
   return h(
     "header",
     { class: "episode-head" },
-    h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || episode.id, 200))), actions),
+    h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || id, 200))), actions),
     info.goal && goalLine(info.goal),
-    h("p", { class: "facts" }, facts),
+    facts,
     noted,
   );
 }

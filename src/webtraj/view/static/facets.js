@@ -61,19 +61,20 @@ export function facetPanel(change) {
   };
 
   const group = (name, title, values, query) => {
-    const chosen = query[name] ?? "";
+    const chosen = [query[name] ?? []].flat();
     const known = values.filter(([value]) => value !== "" && value !== null).map(([value, n]) => [String(value), n]);
-    if (chosen && !known.some(([value]) => value === chosen)) known.unshift([chosen, 0]);
+    for (const value of chosen) if (!known.some(([one]) => one === value)) known.unshift([value, 0]);
     if (known.length === 0) return null;
-    const shown = unfolded.has(name) ? known : known.filter(([value], i) => i < SHOWN || value === chosen);
+    const shown = unfolded.has(name) ? known : known.filter(([value], i) => i < SHOWN || chosen.includes(value));
     const items = shown.map(([value, n]) => {
-      const pressed = value === chosen;
+      const pressed = chosen.includes(value);
+      const next = pressed ? chosen.filter((one) => one !== value) : value;
       const words = name === "outcome" ? (OUTCOMES[value]?.words ?? value) : value;
       const button = h(
         "button",
         {
           type: "button", class: "facet", data: { facet: `${name}=${value}` }, aria: { pressed },
-          title: value.length > 24 ? short(value, 300) : null, on: { click: () => change({ [name]: pressed ? "" : value }) },
+          title: value.length > 24 ? short(value, 300) : null, on: { click: () => change({ [name]: next }) },
         },
         said(short(words, 100)),
         h("span", { class: "count" }, number(n)),

@@ -32,9 +32,9 @@ export function labelButtons(dataset, episode) {
   const put = async (wanted) => {
     buttons.forEach((button) => (button.disabled = true));
     try {
-      await putLabel(dataset, episode.id, wanted);
-      given = wanted;
-      notify(wanted.label || wanted.note ? "Label saved." : "Label removed.");
+      const { label, note } = await putLabel(dataset, episode.id, wanted);
+      given = { label, note };
+      notify(label || note ? "Label saved." : "Label removed.");
       return true;
     } catch (error) {
       notify(`Could not save the label: ${error.message}`, { problem: true });
@@ -45,10 +45,8 @@ export function labelButtons(dataset, episode) {
     }
   };
   const press = (name) => {
-    if (name !== "note") {
-      const label = given.label === name ? "" : name;
-      return put({ label: label || (given.note ? "note" : ""), note: given.note });
-    }
+    // The stored note is kept: another tab may have changed it.
+    if (name !== "note") return put({ label: given.label === name ? "" : name });
     text.value = given.note;
     dialog.showModal();
     text.focus();

@@ -1,7 +1,7 @@
 // The list of episodes: filters on the left, and rows that are fetched as they scroll into view.
 
 import { fetchDatasets, fetchEpisodes } from "./api.js";
-import { add, fill, h, icon } from "./dom.js";
+import { add, fill, h, said } from "./dom.js";
 import { facetPanel } from "./facets.js";
 import { count, number, percent, short } from "./format.js";
 import { setKeys } from "./keys.js";
@@ -9,7 +9,7 @@ import { onChange } from "./live.js";
 import { rememberList, rememberPlace } from "./neighbours.js";
 import { failureNotice, notify } from "./notices.js";
 import { go } from "./router.js";
-import { columnsFor, rowElement } from "./row.js";
+import { columnsFor, headCells, rowElement } from "./row.js";
 
 const ROW = 36;
 const BODY_AT_MOST = 8_000_000;
@@ -40,8 +40,8 @@ class EpisodeList {
     this.chosen = [];
     this.generation = 0;
     this.build();
-    this.endListening = onChange(({ datasets }) => {
-      if (datasets.length !== this.datasets.options.length - 1) this.fetchDatasets();
+    this.endListening = onChange(() => {
+      this.fetchDatasets();
       this.refresh();
     });
     this.setOwnKeys();
@@ -73,13 +73,14 @@ class EpisodeList {
       this.body,
     );
     this.message = h("div", { class: "message", hidden: true });
+    this.problems = h("div", { class: "problem-bar", role: "status", hidden: true });
     const bar = h("div", { class: "bar" }, this.datasets, this.search, this.total_, this.rate, this.compare);
     this.element = h(
       "div",
       { class: "view list" },
       h("h1", { class: "unseen" }, "Episodes"),
       this.facets.element,
-      h("section", { class: "rows", aria: { label: "Episodes" } }, bar, this.grid, this.message),
+      h("section", { class: "rows", aria: { label: "Episodes" } }, h("div", {}, bar, this.problems), this.grid, this.message),
     );
     this.resizing = new ResizeObserver(() => this.draw());
     this.resizing.observe(this.grid);
@@ -116,15 +117,21 @@ class EpisodeList {
   async fetchDatasets() {
     try {
       const datasets = await fetchDatasets();
+      fill(this.problems, datasets.filter(({ problem }) => problem).map(({ problem }) => h("p", {}, said(problem))));
+      this.problems.hidden = !this.problems.hasChildNodes();
       fill(this.datasets, h("option", { value: "" }, "All datasets"));
       for (const { name, episodes, writing } of datasets) {
         const words = `${name} (${number(episodes)}${writing ? ", being written" : ""})`;
         add(this.datasets, h("option", { value: name }, short(words, 60)));
       }
-      this.datasets.value = this.query.dataset ?? "";
       this.datasets.hidden = datasets.length < 2;
+      const linked = datasets.find(({ place }) => place === this.query.dataset); // By a report.
+      if (linked && this.element.isConnected) this.change({ dataset: linked.name });
+      this.datasets.value = this.query.dataset ?? "";
       const single = datasets.some(({ iteration }) => iteration === null); // A loop's have a number.
-      this.several = this.element.classList.toggle("several", datasets.length > 1 && single);
+      const several = datasets.length > 1 && single;
+      if (several === this.several) return;
+      this.several = this.element.classList.toggle("several", several);
       this.drawHeader();
       this.redraw();
     } catch (error) {
@@ -274,21 +281,8 @@ class EpisodeList {
   }
 
   drawHeader() {
-    const sort = this.query.sort ?? "";
-    fill(this.header, h("div", { role: "columnheader", class: "cell choose" }, h("span", { class: "unseen" }, "Compare")));
-    for (const { name, title, sort: key, right } of columnsFor(this.several)) {
-      const direction = sort === key ? "ascending" : sort === `-${key}` ? "descending" : null;
-      const next = direction === "ascending" ? `-${key}` : key;
-      const button = h(
-        "button",
-        { type: "button", on: { click: () => this.change({ sort: next }) } },
-        title,
-        direction && icon(direction === "ascending" ? "M4 10 8 6 12 10" : "M4 6 8 10 12 6"),
-      );
-      const aria = key ? { sort: direction ?? "none" } : {};
-      const classes = `cell ${name}${right ? " right" : ""}`;
-      add(this.header, h("div", { role: "columnheader", class: classes, aria }, key ? button : title));
-    }
+    const choose = (sort) => this.change({ sort });
+    fill(this.header, headCells(columnsFor(this.several), this.query.sort ?? "", choose));
   }
 
   drawRow(index) {

@@ -14,13 +14,14 @@ export function notify(text, { problem = false } = {}) {
   if (!problem) hiding = setTimeout(() => fill(place), SHOWN_FOR);
 }
 
-// Returns an error message that replaces content that could not be loaded.
-export function failureNotice(what, error, retry = null) {
+// Returns an error message that replaces content that could not be loaded, with a link elsewhere.
+export function failureNotice(what, error, retry = null, back = null) {
   return h(
     "div",
     { class: "empty", role: "alert" },
     h("h2", {}, what),
     h("p", {}, said(error.message)),
     retry && h("button", { type: "button", on: { click: retry } }, "Try again"),
+    back,
   );
 }

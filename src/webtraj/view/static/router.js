@@ -8,10 +8,12 @@
 //
 // Anything else is the list.
 
-// Returns the route of a URL's fragment.
+// Returns the route of a URL's fragment. A repeated parameter is an array.
 export function parseRoute(hash) {
   const [path, query = ""] = hash.replace(/^#/, "").split("?", 2);
-  const params = Object.fromEntries(new URLSearchParams(query));
+  const given = new URLSearchParams(query);
+  const valuesOf = (name) => (given.getAll(name).length > 1 ? given.getAll(name) : given.get(name));
+  const params = Object.fromEntries([...given.keys()].map((name) => [name, valuesOf(name)]));
   const parts = path.split("/").filter(Boolean).map(decoded);
   if (parts[0] === "episode" && parts.length >= 3) {
     return { view: "episode", dataset: parts[1], id: parts[2], step: stepOf(parts.slice(3)), params };
@@ -34,9 +36,14 @@ export function formatRoute(route) {
   }
   if (["iterations", "run"].includes(route.view)) parts.push(route.view);
   if (Number.isInteger(route.step)) parts.push("step", route.step);
-  const given = Object.entries(route.params ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const query = new URLSearchParams(given).toString();
+  const query = new URLSearchParams(pairsOf(route.params ?? {})).toString();
   return `#/${parts.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
+}
+
+// Returns the parameters that have a value, as pairs of name and value.
+export function pairsOf(params) {
+  const pairs = Object.entries(params).flatMap(([name, values]) => [values].flat().map((value) => [name, value]));
+  return pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
 }
 
 // Navigates to a route. With `replace`, for another view of the same thing, it replaces the history

@@ -28,6 +28,19 @@ export function columnsFor(several) {
   return several ? COLUMNS : COLUMNS.filter(({ name }) => name !== "dataset");
 }
 
+// Returns the cells above the columns; `choose` is called with the order that a person selects.
+export function headCells(columns, sort, choose) {
+  const cells = columns.map(({ name, title, sort: key, right }) => {
+    const direction = sort === key ? "ascending" : sort === `-${key}` ? "descending" : null;
+    const next = direction === "ascending" ? `-${key}` : key;
+    const mark = direction && icon(direction === "ascending" ? "M4 10 8 6 12 10" : "M4 6 8 10 12 6");
+    const aria = key ? { sort: direction ?? "none" } : {};
+    const button = key && h("button", { type: "button", on: { click: () => choose(next) } }, title, mark);
+    return h("div", { role: "columnheader", class: `cell ${name}${right ? " right" : ""}`, aria }, button || title);
+  });
+  return [h("div", { role: "columnheader", class: "cell choose" }, h("span", { class: "unseen" }, "Compare")), cells];
+}
+
 const LABEL_MARKS = {
   success: { path: "M3 8.5 6.5 12 13 4.5", words: "labelled success" },
   failure: { path: "M4 4 12 12 M12 4 4 12", words: "labelled failure" },
@@ -64,7 +77,7 @@ function cellsOf(row) {
     outcome: outcomeBadge(row.outcome || "unknown"),
     last: thumbnail(row),
     dataset: said(short(row.dataset, 80)),
-    task: h("a", { href, tabindex: -1 }, said(short(row.task || row.id, 200))),
+    task: h("a", { href, tabindex: -1, title: row.task ? null : row.id }, said(row.task ? short(row.task, 200) : endOf(row.id))),
     goal: said(short(row.goal, 300)),
     reward: number(row.reward),
     steps: number(row.steps),
@@ -73,6 +86,11 @@ function cellsOf(row) {
     iteration: number(row.iteration),
     start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
   };
+}
+
+// Ids begin with the time, so that their ends differ.
+function endOf(id) {
+  return id.length > 12 ? `…${id.slice(-8)}` : id;
 }
 
 // Rows that only scroll past request no picture.

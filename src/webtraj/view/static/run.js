@@ -4,8 +4,8 @@ import { fetchDatasets, fetchRun, fetchRunRow } from "./api.js";
 import { add, fill, h, said, scrolled, tableOf } from "./dom.js";
 import { count, duration, number, percent, short } from "./format.js";
 import { setKeys } from "./keys.js";
-import { listRoute } from "./neighbours.js";
-import { formatRoute, go } from "./router.js";
+import { BACK_KEY } from "./neighbours.js";
+import { formatRoute } from "./router.js";
 
 const EVERY_LOOK = 1_000;
 const EVERY_LOOK_AFTER = 5_000;
@@ -58,7 +58,7 @@ export function runView(route) {
     timer = setTimeout(look, wait);
   };
   document.title = "Run · webtraj";
-  setKeys("view", [{ keys: ["Escape", "u"], shown: "Esc", does: "Back to the list", run: () => go(listRoute()) }]);
+  setKeys("view", [BACK_KEY]);
   look();
   return {
     element: page.element,
@@ -85,7 +85,7 @@ async function likeliestDataset() {
 
 // Builds the page once; later statuses are put into it.
 function runPage() {
-  const name = h("bdi", {}, "…");
+  const name = h("bdi", {}, "Run");
   const writer = h("span", { class: "badge writer" });
   const place = h("p", { class: "dim place" });
   const notes = h("p", { class: "run-notes", role: "status", aria: { live: "polite" } });
@@ -119,6 +119,7 @@ function runPage() {
     tell,
     leave: grid.leave,
     show(status, dataset) {
+      element.classList.add("known"); // Without a run there is nothing on the cards.
       const episode = (id, words = id) => (id ? h("a", { href: formatRoute({ view: "episode", dataset, id }) }, said(words)) : "");
       document.title = `${status.over}/${status.planned} · ${status.run_id}`;
       name.textContent = status.run_id;

@@ -8,9 +8,9 @@ import { short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { labelButtons } from "./labels.js";
 import { onChange } from "./live.js";
-import { listRoute, neighbourOf } from "./neighbours.js";
+import { BACK_KEY, backLink, neighbourOf } from "./neighbours.js";
 import { failureNotice, notify } from "./notices.js";
-import { formatRoute, go } from "./router.js";
+import { go } from "./router.js";
 
 // Returns the view: {element, update(route), leave()}.
 export function episodeView(route) {
@@ -37,8 +37,7 @@ export function episodeView(route) {
       step(1, "M6 3 11 8 6 13", "Next episode"),
       others,
     );
-    const back = h("a", { href: formatRoute(listRoute()), class: "back" }, icon("M10 3 5 8 10 13"), "Episodes");
-    panes = episodePanes(episode, now, change, { back, actions, noted: labels.noted });
+    panes = episodePanes(episode, now, change, { back: backLink(), actions, noted: labels.noted });
     fill(element, panes.element);
     setKeys("view", [
       ...panes.keys,
@@ -46,7 +45,7 @@ export function episodeView(route) {
       { keys: ["["], shown: "[", does: "Previous episode", run: () => neighbour(-1) },
       { keys: ["]"], shown: "]", does: "Next episode", run: () => neighbour(1) },
       { keys: ["c"], shown: "c", does: "Compare with another episode", run: compare },
-      { keys: ["Escape", "u"], shown: "Esc", does: "Back to the list", run: () => go(listRoute()) },
+      BACK_KEY,
     ]);
     document.title = `${short(episode.info?.task || episode.id, 80)} · webtraj`;
   };
@@ -66,17 +65,23 @@ export function episodeView(route) {
       episode = found;
       show();
     } catch (error) {
-      if (!gone) fill(element, failureNotice("Could not load the episode", error, load));
+      if (!gone) fill(element, failureNotice("Could not load the episode", error, load, backLink()));
     }
   };
-  // The last step of a running episode follows it.
+  // The last step of a running episode follows it; on an earlier step, nothing that is read moves.
   const refresh = async () => {
     if (!episode || episode.end || document.querySelector("dialog[open]")) return;
     const following = (now.step ?? 0) >= episode.steps.length - 1;
-    await load();
-    if (!gone && following && episode.steps.length > 0) change({ step: episode.steps.length - 1 });
+    const found = await fetchEpisode(now.dataset, now.id).catch(() => null);
+    if (gone || found === null) return; // The next change asks again.
+    if (!panes.grow(found)) {
+      episode = found;
+      show();
+    }
+    if (following && episode.steps.length > 0) change({ step: episode.steps.length - 1 });
   };
   const endListening = onChange(refresh);
+  setKeys("view", [BACK_KEY]);
   load();
   return {
     element,
