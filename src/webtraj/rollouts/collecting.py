@@ -158,6 +158,10 @@ async def collect(
             raise errors.InvalidInputError(
                 f"{name} works only with out, the place where the run is recorded."
             )
+    if judge is not None:
+        from webtraj.judging.judged import check_judging
+
+        check_judging(judge, when=judge_when, parallel=judge_parallel)
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)

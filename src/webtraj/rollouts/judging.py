@@ -70,8 +70,9 @@ async def judge_rollout(
     Raises:
         InvalidInputError: An argument is invalid.
     """
-    from webtraj.judging.judged import Judged, judge_dataset
+    from webtraj.judging.judged import Judged, check_judging, judge_dataset
 
+    check_judging(judge, when=when, parallel=parallel)
     place = os.fspath(out)
     try:
         async with _own_turn(turn):
@@ -84,8 +85,6 @@ async def judge_rollout(
                 observer=observer,
             )
         outcomes = await asyncio.to_thread(_settle, place, run_id, plan, storage_options, blocklist)
-    except errors.InvalidInputError:
-        raise
     except errors.NotADatasetError:  # No episode was recorded.
         return Judged(place=place, judge=judge.name, outcomes={})
     except (errors.WebtrajError, OSError) as error:

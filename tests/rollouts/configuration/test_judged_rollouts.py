@@ -371,6 +371,30 @@ async def test_the_library_judges_what_it_collects(shops, tmp_path):
         await judge_rollout(tmp_path / "out", "r", judge, when="sometimes")
 
 
+class Vague:
+    """A judge whose answers are none."""
+
+    name, version = "vague", "1"
+
+    async def judge(self, trajectory):
+        return "good enough"
+
+
+async def test_a_judge_that_gives_no_judgements_costs_no_summary(shops, tmp_path):
+    always = {"judge": Vague(), "judge_when": "always"}
+    summary = await collect([task("known")], "oracle", out=tmp_path / "a", **always)
+    assert len(summary.results) == 1
+    assert "'vague' returned 'good enough'" in summary.judged.stopped
+    for judge, words in ((lambda episode: True, "name"), (object(), "name")):
+        with pytest.raises(errors.InvalidInputError, match=words):
+            await collect([task("known")], "oracle", out=tmp_path / "b", judge=judge)
+    with pytest.raises(errors.InvalidInputError, match="'alway'"):
+        await collect(
+            [task("known")], "oracle", out=tmp_path / "b", judge=Vague(), judge_when="alway"
+        )
+    assert not (tmp_path / "b").exists()
+
+
 async def test_a_bucket_is_judged_in_the_bucket(build, shop_world):
     place = ("save_path=memory://judged-rollouts/runs", "env_config.blocklist_path=null")
     with FakeModelServer(truth) as server:
