@@ -310,7 +310,6 @@ async def test_an_episode_that_is_still_running_grows_before_ones_eyes(look, ser
             # On an earlier step, what is read stays as it is.
             await page.keyboard.press("k")
             await page.get_by_role("tab", name="Raw").click()
-            await page.get_by_role("button", name="Actual size").click()
             await page.locator(".raw").evaluate("raw => { raw.dataset.kept = 'yes' }")
             await steps.nth(1).focus()
             timestep = await env.step(1)
@@ -319,9 +318,6 @@ async def test_an_episode_that_is_still_running_grows_before_ones_eyes(look, ser
             await expect(steps.nth(1)).to_have_attribute("aria-current", "step")
             await expect(steps.nth(1)).to_be_focused()
             await expect(page.locator(".raw")).to_have_attribute("data-kept", "yes")
-            await expect(page.get_by_role("button", name="Actual size")).to_have_attribute(
-                "aria-pressed", "true"
-            )
             while not timestep.last():
                 timestep = await env.step(1)
         await expect(page.locator(".episode-head .badge")).not_to_have_text("running")
@@ -347,3 +343,15 @@ async def test_an_exported_episode_needs_no_server(look, tmp_path, place):
     await expect(page.get_by_role("dialog", name="Shortcuts")).to_contain_text("Next step")
     assert await page.get_by_role("button", name=re.compile("Success|Compare")).count() == 0
     assert trajectory.outcome is not Outcome.UNKNOWN
+
+
+async def test_without_pictures_the_page_as_text_has_the_room(
+    look, serve, written_episodes, tmp_path
+):
+    written_episodes(tmp_path / "plain", 1)
+    page = await look(await serve(tmp_path / "plain"))
+    await page.keyboard.press("Enter")
+    tabs = page.get_by_role("tablist")
+    await expect(tabs).to_be_visible()
+    await expect(page.locator(".stage-room")).to_be_hidden()
+    assert (await tabs.bounding_box())["width"] > 900

@@ -49,12 +49,8 @@ export function episodePanes(episode, route, go, extras = {}) {
   const action = h("div", { class: "action-card", tabindex: 0, role: "group", aria: { live: "polite", label: "Action" } });
   const middle = h("section", { class: "middle", aria: { label: "Page" } }, pictures.element, action);
   const nothing = h("p", { class: "nothing" }, "This episode has no steps.");
-  const element = h(
-    "div",
-    { class: "view episode" },
-    episodeHeader(episode, facts, extras),
-    h("div", { class: "panes" }, times.element, steps.length > 0 ? middle : h("section", { class: "middle" }, nothing), tabs.element),
-  );
+  const panes = h("div", { class: "panes" }, times.element, steps.length > 0 ? middle : h("section", { class: "middle" }, nothing), tabs.element);
+  const element = h("div", { class: "view episode" }, episodeHeader(episode, facts, extras), panes);
 
   const contents = {
     page: (step, { position, side, page }) => (step ? pageTab(steps, position, side, page, (name) => setParam("page", name === "tree" ? "" : name)) : nothing.cloneNode(true)),
@@ -73,6 +69,8 @@ export function episodePanes(episode, route, go, extras = {}) {
     const tab = titles.some(([name]) => name === to.params.tab) ? to.params.tab : "page";
     at = { position, side, page, tab };
     times.show(position);
+    // Without a single picture, the page's text gets the room.
+    panes.classList.toggle("plain", steps.length > 0 && !steps.some((step) => step.image));
     if (steps.length > 0) pictures.show(steps, position, side);
     fill(action, steps[position] && actionCard(steps[position]));
     tabs.show(tab, contents[tab](steps[position], at));
