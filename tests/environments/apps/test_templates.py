@@ -31,10 +31,29 @@ from webtraj.environments.apps.people import people
         ("a", ("a", "b"), False),
         ("a, b, c", ("a", "b"), False),
         ("a, a", ("a", "b"), False),
+        ("174,200,213", ("174", "200", "213"), True),
+        ("#174, #200", ("174", "200"), True),
+        ("#77", ("77",), True),
+        ("\N{MINUS SIGN}12.30", "-12.3", True),
+        ("- £12.30", "-12.3", True),
+        ("0.00", "-0.00", True),
+        ("1 200", "1200", True),
+        (".5", "0.5", True),
+        (".5", "5", False),
+        ("12,50", "1250", False),
+        ("1,2", "12", False),
+        ("+44207 9460123", "+44 20 7946 0123", True),
+        ("1,2345", "12345", False),
     ],
 )
 def test_answers(given, wanted, right):
     assert tasks.same_answer(given, wanted) is right
+
+
+def test_the_order_of_answers_counts_if_it_is_the_answer():
+    assert tasks.same_answer("4, 5", ("4", "5"), ordered=True)
+    assert not tasks.same_answer("5, 4", ("4", "5"), ordered=True)
+    assert tasks.same_answer("5, 4", ("4", "5"))
 
 
 def test_the_list_of_names_is_that_of_the_templates():
