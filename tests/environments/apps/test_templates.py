@@ -1,6 +1,7 @@
 """The templates that come with webtraj, without playing them; and answers."""
 
 import importlib
+import random
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_the_order_of_answers_counts_if_it_is_the_answer():
     assert tasks.same_answer("4, 5", ("4", "5"), ordered=True)
     assert not tasks.same_answer("5, 4", ("4", "5"), ordered=True)
     assert tasks.same_answer("5, 4", ("4", "5"))
+
+
+async def test_two_counts_are_not_to_be_swapped():
+    products = [
+        {"material": "Oak", "text": "oak", "department": kind}
+        for kind in ("Study", "Travel", "Study")
+    ]
+    template = tasks.find_template("shop/count-material")
+    task = tasks.AppTask(template)
+    task._assignment = template.assign({"user": "ann", "products": products}, random.Random(0))
+    first, second = task.assignment.answer
+    assert {first, second} == {"1", "2"}
+    assert "is not" in await task.wrong_with(f"{second}, {first}")
 
 
 def test_the_list_of_names_is_that_of_the_templates():

@@ -103,9 +103,9 @@ class Assignment:
     allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
     """Tables that may change besides."""
     answer: str | tuple[str, ...] | None = None
-    """The right answer; several, in any order; or None if any answer will do."""
+    """The right answer; several, in any order unless `ordered`; or None if any answer will do."""
     ordered: bool = False
-    """Whether several answers must come in their order: if each is the answer to its own part."""
+    """Whether several answers must come in their order, as numbers that only it tells apart."""
     infeasible: bool = False
     """Whether the right thing is to report that it cannot be done."""
     prepare: Sequence[Statement] | Mapping[str, Sequence[Statement]] = ()

@@ -1062,7 +1062,8 @@ def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(_pages(facts, sections=("events",)), 4)
     names = ", ".join(_name(page) for page in chosen)
     return Assignment(
-        goal=f"How many seats do these events on the public site have together: {names}?",
+        goal=f"How many seats do these events on the public site have together: {names}?"
+        " Answer with the number.",
         user=facts["editor"],
         answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
         steps=tuple(step for page in chosen for step in _go(page)),
@@ -1083,6 +1084,7 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
         " Answer with both titles, separated by a comma.",
         user=facts["editor"],
         answer=(by_date[0]["title"], by_date[-1]["title"]),
+        ordered=True,
         steps=tuple(step for page in chosen for step in _go(page)),
     )
 

@@ -272,7 +272,7 @@ def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
     ticket = rng.choice(_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
-        goal=f"In which build was the defect {_quoted(ticket)} fixed?",
+        goal=f"In which build was the defect {_quoted(ticket)} fixed? Answer with its number.",
         user=facts["user"],
         answer=ticket["build"],
         steps=_look_up(ticket),
@@ -313,7 +313,7 @@ def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
     ticket = _tickets(facts, id=log["ticket"])[0]
     return Assignment(
         goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
-        "What is the number of the last job in it that failed?",
+        "What is the number of the last job in it that failed? Answer with the number.",
         user=facts["user"],
         answer=log["last_error"].removeprefix("job "),
         steps=(*_look_up(ticket), *_to_log(log)),
@@ -381,7 +381,7 @@ def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     found = _open(facts, component=component, priority=priority)
     return Assignment(
         goal=f"How many tickets of the component {component} with the priority {priority} are "
-        "not closed?",
+        "not closed? Answer with the number.",
         user=facts["user"],
         answer=str(len(found)),
         steps=_query(("component", "Component", component), ("priority", "Priority", priority)),
@@ -429,7 +429,7 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     found = _open(facts, **{field: value})
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
-        "How many hours is that?",
+        "How many hours is that? Answer with the number.",
         user=facts["user"],
         answer=str(sum(int(ticket["estimate"]) for ticket in found)),
         steps=(
@@ -511,7 +511,7 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
     found = [ticket for ticket in billable if ticket["customer"] == customer]
     return Assignment(
         goal=f"How many billable tickets of {customer} does the report “Billable tickets by "
-        "customer” list, closed ones included?",
+        "customer” list, closed ones included? Answer with the number.",
         user=facts["user"],
         answer=str(len(found)),
         steps=(click('h3 a[href="/report/5"]'),),

@@ -48,7 +48,7 @@ def order_total(facts: Facts, rng: random.Random) -> Assignment:
     goods = sum(line["price"] * line["quantity"] for line in order["lines"])
     return customer(
         facts,
-        f"How much was my order {order['number']} {kind}?",
+        f"How much was my order {order['number']} {kind}? Answer with the amount.",
         *to_account("Order History"),
         click("table a", order["number"]),
         answer=money(order["total"] if kind == "in total" else goods),
@@ -65,7 +65,8 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
     total = sum(one["total"] for one in mine if start <= one["date"] <= end)
     return customer(
         facts,
-        f"How much did I spend on all my orders from {start} to {end}, both days included?",
+        f"How much did I spend on all my orders from {start} to {end}, both days included? "
+        "Answer with the amount.",
         *to_account("Order History"),
         *fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
@@ -432,7 +433,7 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"What would everything on my wish list “{wishes['name']}” cost in the quantities that "
-        "stand there, before offers and delivery?",
+        "stand there, before offers and delivery? Answer with the amount.",
         *_to_list(wishes),
         *looking,
         prepare=tuple(
@@ -580,7 +581,7 @@ def order_mail(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Look into the emails that the shop sent me: what amount does the confirmation of order "
-        f"{order['number']} name?",
+        f"{order['number']} name? Answer with the amount.",
         *to_account("Email History"),
         click("table a", f"Confirmation of order {order['number']}"),
         answer=money(order["total"]),

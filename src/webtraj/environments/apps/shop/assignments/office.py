@@ -438,7 +438,8 @@ def office_revenue(facts: Facts, rng: random.Random) -> Assignment:
     total = sum(one["total"] for one in facts["orders"] if start <= one["date"] <= end)
     return staff(
         facts,
-        f"What was the total revenue of the orders from {start} to {end}, both days included?",
+        f"What was the total revenue of the orders from {start} to {end}, both days included? "
+        "Answer with the amount.",
         *in_office("Fulfilment", "Statistics"),
         fill("#id_date_from", start),
         fill("#id_date_to", end),
@@ -725,7 +726,7 @@ def office_views(facts: Facts, rng: random.Random) -> Assignment:
     return staff(
         facts,
         f"According to the product analytics report, how many times was the {product['title']} "
-        "viewed?",
+        "viewed? Answer with the number.",
         *in_office_reports("Product analytics"),
         *(click(".pagination a", "next") for _ in range(place // 20)),
         answer=str(facts["bestsellers"][place]["views"]),
