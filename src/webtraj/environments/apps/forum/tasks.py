@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -13,7 +14,6 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
-    contains,
     same_text,
     template,
 )
@@ -184,7 +184,7 @@ def _edited(comment: Comment, text: str) -> Expected:
         {"id": comment["id"]},
         comment=same_text(text),
         comment_html=_known,
-        modified_count=1,
+        modified_count=lambda count: count > 0,  # Who corrects a slip saves twice.
     )
 
 
@@ -505,7 +505,7 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
                 _COMMENT,
                 topic_id=topic["id"],
                 user_id=_id(facts, facts["user"]),
-                comment=contains(quoted, text),
+                comment=same_text(f"{quoted}\n\n{text}"),
             ),
             _grows(topic),
         ),
@@ -541,7 +541,7 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
                 category_id=_category(facts, "Ideas")["id"],
                 user_id=_id(facts, facts["user"]),
             ),
-            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=contains("[poll")),
+            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=_is_poll),
             added("spirit_comment_poll_commentpoll", title=same_text(question), is_removed=0),
             *(
                 added(
@@ -563,6 +563,11 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
             _PUBLISH,
         ),
     )
+
+
+def _is_poll(comment: str) -> bool:
+    """Return whether a comment is nothing but one poll."""
+    return bool(re.fullmatch(r"\s*\[poll[^]]*\][^[]*\[/poll\]\s*", comment))
 
 
 @template("forum/answer-own-question", level=3, split="train")

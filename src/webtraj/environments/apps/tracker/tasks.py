@@ -1014,14 +1014,12 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
             *_set(summary=summary, type="task", **shared),
             _CREATE,
         ]
-    expect = [
-        added("ticket", type="task", summary=same_text(s), status="new", **shared)
-        for s in summaries
-    ]
-    custom = [
-        added("ticket_custom", ticket=number, name=name, value="0" if name == "billable" else None)
-        for number in (first, second)
-        for name in _CUSTOM
+    filed = [
+        change
+        for number, summary in zip((first, second), summaries, strict=True)
+        for change in _created(
+            number, type="task", summary=same_text(summary), status="new", **shared
+        )
     ]
     return Assignment(
         goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
@@ -1029,7 +1027,7 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "the wish. File the design first. Then comment on the wish with “Split into #A and #B.”, "
         "where A and B are the numbers of the two, the lower one first.",
         user=facts["user"],
-        expect=(*expect, *custom, *_history(ticket["id"], text)),
+        expect=(*filed, *_history(ticket["id"], text)),
         steps=(*steps, *_look_up(ticket), _comment(text), _SUBMIT),
     )
 
