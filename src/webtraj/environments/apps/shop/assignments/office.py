@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from webtraj.environments.actions import Scroll
+from webtraj.environments.apps.shop import catalogue
 from webtraj.environments.apps.shop.assignments.common import (
     free,
     in_office,
@@ -194,9 +195,22 @@ def office_new_product(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_stockrecords-0-price", money(price)),
         _SAVE,
         expect=(
-            added("catalogue_product", title=title, upc=upc, is_public=1),
+            added(
+                "catalogue_product",
+                title=title,
+                upc=upc,
+                # The types have the numbers of their order.
+                product_class_id=[*catalogue.DEPARTMENTS].index(like["department"]) + 1,
+                is_public=1,
+            ),
             added("catalogue_productcategory", category_id=leaf["id"]),
-            added("partner_stockrecord", partner_sku=sku, num_in_stock=count, price=price),
+            added(
+                "partner_stockrecord",
+                partner_id=1,  # The first partner is Northfield.
+                partner_sku=sku,
+                num_in_stock=count,
+                price=price,
+            ),
         ),
     )
 
