@@ -12,7 +12,9 @@ from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import state
 from webtraj.environments.apps.cms import tasks as cms
 from webtraj.environments.apps.forum import tasks as forum
+from webtraj.environments.apps.shop.assignments import buying
 from webtraj.environments.apps.tasks import find_template
+from webtraj.environments.apps.tracker import tasks as tracker
 
 
 def assignment(name, **facts):
@@ -108,7 +110,34 @@ def test_a_new_product_has_the_type_and_the_partner_of_the_goal():
     assert [fits(stock, partner_id=number) for number in (1, 2)] == [True, False]
 
 
+def test_an_order_goes_to_the_country_of_the_goal():
+    names = ("first_name", "last_name", "line1", "line4", "postcode")
+    address = dict.fromkeys(names, "x")
+    *_, sent = buying._ordered({"people": [{"id": 1}]}, [], "Express delivery", address)
+    assert [fits(sent, country_id=code) for code in ("GB", "FR")] == [True, False]
+
+
+def test_a_page_has_the_text_of_the_goal_and_no_more():
+    (page,) = expected(assignment("shop/office-page", staff="ann"), "django_flatpage")
+    text = assignment("shop/office-page", staff="ann").goal.partition("text “")[2].rstrip("”")
+    assert fits(page, content=text)
+    assert fits(page, content=f"<p>{text}</p>")
+    assert not fits(page, content=f"{text} And buy more!")
+
+
 # The forum.
+
+
+def test_what_a_corrected_comment_said_before_does_not_count():
+    assert "spirit_comment_history_commenthistory" in app_lib.find_app("forum").ignored
+
+
+def test_a_poll_is_closed_at_once():
+    topic = {"id": 3, "title": "When?", "author": "ann", "category": "Ideas", "removed": False}
+    topic["poll"] = {"id": 4, "closed": False, "voted": None, "choices": []}
+    (poll,) = assignment("forum/close-own-poll", topics=[topic]).expect
+    moments = ("2026-03-02 09:04:00", "2026-03-05 09:04:00", None)
+    assert [fits(poll, close_at=moment) for moment in moments] == [True, False, False]
 
 
 def test_who_corrects_a_slip_has_edited_a_comment_all_the_same():
@@ -164,6 +193,24 @@ def test_the_first_ticket_of_a_split_is_the_design():
     assert fits(design, id=2, summary="Design: Show the weight")
     assert not fits(design, id=3, summary="Design: Show the weight")
     assert fits(test, id=3, summary="Test: Show the weight")
+
+
+@pytest.mark.parametrize("field", ["description", "keywords", "cc"])
+def test_fields_of_a_new_ticket_stay_as_they_are(field):
+    ticket, *_ = tracker._created(5, type="defect")
+    assert fits(ticket)
+    assert not fits(ticket, **{field: "x"})
+
+
+def test_a_comment_of_the_tracker_may_be_edited_twice():
+    ticket = {"id": 1, "status": "closed", "resolution": "fixed", "build": "4.1.7"}
+    ticket["events"] = [{"comment": "Fixed in build 4.1.7."}]
+    _, *kept = assignment("tracker/edit-comment", tickets=[ticket]).expect
+    found = [
+        state.Change("added", "ticket_change", {"ticket": 1, "field": f"_comment{number}"})
+        for number in (0, 1)
+    ]
+    assert not state.differences(found, kept)
 
 
 # The intranet.

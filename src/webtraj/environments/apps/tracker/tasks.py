@@ -135,12 +135,16 @@ def _edited(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ..
     return (*columns, *custom, *_history(number, comment))
 
 
+_EMPTY = {"description": None, "keywords": None, "cc": None}
+"""Fields of new tickets that nobody fills in."""
+
+
 def _created(number: int, **values: Any) -> tuple[Expected, ...]:
     """Expect a new ticket, with a number that follows from those before."""
     plain = {name: value for name, value in values.items() if name not in _CUSTOM}
     custom = {name: values.get(name, "0" if name == "billable" else None) for name in _CUSTOM}
     return (
-        added("ticket", id=number, **plain),
+        added("ticket", id=number, **_EMPTY | plain),
         *(
             added("ticket_custom", ticket=number, name=name, value=value)
             for name, value in custom.items()
@@ -778,7 +782,9 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
                 {"ticket": number, "field": "comment", "oldvalue": str(count)},
                 newvalue=same_text(text),
             ),
+            # Each edit keeps what the comment said before; who corrects a slip edits twice.
             added("ticket_change", ticket=number, field="_comment0"),
+            optional(added("ticket_change", ticket=number, field="_comment1")),
         ),
         steps=(
             *_go_to(ticket),
@@ -1024,8 +1030,9 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
-        "the wish. File the design first. Then comment on the wish with “Split into #A and #B.”, "
-        "where A and B are the numbers of the two, the lower one first.",
+        "the wish; leave the other fields as they are. File the design first. Then comment on the "
+        "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
+        "one first.",
         user=facts["user"],
         expect=(*filed, *_history(ticket["id"], text)),
         steps=(*steps, *_look_up(ticket), _comment(text), _SUBMIT),

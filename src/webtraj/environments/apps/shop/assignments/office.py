@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,11 @@ _SAVE = click("button[name=action]:not([value=continue])", "Save")
 
 def _starts(text: str) -> Callable[[Any], bool]:
     return lambda value: str(value).startswith(text)
+
+
+def _reads(text: str) -> Callable[[Any], bool]:
+    """Test that HTML has this text."""
+    return lambda value: same_text(text)(re.sub(r"<[^>]*>", " ", str(value)))
 
 
 def _tab(name: str) -> Step:
@@ -618,6 +624,7 @@ def office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
                 name=name,
                 code=code,
                 usage=usage,
+                start_datetime=_starts("2026-03-02"),
                 end_datetime=_starts(f"{end} 18:00"),
             ),
             added("voucher_voucher_offers", conditionaloffer_id=offer["id"]),
@@ -773,7 +780,5 @@ def office_page(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_content", text),
         click(".page-content form button", "Save"),
         allow=("django_flatpage_sites",),
-        expect=(
-            added("django_flatpage", url=path, title=f"{title} {year}", content=contains(text)),
-        ),
+        expect=(added("django_flatpage", url=path, title=f"{title} {year}", content=_reads(text)),),
     )
