@@ -213,6 +213,25 @@ def test_a_comment_of_the_tracker_may_be_edited_twice():
     assert not state.differences(found, kept)
 
 
+# Webmail.
+
+
+def test_a_finished_draft_keeps_all_that_it_said():
+    mail = {
+        "id": 1,
+        "text": "Hi Bob,\n\nI wanted to let you know early.\n\nAnn",
+        "folder": "Drafts",
+    }
+    mail["subject"] = "News"
+    draft = {"mail": 1, "email": "bob@x.test", "subject": "News"}
+    people = [{"email": f"{name}@x.test"} for name in ("ann", "cleo")]
+    made = assignment("mail/finish-draft", mails=[mail], written=[draft], people=people)
+    (sent,) = expected(made, "sent")
+    line = made.goal.split("“")[2].partition("”")[0]
+    assert fits(sent, subject="News", body=f"Hi Bob,\nI wanted to let you know early. {line}\nAnn")
+    assert not fits(sent, subject="News", body=f"I wanted to let you know early. {line}")
+
+
 # The intranet.
 
 

@@ -1308,7 +1308,7 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
                 [draft["email"]],
                 draft["subject"],
                 [copy["email"]],
-                body=contains("wanted to let you know early", line),
+                body=contains(*mail["text"].splitlines(), line),
             ),
             removed("mail", id=mail["id"]),
         ),
