@@ -116,6 +116,7 @@ def test_texts():
 def test_a_hash_is_of_one_password(stored):
     assert hash_of("Teapot-1234-blue")(stored)
     assert not hash_of("Teapot-1234-red")(stored)
+    assert not hash_of("Teapot-1234-blue")("!unusable")
 
 
 def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):

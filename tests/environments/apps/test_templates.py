@@ -70,6 +70,26 @@ async def test_two_counts_are_not_to_be_swapped():
     assert "is not" in await task.wrong_with(f"{second}, {first}")
 
 
+AGENTS = [{"username": name, "name": name.title()} for name in ("ann", "bob")]
+TICKETS = [
+    {"id": number, "status": 1, "queue": "it", "priority": number // 4, "created": f"{number}"}
+    | {"owner": "ann"}
+    for number in (5, 6)
+]
+POLICIES = [
+    {"title": f"Rule {number}", "section": "policies", "live": True, "draft": "", "locked": False}
+    | {"fields": {"review_date": f"2026-03-0{number}"}}
+    for number in range(1, 6)
+]
+
+
+@pytest.mark.parametrize("name", ["helpdesk/count", "helpdesk/report-by-user", "cms/next-review"])
+def test_the_order_counts_where_only_it_tells_answers_apart(name):
+    facts = {"user": "ann", "editor": "ann", "agents": AGENTS, "tickets": TICKETS}
+    facts |= {"pages": POLICIES, "queues": [{"id": 1, "slug": "it", "title": "IT"}]}
+    assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
+
+
 def test_the_list_of_names_is_that_of_the_templates():
     found = {}
     for package in (*app_lib.APPS, "across"):

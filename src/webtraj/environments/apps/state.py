@@ -247,10 +247,12 @@ def hash_of(secret: str) -> Test:
     """Test that a text is the hash of a password: Django's `md5` or Werkzeug's `pbkdf2`."""
 
     def test(value: Any) -> bool:
-        method, salt, digest = str(value).split("$")
-        if method == "md5":
+        found = re.fullmatch(r"(?:md5|pbkdf2:(\w+):(\d+))\$([^$]*)\$(\w+)", str(value))
+        if not found:
+            return False
+        algorithm, rounds, salt, digest = found.groups()
+        if not algorithm:
             return hashlib.md5(f"{salt}{secret}".encode()).hexdigest() == digest
-        _, algorithm, rounds = method.split(":")
         made = hashlib.pbkdf2_hmac(algorithm, secret.encode(), salt.encode(), int(rounds))
         return made.hex() == digest
 
