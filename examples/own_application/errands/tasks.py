@@ -24,7 +24,8 @@ def finish_all_of_a_kind(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.choice(facts["errands"])["text"].rpartition(" (")[0]
     meant = [one for one in facts["errands"] if one["text"].startswith(chosen)]
     return Assignment(
-        goal=f'Mark every errand as done that starts with "{chosen}". How many were there?',
+        goal=f'Mark every errand as done that starts with "{chosen}". How many were there? '
+        "Answer with the number.",
         user=facts["user"],
         expect=tuple(changed("errand", {"id": one["id"]}, done=1) for one in meant),
         answer=str(len(meant)),

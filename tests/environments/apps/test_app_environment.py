@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj.environments import actions as a
-from webtraj.environments.apps import AppEnvironment, Fault, checking
+from webtraj.environments.apps import AppEnvironment, Fault, checking, tasks
 from webtraj.environments.apps.state import added, changed, contains, optional, removed
-from webtraj.environments.apps.tasks import Assignment
+from webtraj.environments.apps.tasks import Assignment, find_template
 from webtraj.environments.browser.oracles import PageView
 from webtraj.judging.catalog import make_judge
 from webtraj.judging.quality import evaluate, labels_of_dataset
@@ -50,6 +51,19 @@ async def test_oracles_succeed_and_nothing_else_does(errands):
     ]
     assert len(found) == 6
     assert not [row for row in found if row.problems]
+
+
+async def test_a_goal_has_to_say_what_to_answer_with(errands, monkeypatch):
+    name = "errands/finish-all-of-a-kind"
+    template = find_template(name)
+
+    def silent(facts, rng):
+        made = template.assign(facts, rng)
+        return dataclasses.replace(made, goal=made.goal.partition(" Answer with")[0])
+
+    monkeypatch.setitem(tasks._TEMPLATES, name, dataclasses.replace(template, assign=silent))
+    (row,) = [row async for row in checking.check([name], seeds=(0,), quick=True)]
+    assert row.problems == ("the goal does not say what to answer with",)
 
 
 async def test_the_same_seed_gives_the_same_pages_and_goal(errands):

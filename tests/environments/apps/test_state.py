@@ -12,6 +12,7 @@ from webtraj.environments.apps.state import (
     changes,
     contains,
     differences,
+    hash_of,
     optional,
     read_sqlite,
     removed,
@@ -103,6 +104,19 @@ def test_texts():
     assert not contains("three")("one")
     assert same_text("A plan.")(" a  plan ")
     assert not same_text("A plan")("a plant")
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "md5$northfield$549dcbaae5595b3ac9c5135a4049d579",
+        "pbkdf2:sha1:9$northfield$d8edd8a8b9e4e3f48c0de08662528afc65658b26",
+    ],
+)
+def test_a_hash_is_of_one_password(stored):
+    assert hash_of("Teapot-1234-blue")(stored)
+    assert not hash_of("Teapot-1234-red")(stored)
+    assert not hash_of("Teapot-1234-blue")("!unusable")
 
 
 def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):

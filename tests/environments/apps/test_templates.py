@@ -1,6 +1,7 @@
 """The templates that come with webtraj, without playing them; and answers."""
 
 import importlib
+import random
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,62 @@ from webtraj.environments.apps.people import people
         ("a", ("a", "b"), False),
         ("a, b, c", ("a", "b"), False),
         ("a, a", ("a", "b"), False),
+        ("174,200,213", ("174", "200", "213"), True),
+        ("#174, #200", ("174", "200"), True),
+        ("#77", ("77",), True),
+        ("\N{MINUS SIGN}12.30", "-12.3", True),
+        ("- £12.30", "-12.3", True),
+        ("0.00", "-0.00", True),
+        ("1 200", "1200", True),
+        (".5", "0.5", True),
+        (".5", "5", False),
+        ("12,50", "1250", False),
+        ("1,2", "12", False),
+        ("+44207 9460123", "+44 20 7946 0123", True),
+        ("1,2345", "12345", False),
     ],
 )
 def test_answers(given, wanted, right):
     assert tasks.same_answer(given, wanted) is right
+
+
+def test_the_order_of_answers_counts_if_it_is_the_answer():
+    assert tasks.same_answer("4, 5", ("4", "5"), ordered=True)
+    assert not tasks.same_answer("5, 4", ("4", "5"), ordered=True)
+    assert tasks.same_answer("5, 4", ("4", "5"))
+
+
+async def test_two_counts_are_not_to_be_swapped():
+    products = [
+        {"material": "Oak", "text": "oak", "department": kind}
+        for kind in ("Study", "Travel", "Study")
+    ]
+    template = tasks.find_template("shop/count-material")
+    task = tasks.AppTask(template)
+    task._assignment = template.assign({"user": "ann", "products": products}, random.Random(0))
+    first, second = task.assignment.answer
+    assert {first, second} == {"1", "2"}
+    assert "is not" in await task.wrong_with(f"{second}, {first}")
+
+
+AGENTS = [{"username": name, "name": name.title()} for name in ("ann", "bob")]
+TICKETS = [
+    {"id": number, "status": 1, "queue": "it", "priority": number // 4, "created": f"{number}"}
+    | {"owner": "ann"}
+    for number in (5, 6)
+]
+POLICIES = [
+    {"title": f"Rule {number}", "section": "policies", "live": True, "draft": "", "locked": False}
+    | {"fields": {"review_date": f"2026-03-0{number}"}}
+    for number in range(1, 6)
+]
+
+
+@pytest.mark.parametrize("name", ["helpdesk/count", "helpdesk/report-by-user", "cms/next-review"])
+def test_the_order_counts_where_only_it_tells_answers_apart(name):
+    facts = {"user": "ann", "editor": "ann", "agents": AGENTS, "tickets": TICKETS}
+    facts |= {"pages": POLICIES, "queues": [{"id": 1, "slug": "it", "title": "IT"}]}
+    assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
 
 
 def test_the_list_of_names_is_that_of_the_templates():

@@ -47,7 +47,7 @@ async def check(
 
     The oracle must succeed, at the second try at the latest, and an answer without any action must
     fail. So must a refusal, unless the task is infeasible, and the oracle of the same template with
-    other values.
+    other values. A goal that wants an answer must say what to answer with: "It is 42." is not 42.
 
     Args:
         templates: The templates' names.
@@ -99,6 +99,8 @@ async def _check_one(
     template = tasks_lib.find_template(name)
     assignment = template.begin(seed)
     problems = []
+    if assignment.answer is not None and "answer " not in assignment.goal.lower():
+        problems.append("the goal does not say what to answer with")
     steps, wrong = await _play(environment, seed, assignment)
     if wrong:  # On a busy machine an oracle may act before a page's scripts are ready.
         first = wrong

@@ -7,6 +7,7 @@ that was expected must have happened, and nothing else.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ __all__ = [
     "changes",
     "contains",
     "differences",
+    "hash_of",
     "optional",
     "read_sqlite",
     "removed",
@@ -239,6 +241,22 @@ def contains(*texts: str) -> Test:
 def same_text(text: str) -> Test:
     """Test that a text is this one, but for spaces, case and a full stop at its end."""
     return _Texts((text,), whole=True)
+
+
+def hash_of(secret: str) -> Test:
+    """Test that a text is the hash of a password: Django's `md5` or Werkzeug's `pbkdf2`."""
+
+    def test(value: Any) -> bool:
+        found = re.fullmatch(r"(?:md5|pbkdf2:(\w+):(\d+))\$([^$]*)\$(\w+)", str(value))
+        if not found:
+            return False
+        algorithm, rounds, salt, digest = found.groups()
+        if not algorithm:
+            return hashlib.md5(f"{salt}{secret}".encode()).hexdigest() == digest
+        made = hashlib.pbkdf2_hmac(algorithm, secret.encode(), salt.encode(), int(rounds))
+        return made.hex() == digest
+
+    return test
 
 
 def _squeezed(text: Any) -> str:

@@ -43,6 +43,7 @@ from webtraj.environments.apps.state import (
     added,
     changed,
     contains,
+    hash_of,
     optional,
     removed,
     same_text,
@@ -65,6 +66,7 @@ __all__ = [
     "difficulty_of",
     "find_template",
     "find_templates",
+    "hash_of",
     "optional",
     "registered",
     "removed",
@@ -103,7 +105,9 @@ class Assignment:
     allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
     """Tables that may change besides."""
     answer: str | tuple[str, ...] | None = None
-    """The right answer; several, in any order; or None if any answer will do."""
+    """The right answer; several, in any order unless `ordered`; or None if any answer will do."""
+    ordered: bool = False
+    """Whether several answers must come in their order, as numbers that only it tells apart."""
     infeasible: bool = False
     """Whether the right thing is to report that it cannot be done."""
     prepare: Sequence[Statement] | Mapping[str, Sequence[Statement]] = ()
@@ -248,32 +252,44 @@ def difficulty_of(level: int) -> int:
 # Answers.
 
 
-def same_answer(given: str, wanted: str | tuple[str, ...]) -> bool:
+_PARTS: Final = (re.compile(r"[;\n]|,(?!\d{3}\b)|\band\b"), re.compile(r"[;\n,]|\band\b"))
+"""What separates answers: a comma between digits may separate thousands, or answers."""
+
+_NUMBER: Final = re.compile(r"[-+]?(?=\.?\d)(\d{1,3}(,\d{3})+|\d*)(\.\d*)?")
+_SIGNS: Final = "#!\"'“”"
+"""Signs around an answer that do not matter, beside full stops at its end."""
+
+
+def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = False) -> bool:
     """Return whether an answer is right, but for case, spaces, punctuation and number formats.
 
     >>> same_answer(" £1,200.50. ", "1200.5")
     True
     >>> same_answer("Noah Keller, emma raman", ("Emma Raman", "Noah Keller"))
     True
+    >>> same_answer("5, 4", ("4", "5"), ordered=True)
+    False
 
     Args:
         given: The answer.
-        wanted: The right one; or several, of which all must be given, in any order, separated by
-            commas, semicolons, line breaks or "and".
+        wanted: The right one; or several, of which all must be given, separated by commas,
+            semicolons, line breaks or "and".
+        ordered: Whether several must be given in their order.
     """
     if isinstance(wanted, str):
         return _normal(given) == _normal(wanted)
-    parts = re.split(r"[;\n]|,(?!\d{3}\b)|\band\b", given)
-    return sorted(filter(None, map(_normal, parts))) == sorted(map(_normal, wanted))
+    order = list if ordered else sorted
+    right = order(map(_normal, wanted))
+    return any(order(filter(None, map(_normal, parts.split(given)))) == right for parts in _PARTS)
 
 
 def _normal(text: str) -> str:
-    text = re.sub(r"\s+", " ", text).strip().strip(".!\"'“”").lower()
-    number = re.sub(r"[£$€,%\s]|(?:eur|usd|gbp)", "", text)
-    try:
-        return f"{float(number):.4f}".rstrip("0").rstrip(".")
-    except ValueError:
+    text = re.sub(r"\s+", " ", text).strip().lstrip(_SIGNS).rstrip(f".{_SIGNS}").lower()
+    number = re.sub(r"[£$€%\s]|eur|usd|gbp", "", text).replace("\N{MINUS SIGN}", "-")
+    if not _NUMBER.fullmatch(number):
         return text
+    value = round(float(number.replace(",", "")), 4) or 0.0  # Zero has no minus.
+    return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 # Episodes.
@@ -423,7 +439,7 @@ class AppTask(browser_tasks_lib.BrowserTask):
         if self.assignment.infeasible:
             return "The task cannot be done, and should have been reported as infeasible."
         wanted = self.assignment.answer
-        if wanted is not None and not same_answer(answer, wanted):
+        if wanted is not None and not same_answer(answer, wanted, ordered=self.assignment.ordered):
             return f"The answer {answer!r:.200} is not {wanted!r}."
         return await self.wrong_state()
 

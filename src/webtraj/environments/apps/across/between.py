@@ -516,6 +516,7 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
                         status="new",
                         owner=component["owner"],
                         priority="major",
+                        **tracker._EMPTY,
                         **shared,
                     )
                     for point in points

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from webtraj.environments.apps.app import App, folder_of
+from webtraj.environments.apps.state import State, read_sqlite
 
 __all__ = ["APP"]
+
+
+def _read(folder: Path) -> State:
+    """Return the rows of a world; bills also with the names of their payer and their project."""
+    state = read_sqlite(folder / APP.database)
+    people = {one["id"]: one for one in state["person"].values()}
+
+    def named(bill: Mapping[str, Any]) -> dict[str, Any]:
+        payer = people.get(bill["payer_id"], {})
+        return {**bill, "payer": payer.get("name"), "project": payer.get("project_id")}
+
+    return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}
+
 
 APP: Final = App(
     name="budget",
@@ -24,4 +40,7 @@ APP: Final = App(
             "transaction",
         }
     ),
+    # They follow from the tables of people and of projects.
+    columns={"bill": ("payer", "project")},
+    read_state=_read,
 )

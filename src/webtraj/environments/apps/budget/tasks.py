@@ -13,6 +13,7 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
+    hash_of,
     optional,
     removed,
     same_text,
@@ -659,8 +660,8 @@ def join_late(facts: Facts, rng: random.Random) -> Assignment:
                 amount=_near(bill["amount"]),
                 date=_TODAY.isoformat(),
                 bill_type="EXPENSE",
-                # Nobody of before paid it.
-                payer_id=lambda payer: payer not in {one["id"] for one in project["members"]},
+                payer=name,
+                project=project["id"],
             ),
             *(added("billowers", person_id=_member(project, one)["id"]) for one in bill["owers"]),
         ],
@@ -1087,7 +1088,7 @@ def create_project(facts: Facts, rng: random.Random) -> Assignment:
             f"address {email}."
         ),
         user=facts["user"],
-        expect=(_new_project(name, email),),
+        expect=(_new_project(name, code, email),),
         steps=_create(name, code, email),
     )
 
@@ -1100,14 +1101,20 @@ def _idea(rng: random.Random) -> tuple[str, str, str]:
     return name, code, f"{rng.choice(('money', 'budget', 'fund'))}@northfield.test"
 
 
-def _new_project(name: str, email: str) -> Expected:
+def _new_project(name: str, code: str, email: str) -> Expected:
     return added(
         "project",
-        id=name.lower().replace(" ", "-"),
+        id=_identifier(name),
         name=same_text(name),
+        password=hash_of(code),
         contact_email=email,
         default_currency="XXX",
     )
+
+
+def _identifier(name: str) -> str:
+    """Return the identifier that a new project gets."""
+    return name.lower().replace(" ", "-")
 
 
 def _create(name: str, code: str, email: str) -> tuple[Step, ...]:
@@ -1133,12 +1140,14 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
         ),
         user=facts["user"],
         expect=[
-            _new_project(name, email),
-            *(_new_member(name.lower().replace(" ", "-"), one) for one in people),
+            _new_project(name, code, email),
+            *(_new_member(_identifier(name), one) for one in people),
             added(
                 "bill",
                 what=same_text(what),
                 amount=_near(amount),
+                payer=payer,
+                project=_identifier(name),
                 date=_TODAY.isoformat(),
                 bill_type="EXPENSE",
             ),

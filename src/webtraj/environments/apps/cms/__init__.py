@@ -1,8 +1,23 @@
 """The intranet of Northfield: Wagtail, a content management system."""
 
+import json
 from pathlib import Path
 
 from webtraj.environments.apps.app import App
+from webtraj.environments.apps.state import State, read_sqlite
+
+
+def _read(folder: Path) -> State:
+    """Return the rows of a world; revisions also with what they contain, as texts."""
+    state = read_sqlite(folder / APP.database)
+    newest = {page["latest_revision_id"] for page in state["wagtailcore_page"].values()}
+    revisions = {
+        key: {name: str(value or "") for name, value in json.loads(one["content"]).items()}
+        | {**one, "newest": one["id"] in newest}
+        for key, one in state["wagtailcore_revision"].items()
+    }
+    return {**state, "wagtailcore_revision": revisions}
+
 
 APP = App(
     name="cms",
@@ -33,5 +48,7 @@ APP = App(
             "latest_revision_id",
             "live_revision_id",
         ),
+        "wagtailcore_revision": ("newest",),
     },
+    read_state=_read,
 )

@@ -18,6 +18,8 @@ APP: Final = App(
         {
             "django_session",
             "spirit_comment_bookmark_commentbookmark",
+            # What comments said before.
+            "spirit_comment_history_commenthistory",
             "spirit_topic_unread_topicunread",
         }
     ),

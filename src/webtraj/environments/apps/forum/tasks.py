@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -37,7 +38,6 @@ _PAGE = 20
 _TOPIC = "spirit_topic_topic"
 _COMMENT = "spirit_comment_comment"
 _NOTIFICATION = "spirit_topic_notification_topicnotification"
-_HISTORY = "spirit_comment_history_commenthistory"
 _LIKE = "spirit_comment_like_commentlike"
 _ACCESS = "spirit_topic_private_topicprivate"
 _CATEGORY = "spirit_category_category"
@@ -184,7 +184,7 @@ def _edited(comment: Comment, text: str) -> Expected:
         {"id": comment["id"]},
         comment=same_text(text),
         comment_html=_known,
-        modified_count=1,
+        modified_count=lambda count: count > 0,  # Who corrects a slip saves twice.
     )
 
 
@@ -419,7 +419,6 @@ def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
         ),
         user=user,
         expect=(_edited(comment, text),),
-        allow=(_HISTORY,),
         steps=(
             *_search(topic["title"]),
             _at(comment, "/update/"),
@@ -449,7 +448,6 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
         ),
         user=user,
         expect=(_edited(comment, text),),
-        allow=(_HISTORY,),
         steps=(
             *_menu("Profile"),
             click(".nav__tabs__link", "Topics"),
@@ -505,7 +503,7 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
                 _COMMENT,
                 topic_id=topic["id"],
                 user_id=_id(facts, facts["user"]),
-                comment=contains(quoted, text),
+                comment=same_text(f"{quoted}\n\n{text}"),
             ),
             _grows(topic),
         ),
@@ -541,7 +539,7 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
                 category_id=_category(facts, "Ideas")["id"],
                 user_id=_id(facts, facts["user"]),
             ),
-            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=contains("[poll")),
+            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=_is_poll),
             added("spirit_comment_poll_commentpoll", title=same_text(question), is_removed=0),
             *(
                 added(
@@ -563,6 +561,11 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
             _PUBLISH,
         ),
     )
+
+
+def _is_poll(comment: str) -> bool:
+    """Return whether a comment is nothing but one poll."""
+    return bool(re.fullmatch(r"\s*\[poll[^]]*\][^[]*\[/poll\]\s*", comment))
 
 
 @template("forum/answer-own-question", level=3, split="train")
@@ -877,7 +880,9 @@ def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
         user=facts["user"],
         expect=(
             changed(
-                "spirit_comment_poll_commentpoll", {"id": topic["poll"]["id"]}, close_at=_known
+                "spirit_comment_poll_commentpoll",
+                {"id": topic["poll"]["id"]},
+                close_at=contains("2026-03-02"),  # And not some day later.
             ),
         ),
         steps=(
@@ -1581,7 +1586,6 @@ def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
         ),
         user=facts["moderator"],
         expect=(_edited(comment, text),),
-        allow=(_HISTORY,),
         steps=(
             *_search(topic["title"]),
             _at(comment, "/update/"),

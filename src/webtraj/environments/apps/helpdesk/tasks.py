@@ -1182,7 +1182,8 @@ def submitter(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who submitted a ticket."""
     ticket = rng.choice(_tickets(facts))
     return Assignment(
-        goal=f"From which mail address was the ticket {_name(ticket)} submitted?",
+        goal=f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
+        "the address.",
         start=_START,
         user=facts["user"],
         answer=ticket["email"],
@@ -1203,6 +1204,7 @@ def count(facts: Facts, rng: random.Random) -> Assignment:
         start=_START,
         user=facts["user"],
         answer=(str(len(group)), str(oldest["id"])),
+        ordered=True,
         steps=_filter(*_by("priority", priority), *_by("queue", queue["id"])),
     )
 
@@ -1216,7 +1218,7 @@ def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     found = (min if word == "oldest" else max)(group, key=lambda one: str(one["created"]))
     return Assignment(
         goal=f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
-        f" nobody: what is the number (ID) of the {word} one?",
+        f" nobody: what is the number (ID) of the {word} one? Answer with the number.",
         start=_START,
         user=facts["user"],
         answer=str(found["id"]),
@@ -1252,7 +1254,8 @@ def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     state, status = rng.choice((("resolved", _RESOLVED), ("closed", _CLOSED)))
     found = _tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
     return Assignment(
-        goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?",
+        goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
+        " Answer with the number.",
         start=_START,
         user=facts["user"],
         answer=str(len(found)),
@@ -1273,6 +1276,7 @@ def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
         start=_START,
         user=facts["user"],
         answer=(str(found[agent["username"]]), str(found[other["username"]])),
+        ordered=True,
         steps=(
             click(".sidebar a", "Reports"),
             click("#content-wrapper button.dropdown-toggle", "Create new report"),

@@ -671,7 +671,8 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"A trip to {trip['city']} has been booked for you; the confirmation is in the inbox "
-            f"or in the folder Travel. What is the {what} of this booking?"
+            f"or in the folder Travel. What is the {what} of this booking? Answer "
+            "with it alone."
         ),
         user=facts["user"],
         allow=_READ,
@@ -699,14 +700,15 @@ def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
 @template("mail/parcel", level=1, split="train")
 def _parcel(facts: Facts, rng: random.Random) -> Assignment:
     parcel = rng.choice(facts["parcels"])
-    what, answer = rng.choice(
+    what, kind, answer = rng.choice(
         (
-            ("What is the tracking number of", parcel["number"]),
-            ("Who signed for", parcel["person"]),
+            ("What is the tracking number of", "number", parcel["number"]),
+            ("Who signed for", "name", parcel["person"]),
         )
     )
     return Assignment(
-        goal=f"{what} the parcel with {parcel['thing']}? Kestrel Couriers has written about it.",
+        goal=f"{what} the parcel with {parcel['thing']}? Kestrel Couriers has written about it. "
+        f"Answer with the {kind}.",
         user=facts["user"],
         allow=_READ,
         answer=answer,
@@ -776,7 +778,8 @@ def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
     unread = [number for number in newsletter["mails"] if not _mail(facts, number)["read"]]
     return Assignment(
-        goal=f"How many unread mails from {newsletter['name']} are in the inbox?",
+        goal=f"How many unread mails from {newsletter['name']} are in the inbox? "
+        "Answer with the number.",
         user=facts["user"],
         allow=_READ,
         answer=str(len(unread)),
@@ -1305,7 +1308,7 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
                 [draft["email"]],
                 draft["subject"],
                 [copy["email"]],
-                body=contains("wanted to let you know early", line),
+                body=contains(*mail["text"].splitlines(), line),
             ),
             removed("mail", id=mail["id"]),
         ),

@@ -135,12 +135,16 @@ def _edited(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ..
     return (*columns, *custom, *_history(number, comment))
 
 
+_EMPTY = {"description": None, "keywords": None, "cc": None}
+"""Fields of new tickets that nobody fills in."""
+
+
 def _created(number: int, **values: Any) -> tuple[Expected, ...]:
     """Expect a new ticket, with a number that follows from those before."""
     plain = {name: value for name, value in values.items() if name not in _CUSTOM}
     custom = {name: values.get(name, "0" if name == "billable" else None) for name in _CUSTOM}
     return (
-        added("ticket", id=number, **plain),
+        added("ticket", id=number, **_EMPTY | plain),
         *(
             added("ticket_custom", ticket=number, name=name, value=value)
             for name, value in custom.items()
@@ -272,7 +276,7 @@ def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
     ticket = rng.choice(_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
-        goal=f"In which build was the defect {_quoted(ticket)} fixed?",
+        goal=f"In which build was the defect {_quoted(ticket)} fixed? Answer with its number.",
         user=facts["user"],
         answer=ticket["build"],
         steps=_look_up(ticket),
@@ -313,7 +317,7 @@ def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
     ticket = _tickets(facts, id=log["ticket"])[0]
     return Assignment(
         goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
-        "What is the number of the last job in it that failed?",
+        "What is the number of the last job in it that failed? Answer with the number.",
         user=facts["user"],
         answer=log["last_error"].removeprefix("job "),
         steps=(*_look_up(ticket), *_to_log(log)),
@@ -381,7 +385,7 @@ def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     found = _open(facts, component=component, priority=priority)
     return Assignment(
         goal=f"How many tickets of the component {component} with the priority {priority} are "
-        "not closed?",
+        "not closed? Answer with the number.",
         user=facts["user"],
         answer=str(len(found)),
         steps=_query(("component", "Component", component), ("priority", "Priority", priority)),
@@ -429,7 +433,7 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     found = _open(facts, **{field: value})
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
-        "How many hours is that?",
+        "How many hours is that? Answer with the number.",
         user=facts["user"],
         answer=str(sum(int(ticket["estimate"]) for ticket in found)),
         steps=(
@@ -511,7 +515,7 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
     found = [ticket for ticket in billable if ticket["customer"] == customer]
     return Assignment(
         goal=f"How many billable tickets of {customer} does the report “Billable tickets by "
-        "customer” list, closed ones included?",
+        "customer” list, closed ones included? Answer with the number.",
         user=facts["user"],
         answer=str(len(found)),
         steps=(click('h3 a[href="/report/5"]'),),
@@ -778,7 +782,9 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
                 {"ticket": number, "field": "comment", "oldvalue": str(count)},
                 newvalue=same_text(text),
             ),
+            # Each edit keeps what the comment said before; who corrects a slip edits twice.
             added("ticket_change", ticket=number, field="_comment0"),
+            optional(added("ticket_change", ticket=number, field="_comment1")),
         ),
         steps=(
             *_go_to(ticket),
@@ -1014,22 +1020,21 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
             *_set(summary=summary, type="task", **shared),
             _CREATE,
         ]
-    expect = [
-        added("ticket", type="task", summary=same_text(s), status="new", **shared)
-        for s in summaries
-    ]
-    custom = [
-        added("ticket_custom", ticket=number, name=name, value="0" if name == "billable" else None)
-        for number in (first, second)
-        for name in _CUSTOM
+    filed = [
+        change
+        for number, summary in zip((first, second), summaries, strict=True)
+        for change in _created(
+            number, type="task", summary=same_text(summary), status="new", **shared
+        )
     ]
     return Assignment(
         goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
-        "the wish. File the design first. Then comment on the wish with “Split into #A and #B.”, "
-        "where A and B are the numbers of the two, the lower one first.",
+        "the wish; leave the other fields as they are. File the design first. Then comment on the "
+        "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
+        "one first.",
         user=facts["user"],
-        expect=(*expect, *custom, *_history(ticket["id"], text)),
+        expect=(*filed, *_history(ticket["id"], text)),
         steps=(*steps, *_look_up(ticket), _comment(text), _SUBMIT),
     )
 

@@ -157,7 +157,7 @@ def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice(team["members"])
     what = rng.choice(("extension", "room"))
     return Assignment(
-        goal=f"What is the {what} of {member['name']}?",
+        goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
         user=facts["user"],
         answer=member[what],
         steps=(*_search(member["name"]), click(f'#column-main a[href^="{_path(team["page"])}"]')),
@@ -171,7 +171,7 @@ def find_price(facts: Facts, rng: random.Random) -> Assignment:
     total = product["price"] * users * 12 + product["setup"]
     return Assignment(
         goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
-        "included? Answer in euros.",
+        "included? Answer with the number of euros.",
         user=facts["user"],
         answer=str(total),
         steps=_go_to(product["page"]),
@@ -255,7 +255,8 @@ def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     for server in found:
         steps += [*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')]
     return Assignment(
-        goal=f"How much memory do the servers {_listed(found)} have together? Answer in GB.",
+        goal=f"How much memory do the servers {_listed(found)} have together? Answer with "
+        "the number of GB.",
         user=facts["user"],
         answer=str(sum(server["memory"] for server in found)),
         steps=tuple(steps),
@@ -319,7 +320,7 @@ def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
         steps += _go_to(meeting["page"])
     return Assignment(
         goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
-        f"their open points belong to {name} and are not ticked off yet?",
+        f"their open points belong to {name} and are not ticked off yet? Answer with the number.",
         user=facts["user"],
         answer=str(counts[name]),
         steps=tuple(steps),

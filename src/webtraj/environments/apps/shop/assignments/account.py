@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 
 from webtraj.environments.apps.shop.assignments.common import (
@@ -22,6 +21,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    hash_of,
     removed,
     template,
 )
@@ -48,7 +48,7 @@ def order_total(facts: Facts, rng: random.Random) -> Assignment:
     goods = sum(line["price"] * line["quantity"] for line in order["lines"])
     return customer(
         facts,
-        f"How much was my order {order['number']} {kind}?",
+        f"How much was my order {order['number']} {kind}? Answer with the amount.",
         *to_account("Order History"),
         click("table a", order["number"]),
         answer=money(order["total"] if kind == "in total" else goods),
@@ -65,7 +65,8 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
     total = sum(one["total"] for one in mine if start <= one["date"] <= end)
     return customer(
         facts,
-        f"How much did I spend on all my orders from {start} to {end}, both days included?",
+        f"How much did I spend on all my orders from {start} to {end}, both days included? "
+        "Answer with the amount.",
         *to_account("Order History"),
         *fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
@@ -432,7 +433,7 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"What would everything on my wish list “{wishes['name']}” cost in the quantities that "
-        "stand there, before offers and delivery?",
+        "stand there, before offers and delivery? Answer with the amount.",
         *_to_list(wishes),
         *looking,
         prepare=tuple(
@@ -555,11 +556,6 @@ def password(facts: Facts, rng: random.Random) -> Assignment:
     """Change the user's password."""
     new = f"{rng.choice(_SURNAMES).lower()}-{rng.choice(_LISTS).split()[0].lower()}-"
     new += str(rng.randint(100, 999))
-
-    def stored(value: str) -> bool:
-        _, salt, digest = value.split("$")
-        return hashlib.md5(f"{salt}{new}".encode()).hexdigest() == digest
-
     return customer(
         facts,
         f"Change the password of my account from {facts['password']} to {new}.",
@@ -569,7 +565,7 @@ def password(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_new_password1", new),
         fill("#id_new_password2", new),
         click(".page form button", "Save"),
-        expect=(changed("auth_user", {"id": facts["people"][0]["id"]}, password=stored),),
+        expect=(changed("auth_user", {"id": facts["people"][0]["id"]}, password=hash_of(new)),),
     )
 
 
@@ -580,7 +576,7 @@ def order_mail(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Look into the emails that the shop sent me: what amount does the confirmation of order "
-        f"{order['number']} name?",
+        f"{order['number']} name? Answer with the amount.",
         *to_account("Email History"),
         click("table a", f"Confirmation of order {order['number']}"),
         answer=money(order["total"]),

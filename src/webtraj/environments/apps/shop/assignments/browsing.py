@@ -47,7 +47,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     return customer(
         facts,
-        f"What does the {product['title']} cost?",
+        f"What does the {product['title']} cost? Answer with the amount.",
         *to_product(product),
         answer=money(product["price"]),
     )
@@ -133,7 +133,7 @@ def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"What do the two cheapest products in the category {name} cost together, one of each, "
-        "before any offers?",
+        "before any offers? Answer with the amount.",
         *_to_category(facts, name),
         select("#id_sort_by", "price-asc"),
         *(
@@ -215,6 +215,7 @@ def count_material(facts: Facts, rng: random.Random) -> Assignment:
         click("nav form[action='/search/'] button"),
         click("aside dd a", first),
         answer=tuple(str(_matching(facts, kind, material)) for kind in (first, second)),
+        ordered=True,
     )
 
 
@@ -318,7 +319,7 @@ def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
-        f"pieces of the {candle['title']} cost with it, without delivery?",
+        f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
         *to_product(candle),
         answer=money(2 * candle["price"]),
     )

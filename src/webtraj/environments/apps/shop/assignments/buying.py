@@ -267,7 +267,7 @@ def _ordered(
     return (
         added("order_order", user_id=facts["people"][0]["id"], shipping_method=method),
         *(added("order_line", product_id=one["id"], quantity=count) for one, count in lines),
-        added("order_shippingaddress", **fields),
+        added("order_shippingaddress", country_id="GB", **fields),
     )
 
 
