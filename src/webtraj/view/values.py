@@ -278,7 +278,7 @@ class Values:
             return unicode_text(value)
         if type(value) is float and math.isfinite(value):
             return value
-        if isinstance(value, (int, np.integer)):
+        if isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64):
             return exact(int(value))
         if depth > _DEEP:
             return {"$": "deep", "v": unicode_text(repr(value)[:_LONG_REPR])}
