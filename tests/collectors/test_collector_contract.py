@@ -18,7 +18,7 @@ from webtraj import (
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.testing.faults import FailingCollector
-from webtraj.trajectory import EndReason, EpisodeEnd
+from webtraj.trajectory import EndReason, EpisodeEnd, StepRecord
 
 KINDS = ["null", "memory", "json", "protobuf", "tee"]
 FILED = ["json", "protobuf"]
@@ -191,6 +191,35 @@ class TestACollectorThatKeeps:
         recorder.end_episode(records.end)
         await keeping.collector.flush()
         assert keeping.episodes()["mine"].info == records.info("mine", task="t")
+
+    @pytest.mark.parametrize("name", FILED)
+    @pytest.mark.parametrize(
+        ("cls", "fields", "message"),
+        [
+            (EpisodeEnd, {"error": ValueError("boom")}, r"end\.error is ValueError\('boom'\)"),
+            (EpisodeEnd, {"reason": "terminated"}, "end.reason is 'terminated'; .* EndReason"),
+            (EpisodeEnd, {"phase": "step"}, "end.phase is 'step'; .* Phase"),
+            (StepRecord, {"decision": {"thought": "hm"}}, "step.decision is {.*Decision"),
+            (StepRecord, {"step_type": "first"}, "step.step_type is 'first'; .* StepType"),
+            (StepRecord, {"index": -1}, "step.index is -1; expected a valid Count"),
+        ],
+        ids=str,
+    )
+    async def test_a_record_with_a_wrong_field_is_refused_and_the_episode_goes_on(
+        self, name, cls, fields, message, tmp_path, records
+    ):
+        kind = Kind(name, tmp_path / "dataset")
+        recorder = kind.collector.begin_episode(records.info("e"))
+        recorder.record_step(records.step(0))
+        is_end = cls is EpisodeEnd
+        wrong = dataclasses.replace(records.end if is_end else records.step(1), **fields)
+        with pytest.raises(errors.InvalidInputError, match=message):
+            (recorder.end_episode if is_end else recorder.record_step)(wrong)
+        recorder.record_step(records.step(1))
+        recorder.end_episode(records.end)
+        await kind.collector.aclose()
+        episode = kind.episodes()["e"]
+        assert (len(episode.steps), episode.end) == (2, records.end)
 
     @pytest.mark.parametrize("name", ["memory", *FILED])
     @pytest.mark.parametrize("call", ["info", "intent", "step", "end"])
