@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
+import numpy as np
 import orjson
 
 from webtraj import errors
@@ -28,6 +29,7 @@ from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
+from webtraj.store.journal import warn
 from webtraj.store.layout import (
     INDEX,
     SCHEMA_VERSION,
@@ -209,7 +211,8 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
     """Return the data of a trajectory, as a collector would have written it.
 
     Raises:
-        InvalidInputError: The trajectory has no end.
+        InvalidInputError: The trajectory has no end, a time that is out of range, or a field that
+            is not a record where one is needed.
         InvalidEpisodeIdError: Its id cannot name a file.
     """
     check_episode_id(trajectory.episode_id)
@@ -219,8 +222,17 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
             "how it ended."
         )
 
+    for name in ("start_time", "end_time"):
+        time = getattr(trajectory, name)
+        if time is not None and not _is_time(time):
+            raise errors.InvalidInputError(
+                f"The {name} of the episode {trajectory.episode_id!r} is {time!r:.60}; expected "
+                "seconds since 1970, before the year 10000."
+            )
+
     def data_of(name: str, value: Any) -> Any:
-        content, _ = encoding.dumps_fields({name: value}, blobs)
+        content, kept_as_repr = encoding.dumps_fields({name: value}, blobs)
+        warn(kept_as_repr)
         return orjson.loads(content)[name]
 
     return {
@@ -231,6 +243,11 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
         "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
         "end": data_of("end", trajectory.end),
     }
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return is_number and bool(0 <= value < trajectory_lib.LAST_TIME)
 
 
 def summarize_file(
