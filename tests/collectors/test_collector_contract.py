@@ -296,6 +296,22 @@ class TestTee:
         assert caught.value.__notes__ == ["And: injected fault"]
         assert last.calls == 1
 
+    async def test_a_plain_with_in_a_coroutine_closes_every_collector(self, records, tmp_path):
+        kept = MemoryTrajectoryCollector()
+        with TeeTrajectoryCollector(kept, JsonTrajectoryCollector(tmp_path / "d")) as tee:
+            tee.begin_episode(records.info("open")).record_step(records.step(0))
+        assert [episode.end_reason for episode in kept.trajectories] == [EndReason.CLOSED]
+        assert open_dataset(tmp_path / "d")["open"].end_reason is EndReason.CLOSED
+
+    def test_a_collector_without_close_is_closed_by_aclose(self):
+        class Failing(TrajectoryCollector):
+            async def aclose(self):
+                raise errors.CollectorError("injected fault")
+
+        with pytest.raises(errors.CollectorError, match="injected fault") as caught:
+            TeeTrajectoryCollector(Failing(), Failing()).close()
+        assert caught.value.__notes__ == ["And: injected fault"]
+
     def test_an_episode_that_no_collector_can_begin_is_not_begun(self, records):
         failing = FailingCollector(NullTrajectoryCollector(), "begin_episode")
         with pytest.raises(errors.CollectorError, match="injected fault"):
