@@ -23,10 +23,10 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets.dataset import open_dataset
+from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
-from webtraj.datasets.writer import DatasetWriter
+from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.named import class_at, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
@@ -504,14 +504,25 @@ def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
         return set()
 
 
+def _is_stored(writer: DatasetWriter, episode: EpisodeTrajectory) -> bool:
+    """Return whether a dataset's episode of the same id is this one, from wherever imported."""
+    name, format_name = episode.episode_id, writer.format.name
+    stored = writer.format.decode(writer.place.read_episode(name, format_name), name).data
+    given = encode_episode(episode, MemoryBlobs())
+    for data in (stored, given):
+        if isinstance(metadata := data["info"].get("metadata"), dict):
+            metadata.pop("imported", None)
+    return bool(stored == given)
+
+
 def _add(
     writer: DatasetWriter, episode: EpisodeTrajectory, have: set[str]
 ) -> EpisodeSummary | Problem | Skipped:
     imported = episode.info.metadata.get("imported")
     where = imported["file"] if isinstance(imported, Mapping) else episode.episode_id
-    if episode.episode_id in have:
-        return Skipped(where, "the same was found before", episode.episode_id)
     try:
+        if episode.episode_id in have and _is_stored(writer, episode):
+            return Skipped(where, "the same was found before", episode.episode_id)
         summary = writer.add(episode)
     except (
         errors.UnwritableValueError,
