@@ -619,7 +619,7 @@ def export_dataset(
         StorageError: Reading or writing failed, or the files read back differently.
     """
     exporter = make_exporter(format, options)
-    _check_apart(dataset, out)
+    dataset.place.check_outside(out)
     ledger = Ledger()
     episodes = Episodes(dataset, ledger, transform)
     with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
@@ -634,17 +634,6 @@ def export_dataset(
             transform="" if transform is None else _name(transform),
         )
     return report
-
-
-def _check_apart(dataset: Dataset, out: Place) -> None:
-    layout = dataset.place.layout
-    if layout is None or is_url(out):
-        return
-    if Path(out).resolve().is_relative_to(layout.root.resolve()):
-        raise errors.InvalidInputError(
-            f"{str(out)!r} is inside the dataset {dataset.url!r}, which may hold only episodes. "
-            "Choose a folder elsewhere."
-        )
 
 
 def _name(transform: Transform) -> str:
