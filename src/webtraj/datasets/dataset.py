@@ -38,7 +38,7 @@ from webtraj.store.layout import (
     format_named,
     is_episode_id,
 )
-from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.places import FolderStorage, Storage, is_key
 
 __all__ = [
     "Blobs",
@@ -328,7 +328,8 @@ class IndexTail:
         """Return the paths of the index files; empty for a bucket."""
         if not isinstance(self._storage, FolderStorage):
             return []
-        return sorted((self._storage.root / INDEX).glob("[!.]*.jsonl"))
+        paths = (self._storage.root / INDEX).glob("[!.]*.jsonl")
+        return sorted(path for path in paths if is_key(path.name))
 
     def _shrank(self, before: Mapping[str, int]) -> bool:
         return any(self._read.get(name, -1) < size for name, size in before.items())
@@ -348,7 +349,7 @@ class IndexTail:
                     yield path.name, self._mine(content)
             return
         keys = [entry.key for entry in self._storage.list(INDEX)]
-        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1)
+        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1 and is_key(k))
         self._read = {name: self._read[name] for name in names if name in self._read}
         new = [name for name in names if name not in self._read]
         for name, content in zip(
