@@ -87,6 +87,15 @@ def test_a_step_that_was_lost_is_still_missing(shop, round_trip, tmp_path, lost,
     assert again.end.recording_errors == ("StorageError: disk full",)
 
 
+def test_a_version_that_is_no_unicode_is_written(shop, export):
+    def odd(episode):
+        info = dataclasses.replace(episode.info, versions={episode.info.policy: "1\ud800"})
+        return dataclasses.replace(episode, info=info)
+
+    out, _ = export(shop[:1], "atif", transform=odd)
+    assert load(out, shop[0].episode_id)["agent"]["version"] == "1?"
+
+
 def test_what_the_format_has_no_field_for_is_under_extra(shop, export):
     out, _ = export(shop, "atif")
     data = load(out, shop.episode_ids[0])

@@ -359,3 +359,19 @@ def test_a_manifest_of_a_newer_webtraj_says_so(tmp_path):
         errors.UnsupportedSchemaError, match=r"manifest version 2; .* Upgrade webtraj"
     ):
         read_manifest(tmp_path)
+
+
+def test_traffic_is_split_at_line_ends_only(shop, export):
+    url = "https://shop.example/\u2028\u2029\x85"
+    entry = {"startedDateTime": "2026-11-20T10:00:00Z", "request": {"url": url}}
+    line = json.dumps(entry, ensure_ascii=False)
+
+    def with_traffic(episode):
+        step = dataclasses.replace(episode.steps[0], observation={"network": f"{line}\n\n{line}\n"})
+        return dataclasses.replace(episode, steps=(step,))
+
+    out, report = export(shop[:1], "har", transform=with_traffic)
+    assert report.notes == ()
+    (path,) = out.glob("*.har")
+    entries = json.loads(path.read_text())["log"]["entries"]
+    assert [entry["request"]["url"] for entry in entries] == [url, url]

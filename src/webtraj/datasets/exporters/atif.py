@@ -513,7 +513,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
             "agent": _without_none(
                 {
                     "name": unicode_text(info.policy) or "unknown",
-                    "version": info.versions.get(info.policy, "unknown"),
+                    "version": unicode_text(info.versions.get(info.policy, "unknown")),
                     "model_name": model,
                 }
             ),
