@@ -215,6 +215,8 @@ class TestACollectorThatKeeps:
         wrong = dataclasses.replace(records.end if is_end else records.step(1), **fields)
         with pytest.raises(errors.InvalidInputError, match=message):
             (recorder.end_episode if is_end else recorder.record_step)(wrong)
+        with pytest.raises(errors.InvalidInputError, match=r"decision is 'go'; .* Decision"):
+            recorder.record_intent("click", decision="go")
         recorder.record_step(records.step(1))
         recorder.end_episode(records.end)
         await kind.collector.aclose()

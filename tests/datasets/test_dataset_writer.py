@@ -142,6 +142,18 @@ BAD = {
         lambda e: dataclasses.replace(e, end=dataclasses.replace(e.end, error=ValueError("no"))),
         errors.InvalidInputError, r"end.error is ValueError\('no'\); .* ErrorInfo",
     ),
+    "info that is no record": (
+        lambda e: dataclasses.replace(e, info={"episode_id": "e1"}),
+        errors.InvalidInputError, "info is {'episode_id': 'e1'}; .* EpisodeInfo",
+    ),
+    "a step that is no record": (
+        lambda e: dataclasses.replace(e, steps=[e.steps[0], None]),
+        errors.InvalidInputError, r"steps\[1\] is None; .* StepRecord",
+    ),
+    "a judgement that is no record": (
+        lambda e: dataclasses.replace(e, end=dataclasses.replace(e.end, judgements=["good"])),
+        errors.InvalidInputError, r"end.judgements\[0\] is 'good'; .* Judgement",
+    ),
     "a step with a wrong index": (
         lambda e: dataclasses.replace(e, steps=[dataclasses.replace(e.steps[0], index=-1)]),
         errors.InvalidInputError, r"steps\[0\].index is -1",

@@ -215,6 +215,15 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
             is not a record where one is needed.
         InvalidEpisodeIdError: Its id cannot name a file.
     """
+
+    def data_of(name: str, value: Any, cls: type = object) -> Any:
+        if not isinstance(value, cls):
+            raise encoding.wrong(name, value, f"one of webtraj's {cls.__name__}")
+        content, kept_as_repr = encoding.dumps_fields({name: value}, blobs)
+        warn(kept_as_repr)
+        return orjson.loads(content)[name]
+
+    info = data_of("info", trajectory.info, trajectory_lib.EpisodeInfo)
     check_episode_id(trajectory.episode_id)
     if trajectory.end is None:
         raise errors.InvalidInputError(
@@ -230,18 +239,16 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
                 "seconds since 1970, before the year 10000."
             )
 
-    def data_of(name: str, value: Any) -> Any:
-        content, kept_as_repr = encoding.dumps_fields({name: value}, blobs)
-        warn(kept_as_repr)
-        return orjson.loads(content)[name]
-
     return {
         "schema_version": SCHEMA_VERSION,
-        "info": data_of("info", trajectory.info),
+        "info": info,
         "start_time": data_of("start_time", trajectory.start_time),
         "end_time": data_of("end_time", trajectory.end_time),
-        "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
-        "end": data_of("end", trajectory.end),
+        "steps": [
+            data_of(f"steps[{i}]", step, trajectory_lib.StepRecord)
+            for i, step in enumerate(trajectory.steps)
+        ],
+        "end": data_of("end", trajectory.end, trajectory_lib.EpisodeEnd),
     }
 
 

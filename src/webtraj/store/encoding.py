@@ -28,7 +28,9 @@ from webtraj.store.blobs import BlobSink
 from webtraj.store.foreign import ReprOnly, bounded_repr
 from webtraj.store.values import TAG
 
-__all__ = ["MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record"]
+__all__ = [
+    "MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record", "wrong",
+]  # fmt: skip
 
 BYTES_INLINE = 1024
 """Longer bytes go to the blob sink, if there is one."""
@@ -516,13 +518,13 @@ def _write_record(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
     if value is None:
         return None
     if not issubclass(type(value), cls):
-        raise _wrong(path, value, f"one of webtraj's {cls.__name__}")
+        raise wrong(path, value, f"one of webtraj's {cls.__name__}")
     return encode_record(value, encoder, path)
 
 
 def _write_records(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
     return [
-        encode_record(_as_record(item, cls), encoder, f"{path}[{i}]")
+        encode_record(_as_record(item, cls, f"{path}[{i}]"), encoder, f"{path}[{i}]")
         for i, item in enumerate(_as_list(value))
     ]
 
@@ -567,11 +569,12 @@ def _write_texts(encoder: Encoder, value: Any, path: str) -> Any:
 
 def _write_enum(cls: type[enum.Enum], encoder: Encoder, value: Any, path: str) -> Any:
     if not isinstance(value, cls):
-        raise _wrong(path, value, f"a member of {cls.__name__}")
+        raise wrong(path, value, f"a member of {cls.__name__}")
     return value.name.lower()
 
 
-def _wrong(path: str, value: Any, expected: str) -> errors.InvalidInputError:
+def wrong(path: str, value: Any, expected: str) -> errors.InvalidInputError:
+    """Return the error for a value that a record's field cannot hold."""
     return errors.InvalidInputError(f"{path} is {bounded_repr(value)[:100]}; expected {expected}.")
 
 
@@ -602,7 +605,7 @@ def _write_number(
         kept = foreign.repr_only(value)
         expected = str(field.type).partition(" |")[0]
         if field.default is dataclasses.MISSING and not is_row:
-            raise _wrong(path, value, f"a valid {expected}") from error
+            raise wrong(path, value, f"a valid {expected}") from error
         encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
         encoder.misfits[path] = value
         return [] if is_row else field.default
@@ -662,11 +665,14 @@ def _as_list(value: Any) -> list[Any]:
     return list(plain) if type(plain) in (list, tuple) else [value]
 
 
-def _as_record(item: Any, cls: type) -> Any:
+def _as_record(item: Any, cls: type, path: str) -> Any:
     """Convert an item to a record if possible: a reply to its call, for example."""
-    if issubclass(type(item), cls):
-        return item
-    return cls(**{_HOLDS_ANYTHING[cls]: item})
+    if not issubclass(type(item), cls):
+        field = _HOLDS_ANYTHING.get(cls)
+        if field is None:
+            raise wrong(path, item, f"one of webtraj's {cls.__name__}")
+        return cls(**{field: item})
+    return item
 
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
@@ -678,9 +684,7 @@ _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
 
 _HOLDS_ANYTHING = {
     trajectory_lib.ModelCall: "response",
-    trajectory_lib.Judgement: "reason",
     trajectory_lib.Derivation: "step",
-    trajectory_lib.StepRecord: "observation",
 }
 
 _RECORDS: tuple[type, ...] = (

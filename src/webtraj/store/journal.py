@@ -102,6 +102,8 @@ class JournalRecorder:
         """Record an action that is about to be passed to the environment."""
         fields = {"kind": "intent", "time": trajectory_lib.now(), "action": action}
         if decision is not None:
+            if not isinstance(decision, trajectory_lib.Decision):
+                raise encoding.wrong("decision", decision, "one of webtraj's Decision")
             fields["decision"] = decision
         self._write(fields)
 
