@@ -18,7 +18,7 @@ from webtraj import (
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.testing.faults import FailingCollector
-from webtraj.trajectory import EndReason, EpisodeEnd
+from webtraj.trajectory import EndReason, EpisodeEnd, StepRecord
 
 KINDS = ["null", "memory", "json", "protobuf", "tee"]
 FILED = ["json", "protobuf"]
@@ -192,6 +192,37 @@ class TestACollectorThatKeeps:
         await keeping.collector.flush()
         assert keeping.episodes()["mine"].info == records.info("mine", task="t")
 
+    @pytest.mark.parametrize("name", FILED)
+    @pytest.mark.parametrize(
+        ("cls", "fields", "message"),
+        [
+            (EpisodeEnd, {"error": ValueError("boom")}, r"end\.error is ValueError\('boom'\)"),
+            (EpisodeEnd, {"reason": "terminated"}, "end.reason is 'terminated'; .* EndReason"),
+            (EpisodeEnd, {"phase": "step"}, "end.phase is 'step'; .* Phase"),
+            (StepRecord, {"decision": {"thought": "hm"}}, "step.decision is {.*Decision"),
+            (StepRecord, {"step_type": "first"}, "step.step_type is 'first'; .* StepType"),
+            (StepRecord, {"index": -1}, "step.index is -1; expected a valid Count"),
+        ],
+        ids=str,
+    )
+    async def test_a_record_with_a_wrong_field_is_refused_and_the_episode_goes_on(
+        self, name, cls, fields, message, tmp_path, records
+    ):
+        kind = Kind(name, tmp_path / "dataset")
+        recorder = kind.collector.begin_episode(records.info("e"))
+        recorder.record_step(records.step(0))
+        is_end = cls is EpisodeEnd
+        wrong = dataclasses.replace(records.end if is_end else records.step(1), **fields)
+        with pytest.raises(errors.InvalidInputError, match=message):
+            (recorder.end_episode if is_end else recorder.record_step)(wrong)
+        with pytest.raises(errors.InvalidInputError, match=r"decision is 'go'; .* Decision"):
+            recorder.record_intent("click", decision="go")
+        recorder.record_step(records.step(1))
+        recorder.end_episode(records.end)
+        await kind.collector.aclose()
+        episode = kind.episodes()["e"]
+        assert (len(episode.steps), episode.end) == (2, records.end)
+
     @pytest.mark.parametrize("name", ["memory", *FILED])
     @pytest.mark.parametrize("call", ["info", "intent", "step", "end"])
     async def test_an_ended_episode_takes_nothing_more(self, name, call, tmp_path, records):
@@ -266,6 +297,22 @@ class TestTee:
             await getattr(tee, method)()
         assert caught.value.__notes__ == ["And: injected fault"]
         assert last.calls == 1
+
+    async def test_a_plain_with_in_a_coroutine_closes_every_collector(self, records, tmp_path):
+        kept = MemoryTrajectoryCollector()
+        with TeeTrajectoryCollector(kept, JsonTrajectoryCollector(tmp_path / "d")) as tee:
+            tee.begin_episode(records.info("open")).record_step(records.step(0))
+        assert [episode.end_reason for episode in kept.trajectories] == [EndReason.CLOSED]
+        assert open_dataset(tmp_path / "d")["open"].end_reason is EndReason.CLOSED
+
+    def test_a_collector_without_close_is_closed_by_aclose(self):
+        class Failing(TrajectoryCollector):
+            async def aclose(self):
+                raise errors.CollectorError("injected fault")
+
+        with pytest.raises(errors.CollectorError, match="injected fault") as caught:
+            TeeTrajectoryCollector(Failing(), Failing()).close()
+        assert caught.value.__notes__ == ["And: injected fault"]
 
     def test_an_episode_that_no_collector_can_begin_is_not_begun(self, records):
         failing = FailingCollector(NullTrajectoryCollector(), "begin_episode")

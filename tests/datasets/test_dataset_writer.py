@@ -126,6 +126,38 @@ BAD = {
         lambda e: dataclasses.replace(e, info=EpisodeInfo(episode_id="../e")),
         errors.InvalidEpisodeIdError, "cannot name a file",
     ),
+    "a time in milliseconds": (
+        lambda e: dataclasses.replace(e, end_time=1.7e12),
+        errors.InvalidInputError, "end_time of the episode 'e1' is 1700000000000.0",
+    ),
+    "a time before 1970": (
+        lambda e: dataclasses.replace(e, start_time=-62135596800.0),
+        errors.InvalidInputError, "start_time of the episode 'e1' is -62135596800.0",
+    ),
+    "a time that is no number": (
+        lambda e: dataclasses.replace(e, end_time="noon"),
+        errors.InvalidInputError, "end_time of the episode 'e1' is 'noon'",
+    ),
+    "an end whose error is an exception": (
+        lambda e: dataclasses.replace(e, end=dataclasses.replace(e.end, error=ValueError("no"))),
+        errors.InvalidInputError, r"end.error is ValueError\('no'\); .* ErrorInfo",
+    ),
+    "info that is no record": (
+        lambda e: dataclasses.replace(e, info={"episode_id": "e1"}),
+        errors.InvalidInputError, "info is {'episode_id': 'e1'}; .* EpisodeInfo",
+    ),
+    "a step that is no record": (
+        lambda e: dataclasses.replace(e, steps=[e.steps[0], None]),
+        errors.InvalidInputError, r"steps\[1\] is None; .* StepRecord",
+    ),
+    "a judgement that is no record": (
+        lambda e: dataclasses.replace(e, end=dataclasses.replace(e.end, judgements=["good"])),
+        errors.InvalidInputError, r"end.judgements\[0\] is 'good'; .* Judgement",
+    ),
+    "a step with a wrong index": (
+        lambda e: dataclasses.replace(e, steps=[dataclasses.replace(e.steps[0], index=-1)]),
+        errors.InvalidInputError, r"steps\[0\].index is -1",
+    ),
 }  # fmt: skip
 
 
@@ -136,6 +168,20 @@ def test_what_cannot_be_kept_is_refused_and_leaves_nothing(place, episode, spoil
         with pytest.raises(error, match=what):
             writer.add(spoil(episode(1)))
         assert objects(place) == before
+
+
+def test_values_kept_as_their_repr_are_logged(place, episode, caplog, monkeypatch):
+    monkeypatch.setattr("webtraj.store.journal._WARNED_OF", set())
+
+    class Handle:
+        pass
+
+    step = dataclasses.replace(episode(1).steps[0], observation=Handle())
+    with DatasetWriter(place) as writer, caplog.at_level("WARNING"):
+        writer.add(dataclasses.replace(episode(1), steps=(step,)))
+        writer.add(dataclasses.replace(episode(2), steps=(step,)))
+    (line,) = caplog.messages
+    assert line.startswith("Recording only the repr of some values, such as steps[0].observation: ")
 
 
 class Missing:

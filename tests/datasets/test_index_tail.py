@@ -1,6 +1,7 @@
 """The tail of an index gives each line once, and all of them again where lines have gone."""
 
 import secrets
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,21 @@ def test_a_line_counts_when_it_is_whole(tmp_path):
     path.write_bytes(line)
     assert read(tail) == (False, ["a"])
     path.write_bytes(line + line.replace(b'"a"', b'"b"') + b"{")
+    assert read(tail) == (False, ["b"])
+
+
+def test_files_of_others_in_the_index_are_skipped(place, tmp_path):
+    add(place, "a")
+    storage = open_storage(place)
+    tail = IndexTail(storage)
+    if place.startswith("memory:"):
+        # As another program puts it there.
+        store = storage._store()
+        store.put(f"{storage._prefix}index/foo (copy).jsonl", b"{}")
+    else:
+        Path(place, "index", "foo (copy).jsonl").write_bytes(b"{}")
+    assert read(tail) == (True, ["a"])
+    add(place, "b")
     assert read(tail) == (False, ["b"])
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.datasets import DatasetWriter, open_dataset
+from webtraj.datasets import Dataset, DatasetWriter, open_dataset
 from webtraj.datasets.streaming import EpisodeStream, to_hugging_face
 from webtraj.trajectory import (
     EndReason,
@@ -45,6 +45,11 @@ EVERY = {(f"e{number}", index) for number in range(11) for index in range(2)}
 def test_without_items_and_seed_it_is_the_dataset(dataset):
     stream = EpisodeStream(dataset.url)
     assert [episode.episode_id for episode in stream] == list(dataset.episode_ids)
+
+
+def test_a_buffer_does_not_search_the_whole_index(dataset, monkeypatch):
+    monkeypatch.setattr(Dataset, "filter", None)
+    assert len(list(EpisodeStream(dataset, buffer=2))) == 11
 
 
 @given(seed=st.integers(0, 9) | st.none(), buffer=st.integers(1, 12), world=st.integers(1, 4))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from webtraj import errors, open_dataset
+from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.place import open_place
 from webtraj.datasets.transfer import assign, convert, copy, merge, split
 from webtraj.datasets.verification import verify
@@ -277,6 +278,41 @@ def test_conditions_that_would_move_an_episode_are_refused(source, place):
     with pytest.raises(errors.InvalidInputError, match="'e4' is in 'even', and would be in 'late'"):
         split(source, place, {"late": "seed >= 3", "even": "task == 't0'"})
     assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
+
+
+def test_a_split_into_other_parts_is_refused_if_an_episode_would_be_in_two(source, place):
+    split(source, place, {"train": 0.6, "test": 0.4})
+    with pytest.raises(errors.InvalidInputError, match="a dataset 'test', which is not one of the"):
+        split(source, place, {"train": 0.6, "val": 0.4})
+    with pytest.raises(errors.NotADatasetError):
+        open_dataset(f"{place}/val")
+
+
+def test_other_datasets_beside_the_parts_are_left_alone(source, tmp_path, episode):
+    with DatasetWriter(tmp_path / "other") as writer:
+        writer.add(episode(9))
+    split(source, tmp_path, {"train": 1.0})  # The source is beside them too.
+    assert len(open_dataset(tmp_path / "train")) == 5
+
+
+@pytest.mark.parametrize("call", [copy, lambda d, into: split(d, into, {"a": 1.0})])
+def test_nothing_is_written_into_the_source(source, place, call):
+    copy(source, place)
+    for dataset in (source, place):
+        before = content(dataset)
+        with pytest.raises(errors.InvalidInputError, match="is inside the dataset"):
+            call(dataset, f"{dataset}/inner")
+        assert content(dataset) == before
+        with pytest.raises(errors.NotADatasetError):
+            open_dataset(f"{dataset}/inner")
+    assert len(copy(source, source).skipped) == 5
+
+
+def test_a_condition_that_cannot_be_evaluated_leaves_nothing(source, place):
+    with pytest.raises(errors.InvalidInputError, match="cannot be evaluated"):
+        copy(source, place, where=parse_condition("total_reward > 'a'"))
+    with pytest.raises(errors.NotADatasetError):
+        open_dataset(place)
 
 
 @pytest.mark.parametrize(

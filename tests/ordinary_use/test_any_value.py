@@ -394,6 +394,43 @@ async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
     assert decision.metadata == {"mine": 2, "misfits": given}
 
 
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt_token_ids": (1, 2.5)},
+        {"prompt_token_ids": (float("nan"),)},
+        {"completion_token_ids": [2**1100]},
+        {"logprobs": (-(2**1100),)},
+        {"latency": 2**1100},
+    ],
+    ids=str,
+)
+async def test_numbers_that_no_reader_accepts_are_kept_in_the_metadata(tmp_path, make, fields):
+    decision = webtraj.Decision(action="go", model_calls=(webtraj.ModelCall(**fields),))
+    info = webtraj.EpisodeInfo(seed=2**1100)
+    episode = await recorded(tmp_path, 0, decision, make=make, episode_info=info)
+    assert episode.info.seed is None
+    assert episode.info.metadata["misfits"] == {"seed": 2**1100}
+    decision = episode.steps[1].decision
+    assert decision.model_calls == (webtraj.ModelCall(),)
+    assert [f"model_calls[0].{name}" for name in fields] == list(decision.metadata["misfits"])
+
+
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+async def test_lists_of_text_hold_text_whatever_was_given(tmp_path, make):
+    end = webtraj.EpisodeEnd(
+        reason=webtraj.EndReason.CLOSED,
+        violations=[ValueError("boom"), "x" * 5000],
+        recording_errors=(b"x", None, 1),
+    )
+    async with make(tmp_path) as collector:
+        collector.begin_episode(webtraj.EpisodeInfo()).end_episode(end)
+    (episode,) = webtraj.open_dataset(tmp_path)
+    assert episode.end.violations == ("boom", "x" * 5000)
+    assert episode.end.recording_errors == ("x", "", "1")
+
+
 async def test_an_agent_s_own_decision_class_is_recorded(tmp_path):
     @dataclasses.dataclass(frozen=True)
     class Mine(webtraj.Decision):

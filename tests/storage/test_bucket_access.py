@@ -264,6 +264,29 @@ def test_credentials_may_come_from_a_function(bucket_url, bucket_options):
     assert asked
 
 
+def test_a_store_without_conditional_writes_is_written_without_conditions(
+    bucket_url, proxied_options, fault_proxy
+):
+    refused = Fault(status=501, code="NotImplemented")
+    fault_proxy.inject(refused, when=lambda seen: "if-none-match" in seen.headers)
+    with pytest.raises(errors.StorageError, match=r"status 501: .* set conditional_writes=False"):
+        open_storage(bucket_url, proxied_options).write("a", b"1", overwrite=False)
+    storage = open_storage(bucket_url, {**proxied_options, "conditional_writes": False})
+    storage.write("a", b"1", overwrite=False)
+    with pytest.raises(errors.StorageConflictError, match="already exists"):
+        storage.write("a", b"2", overwrite=False)
+    assert storage.read("a") == b"1"
+
+
+def test_conditions_that_the_options_disable_are_told(bucket_url, bucket_options):
+    options = {**bucket_options, "store_options": {"conditional_put": "disabled"}}
+    with pytest.raises(errors.StorageError, match="when conditional put is disabled"):
+        open_storage(bucket_url, options).write("a", b"1", overwrite=False)
+    storage = open_storage(bucket_url, {**options, "conditional_writes": False})
+    storage.write("a", b"1", overwrite=False)
+    assert storage.read("a") == b"1"
+
+
 def test_encryption_is_asked_for(bucket_url, proxied_options, fault_proxy, s3_server):
     storage = open_storage(bucket_url, {**proxied_options, "sse": "aws:kms", "sse_kms_key_id": "k"})
     with contextlib.suppress(errors.StorageError):  # Not every server can.

@@ -77,6 +77,10 @@ def test_a_folder_is_no_bucket(tmp_path):
         ("s3://bucket", {"endpoint": "https://a:b@host"}, "The endpoint contains credentials"),
         ("s3://bucket", {"part_size": 1}, "part_size of at least 5 MiB"),
         ("s3://bucket", {"timeout": 0}, "timeout"),
+        ("s3://bucket", {"part_size": "8MiB"}, "Invalid part_size='8MiB': expected a number"),
+        ("s3://bucket", {"parallel_parts": 1.5}, "Invalid parallel_parts=1.5"),
+        ("s3://bucket", {"timeout": "5"}, "Invalid timeout='5': expected a number"),
+        ("s3://bucket", {"connect_timeout": True}, "Invalid connect_timeout=True"),
         (
             "s3://bucket",
             {"retry": {"tries": 3}},

@@ -73,8 +73,19 @@ class TeeTrajectoryCollector(TrajectoryCollector, Closing):
         await self._each(aclose)
 
     def close(self) -> None:
-        """Do what `aclose` does, for code without an event loop."""
-        asyncio.run(self.aclose())
+        """Do what `aclose` does, for code without an event loop.
+
+        A collector without a `close` is closed by `aclose`, in an event loop of its own.
+        """
+        self._closed = True
+        failures: list[Exception] = []
+        for collector in self._collectors:
+            close = getattr(collector, "close", None)
+            try:
+                asyncio.run(aclose(collector)) if close is None else close()
+            except Exception as error:
+                failures.append(error)
+        _raise(failures)
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
         failures: list[Exception] = []

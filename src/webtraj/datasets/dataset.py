@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
+import numpy as np
 import orjson
 
 from webtraj import errors
@@ -28,6 +29,7 @@ from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
+from webtraj.store.journal import warn
 from webtraj.store.layout import (
     INDEX,
     SCHEMA_VERSION,
@@ -36,7 +38,7 @@ from webtraj.store.layout import (
     format_named,
     is_episode_id,
 )
-from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.places import FolderStorage, Storage, is_key
 
 __all__ = [
     "Blobs",
@@ -209,9 +211,19 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
     """Return the data of a trajectory, as a collector would have written it.
 
     Raises:
-        InvalidInputError: The trajectory has no end.
+        InvalidInputError: The trajectory has no end, a time that is out of range, or a field that
+            is not a record where one is needed.
         InvalidEpisodeIdError: Its id cannot name a file.
     """
+
+    def data_of(name: str, value: Any, cls: type = object) -> Any:
+        if not isinstance(value, cls):
+            raise encoding.wrong(name, value, f"one of webtraj's {cls.__name__}")
+        content, kept_as_repr = encoding.dumps_fields({name: value}, blobs)
+        warn(kept_as_repr)
+        return orjson.loads(content)[name]
+
+    info = data_of("info", trajectory.info, trajectory_lib.EpisodeInfo)
     check_episode_id(trajectory.episode_id)
     if trajectory.end is None:
         raise errors.InvalidInputError(
@@ -219,18 +231,30 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
             "how it ended."
         )
 
-    def data_of(name: str, value: Any) -> Any:
-        content, _ = encoding.dumps_fields({name: value}, blobs)
-        return orjson.loads(content)[name]
+    for name in ("start_time", "end_time"):
+        time = getattr(trajectory, name)
+        if time is not None and not _is_time(time):
+            raise errors.InvalidInputError(
+                f"The {name} of the episode {trajectory.episode_id!r} is {time!r:.60}; expected "
+                "seconds since 1970, before the year 10000."
+            )
 
     return {
         "schema_version": SCHEMA_VERSION,
-        "info": data_of("info", trajectory.info),
+        "info": info,
         "start_time": data_of("start_time", trajectory.start_time),
         "end_time": data_of("end_time", trajectory.end_time),
-        "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
-        "end": data_of("end", trajectory.end),
+        "steps": [
+            data_of(f"steps[{i}]", step, trajectory_lib.StepRecord)
+            for i, step in enumerate(trajectory.steps)
+        ],
+        "end": data_of("end", trajectory.end, trajectory_lib.EpisodeEnd),
     }
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return is_number and bool(0 <= value < trajectory_lib.LAST_TIME)
 
 
 def summarize_file(
@@ -311,7 +335,8 @@ class IndexTail:
         """Return the paths of the index files; empty for a bucket."""
         if not isinstance(self._storage, FolderStorage):
             return []
-        return sorted((self._storage.root / INDEX).glob("[!.]*.jsonl"))
+        paths = (self._storage.root / INDEX).glob("[!.]*.jsonl")
+        return sorted(path for path in paths if is_key(path.name))
 
     def _shrank(self, before: Mapping[str, int]) -> bool:
         return any(self._read.get(name, -1) < size for name, size in before.items())
@@ -331,7 +356,7 @@ class IndexTail:
                     yield path.name, self._mine(content)
             return
         keys = [entry.key for entry in self._storage.list(INDEX)]
-        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1)
+        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1 and is_key(k))
         self._read = {name: self._read[name] for name in names if name in self._read}
         new = [name for name in names if name not in self._read]
         for name, content in zip(

@@ -364,6 +364,34 @@ class DatasetPlace:
         """Return the ids of the episodes that have a journal; empty for a bucket."""
         return set() if self.layout is None else self.layout.open_episodes()
 
+    def is_at(self, other: Place) -> bool:
+        """Return whether a path or URL is the dataset's own."""
+        if self.layout is None or is_url(other):
+            return os.fspath(other).rstrip("/") == self.url.rstrip("/")
+        return Path(other).resolve() == self.layout.root.resolve()
+
+    def check_outside(self, other: Place, *, or_same: bool = False) -> None:
+        """Check that a path or URL is not inside the dataset.
+
+        Args:
+            other: The path or URL.
+            or_same: Whether the dataset's own path or URL is fine.
+
+        Raises:
+            InvalidInputError: It is inside.
+        """
+        if self.is_at(other):
+            is_inside = not or_same
+        elif self.layout is None or is_url(other):
+            is_inside = os.fspath(other).startswith(self.url.rstrip("/") + "/")
+        else:
+            is_inside = Path(other).resolve().is_relative_to(self.layout.root.resolve())
+        if is_inside:
+            raise errors.InvalidInputError(
+                f"{os.fspath(other)!r} is inside the dataset {self.url!r}, which may hold only "
+                "episodes. Choose a place elsewhere."
+            )
+
     def index_names(self) -> list[str]:
         """Return the names of the index files.
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.place import Place
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EpisodeTrajectory
 
 if TYPE_CHECKING:
@@ -109,11 +110,13 @@ class EpisodeStream:
     def __iter__(self) -> Iterator[Any]:
         shard, shards = self._shard()
         ids = self._shuffled(list(self._dataset.episode_ids), "episodes")[shard::shards]
+        by_id = {summary.episode_id: summary for summary in self._dataset.summaries}
         first, skip = self._begin
         self._begin = (0, 0)
         for start in range(first * self._buffer, len(ids), self._buffer):
             number = start // self._buffer
-            for offset, item in enumerate(self._read(ids[start : start + self._buffer], number)):
+            summaries = [by_id[episode_id] for episode_id in ids[start : start + self._buffer]]
+            for offset, item in enumerate(self._read(summaries, number)):
                 if offset >= skip:
                     self._position = (number, offset + 1)
                     yield item
@@ -121,14 +124,12 @@ class EpisodeStream:
             self._position = (number + 1, 0)
         self._position = (0, 0)
 
-    def _read(self, ids: list[str], number: int) -> list[Any]:
-        wanted = frozenset(ids)
-        part = self._dataset.filter(lambda summary: summary.episode_id in wanted)
-        episodes = {episode.episode_id: episode for episode in part}
+    def _read(self, summaries: list[EpisodeSummary], number: int) -> list[Any]:
+        episodes = list(self._dataset.of(summaries))
         if self._items is None:
-            return [episodes[episode_id] for episode_id in ids]
-        items = [item for episode_id in ids for item in self._items(episodes[episode_id])]
-        return self._shuffled(items, f"items {number} {ids[0]}")
+            return episodes
+        items = [item for episode in episodes for item in self._items(episode)]
+        return self._shuffled(items, f"items {number} {summaries[0].episode_id}")
 
     def _shuffled(self, values: list[Any], what: str) -> list[Any]:
         if self._seed is not None:

@@ -29,8 +29,8 @@ from webtraj.store.blobs import BlobSource, blobs_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
-from webtraj.store.layout import DatasetHeader, format_named
-from webtraj.store.places import is_url
+from webtraj.store.layout import HEADER, DatasetHeader, format_named
+from webtraj.store.places import FolderStorage, is_url, open_storage
 
 __all__ = [
     "PushReport",
@@ -176,7 +176,8 @@ def merge(
         target_options: The same, for the target.
 
     Raises:
-        InvalidInputError: There are no sources, or the target has another format.
+        InvalidInputError: There are no sources, the target has another format or is inside a
+            source, or the condition cannot be evaluated.
         NotADatasetError: A source is not a dataset, or the target holds other files.
         UnsupportedSchemaError: A newer webtraj wrote one of them.
         StorageError: One of them could not be read or written; run it again.
@@ -186,12 +187,12 @@ def merge(
     datasets = [
         open_dataset(source, storage_options=source_options, complete=True) for source in sources
     ]
+    for dataset in datasets:
+        dataset.place.check_outside(target, or_same=True)
+    chosen = [dataset if where is None else dataset.filter(where) for dataset in datasets]
     wanted = format or datasets[0].place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
-        reports = [
-            transfer(dataset if where is None else dataset.filter(where), writer)
-            for dataset in datasets
-        ]
+        reports = [transfer(dataset, writer) for dataset in chosen]
     return TransferReport(
         **{
             field.name: tuple(what for report in reports for what in getattr(report, field.name))
@@ -350,13 +351,16 @@ def split(
 
     Raises:
         InvalidInputError: The shares or conditions are invalid, or would put episodes into another
-            part than the one that has them.
+            part than the one that has them; or `into` is inside the source, or has a dataset of
+            some of its episodes that is not one of the parts.
         NotADatasetError: The source is not a dataset, or a part's folder holds other files.
         StorageError: One of them could not be read or written; run it again.
     """
     dataset = open_dataset(source, storage_options=source_options, complete=True)
     _check_names(parts)
     targets = {name: _under(into, name) for name in parts}
+    dataset.place.check_outside(into)
+    _check_others(dataset, into, parts, target_options)
     placed = _placed(targets, target_options)
     assigned = assign(dataset.summaries, parts, together=together, seed=seed, placed=placed)
     moved = [
@@ -381,6 +385,32 @@ def split(
         with DatasetWriter(target, format=header.format, storage_options=target_options) as writer:
             reports[name] = transfer(part, writer)
     return reports
+
+
+def _check_others(
+    dataset: Dataset, into: Place, parts: Iterable[str], options: Options | None
+) -> None:
+    """Check that no other dataset beside the parts has episodes of this one."""
+    for name in _datasets_in(into, options):
+        place = _under(into, name)
+        if name in parts or dataset.place.is_at(place):
+            continue
+        there = open_dataset(place, storage_options=options, complete=True)
+        if both := sorted(set(there.episode_ids) & set(dataset.episode_ids)):
+            raise errors.InvalidInputError(
+                f"{os.fspath(into)!r} has a dataset {name!r}, which is not one of the parts "
+                f"{', '.join(parts)} and has {len(both)} of the episodes, such as {both[0]!r}. "
+                "Name the parts as before, or choose a new folder."
+            )
+
+
+def _datasets_in(place: Place, options: Options | None) -> list[str]:
+    """Return the names of the datasets directly in a folder or under a URL."""
+    storage = open_storage(place, options)
+    if isinstance(storage, FolderStorage):
+        return sorted(path.parent.name for path in storage.root.glob(f"[!.]*/{HEADER}"))
+    keys = (entry.key.partition("/") for entry in storage.list())
+    return sorted(name for name, _, rest in keys if rest == HEADER)
 
 
 def _placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:

@@ -87,8 +87,9 @@ class BucketStorage:
             sse: S3: the server-side encryption: `AES256`, `aws:kms` or `aws:kms:dsse`.
             sse_kms_key_id: S3: the key for `aws:kms`.
             conditional_writes: Whether the store reliably refuses a write that must not overwrite.
-                If not, the object is looked up first, which misses a concurrent writer. By
-                default true for AWS, Google and Azure, and false for other S3 endpoints.
+                If not, the object is looked up first and then written without a condition, which
+                misses a concurrent writer. By default true for AWS, Google and Azure; for other S3
+                endpoints, which may ignore the condition, the object is looked up as well.
             part_size: Larger objects are uploaded in parts of this size, in bytes.
             parallel_parts: The maximum number of parts of an object in flight.
             timeout: Seconds for a request, answer included; extended for large bodies.
@@ -107,6 +108,16 @@ class BucketStorage:
                 f"{place.url!r} is a folder, not a bucket. Open it with open_storage."
             )
         self._retry = RetryPolicy.of(retry)
+        numbers = {
+            "part_size": part_size,
+            "parallel_parts": parallel_parts,
+            "timeout": timeout,
+            "connect_timeout": connect_timeout,
+        }
+        for name, value in numbers.items():
+            wanted = int if name.endswith(("size", "parts")) else (int, float)
+            if isinstance(value, bool) or not isinstance(value, wanted):
+                raise errors.InvalidInputError(f"Invalid {name}={value!r:.60}: expected a number.")
         if part_size < 5 * _MIB or parallel_parts < 1 or timeout <= 0 or connect_timeout <= 0:
             raise errors.InvalidInputError(
                 "Expected part_size of at least 5 MiB, and parallel_parts, timeout and "
@@ -163,6 +174,7 @@ class BucketStorage:
             credential_provider=credential_provider,
         )
         self._secrets = retrying.Secrets(config)
+        self._sends_conditions = conditional_writes is not False
         self._looks_first = (
             elsewhere is not None if conditional_writes is None else not conditional_writes
         )
@@ -199,12 +211,12 @@ class BucketStorage:
         what = f"{self.url}/{check_key(key)} could not be written"
         if overwrite is None:
             overwrite = self._looks_first  # One request instead of two.
-        if overwrite:
-            self._retry.run(lambda: self._put(what, key, data))
-            return
-        if self._looks_first and self.size(key) is not None:
+        if not overwrite and self._looks_first and self.size(key) is not None:
             raise errors.StorageConflictError(f"{what}: it already exists.")
-        self._create(what, key, data)
+        if overwrite or not self._sends_conditions:
+            self._retry.run(lambda: self._put(what, key, data))
+        else:
+            self._create(what, key, data)
 
     def size(self, key: str) -> int | None:
         """Return an object's size in bytes; None if there is no such object.
@@ -386,7 +398,7 @@ class BucketStorage:
             result = call()
         except errors.StorageError:
             raise
-        except (BaseError, OSError, ValueError) as error:
+        except (BaseError, OSError, ValueError, NotImplementedError) as error:
             failure = retrying.understand(error, secrets=self._secrets)
         else:
             self._bucket_seen = True

@@ -21,13 +21,16 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import foreign, values
 from webtraj.store.blobs import BlobSink
 from webtraj.store.foreign import ReprOnly, bounded_repr
 from webtraj.store.values import TAG
 
-__all__ = ["MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record"]
+__all__ = [
+    "MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record", "wrong",
+]  # fmt: skip
 
 BYTES_INLINE = 1024
 """Longer bytes go to the blob sink, if there is one."""
@@ -450,7 +453,7 @@ def _is_utf8(text: str) -> bool:
 # Fields are written as their declared type, since programs fill them with what they have: a numpy
 # integer as a seed, a `Path` as a task, a pydantic model as metadata. A value that a field cannot
 # hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the value
-# itself under `MISFITS`.
+# itself under `MISFITS`. Without a default, and for a record or an enum, it is refused.
 
 MISFITS: Final = "misfits"
 """The metadata key for values that the record's fields, or the records in it, cannot hold: by
@@ -461,7 +464,11 @@ _EMPTY = (str, tuple, dict, int, bool)
 
 
 def encode_record(record: Any, encoder: Encoder, path: str = "") -> dict[str, Any]:
-    """Encode one of the records of `webtraj.trajectory` as JSON data."""
+    """Encode one of the records of `webtraj.trajectory` as JSON data.
+
+    Raises:
+        InvalidInputError: A field that must be a record, an enum or a number is something else.
+    """
     data: dict[str, Any] = {}
     for name, default, to_json in _writers_of(type(record)):
         value = getattr(record, name)
@@ -489,6 +496,11 @@ def dumps_fields(
         fields: Records of `webtraj.trajectory` become objects of their fields; other values follow
             `webtraj.store.values`.
         blobs: Takes long bytes and text; without it everything stays in the result.
+
+    Raises:
+        InvalidInputError: A field of a record that must be a record, an enum or a number is
+            something else.
+        OSError: The blob sink failed.
     """
     return _dumps(functools.partial(_encode_fields, fields), blobs)
 
@@ -502,13 +514,17 @@ def _encode_fields(fields: Mapping[str, Any], encoder: Encoder) -> dict[str, Any
     }
 
 
-def _write_record(encoder: Encoder, value: Any, path: str) -> Any:
-    return None if value is None else encode_record(value, encoder, path)
+def _write_record(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
+    if value is None:
+        return None
+    if not issubclass(type(value), cls):
+        raise wrong(path, value, f"one of webtraj's {cls.__name__}")
+    return encode_record(value, encoder, path)
 
 
 def _write_records(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
     return [
-        encode_record(_as_record(item, cls), encoder, f"{path}[{i}]")
+        encode_record(_as_record(item, cls, f"{path}[{i}]"), encoder, f"{path}[{i}]")
         for i, item in enumerate(_as_list(value))
     ]
 
@@ -547,6 +563,21 @@ def _write_list(encoder: Encoder, value: Any, path: str) -> Any:
     return encoder.encode(_as_list(value), path)
 
 
+def _write_texts(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(list(map(_as_text, _as_list(value))), path)
+
+
+def _write_enum(cls: type[enum.Enum], encoder: Encoder, value: Any, path: str) -> Any:
+    if not isinstance(value, cls):
+        raise wrong(path, value, f"a member of {cls.__name__}")
+    return value.name.lower()
+
+
+def wrong(path: str, value: Any, expected: str) -> errors.InvalidInputError:
+    """Return the error for a value that a record's field cannot hold."""
+    return errors.InvalidInputError(f"{path} is {bounded_repr(value)[:100]}; expected {expected}.")
+
+
 def _write_number(
     field: dataclasses.Field[Any],
     cls: type,
@@ -560,7 +591,8 @@ def _write_number(
     try:
         if is_row:
             numbers = _as_list(value)
-            if not {*map(type, numbers)} <= {int, float}:
+            is_plain = _all_plain_ints if cls is int else _all_plain_numbers
+            if not is_plain(numbers):
                 numbers = list(map(convert, numbers))
             return encoder.encode(numbers, path)
         number = None if value is None else convert(value)
@@ -569,9 +601,11 @@ def _write_number(
         return encoder.encode(number, path)
     except OSError:
         raise  # The blob sink's.
-    except Exception:  # Keep the rest of the record, whatever this value is.
+    except Exception as error:  # Keep the rest of the record, whatever this value is.
         kept = foreign.repr_only(value)
         expected = str(field.type).partition(" |")[0]
+        if field.default is dataclasses.MISSING and not is_row:
+            raise wrong(path, value, f"a valid {expected}") from error
         encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
         encoder.misfits[path] = value
         return [] if is_row else field.default
@@ -593,19 +627,27 @@ def _as_text(value: Any) -> str:
 
 def _as_whole(value: Any) -> int:
     if type(value) is int:
-        return value
+        return _short(value)
     number = float(value)
     if isinstance(value, str) or not number.is_integer():
         raise ValueError(value)
     try:
-        return operator.index(value)
+        return _short(operator.index(value))
     except TypeError:  # A float, or numpy's True.
-        return int(number)
+        return _short(int(number))
+
+
+def _short(number: int) -> int:
+    if number.bit_length() > values.INT_BITS:
+        raise ValueError("more bits than are read")
+    return number
 
 
 def _as_number(value: Any) -> float:
-    if type(value) in (int, float):
-        return value  # type: ignore[no-any-return]
+    if type(value) is int:
+        return _short(value)
+    if type(value) is float:
+        return value
     if isinstance(value, str):
         raise TypeError(value)
     return float(value)
@@ -623,11 +665,14 @@ def _as_list(value: Any) -> list[Any]:
     return list(plain) if type(plain) in (list, tuple) else [value]
 
 
-def _as_record(item: Any, cls: type) -> Any:
+def _as_record(item: Any, cls: type, path: str) -> Any:
     """Convert an item to a record if possible: a reply to its call, for example."""
-    if issubclass(type(item), cls):
-        return item
-    return cls(**{_HOLDS_ANYTHING[cls]: item})
+    if not issubclass(type(item), cls):
+        field = _HOLDS_ANYTHING.get(cls)
+        if field is None:
+            raise wrong(path, item, f"one of webtraj's {cls.__name__}")
+        return cls(**{field: item})
+    return item
 
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
@@ -639,9 +684,7 @@ _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
 
 _HOLDS_ANYTHING = {
     trajectory_lib.ModelCall: "response",
-    trajectory_lib.Judgement: "reason",
     trajectory_lib.Derivation: "step",
-    trajectory_lib.StepRecord: "observation",
 }
 
 _RECORDS: tuple[type, ...] = (
@@ -681,13 +724,15 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
     is_row = origin is tuple
     item = arguments[0] if is_row else hint
     if item in _RECORDS:
-        return functools.partial(_write_records, item) if is_row else _write_record
+        return functools.partial(_write_records if is_row else _write_record, item)
     if isinstance(item, type) and issubclass(item, enum.Enum):
-        return lambda encoder, value, path: value.name.lower()
+        return functools.partial(_write_enum, item)
     bounds = typing.get_args(item)[1] if typing.get_origin(item) is typing.Annotated else None
     if bare(item) in (int, float, bool):
         return functools.partial(_write_number, field, bare(item), bounds, is_row)
-    return _write_list if is_row else Encoder.encode
+    if is_row:
+        return _write_texts if item is str else _write_list
+    return Encoder.encode
 
 
 _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {

@@ -36,7 +36,7 @@ from webtraj.store import encoding, files
 from webtraj.store.blobs import Blob, BlobStore, RecordingSink
 from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
 
-__all__ = ["Journal", "JournalRecorder", "check_process", "claim", "read_journal"]
+__all__ = ["Journal", "JournalRecorder", "check_process", "claim", "read_journal", "warn"]
 
 _LOGGER = logging.getLogger(__name__)
 _WARNED_OF: set[str] = set()
@@ -84,7 +84,7 @@ class JournalRecorder:
             self._create(layout.journal(info.episode_id), line)
         except OSError as error:
             raise self._failed("begun", error) from error
-        _warn(kept_as_repr)
+        warn(kept_as_repr)
 
     @property
     def unsynced_blobs(self) -> set[Blob]:
@@ -102,6 +102,8 @@ class JournalRecorder:
         """Record an action that is about to be passed to the environment."""
         fields = {"kind": "intent", "time": trajectory_lib.now(), "action": action}
         if decision is not None:
+            if not isinstance(decision, trajectory_lib.Decision):
+                raise encoding.wrong("decision", decision, "one of webtraj's Decision")
             fields["decision"] = decision
         self._write(fields)
 
@@ -114,10 +116,14 @@ class JournalRecorder:
         self._check_open()
         try:
             self._write({"kind": "end", "time": trajectory_lib.now(), "end": end})
-        finally:
-            # If writing the end failed, the rest is still sealed, as CRASHED.
+        except errors.InvalidInputError:  # The episode stays open, for a valid end.
+            raise
+        except BaseException:  # The rest is still sealed, as CRASHED.
             self._ended = True
             self._on_end(self)
+            raise
+        self._ended = True
+        self._on_end(self)
 
     def release(self) -> None:
         """Release the journal and its lock. Idempotent."""
@@ -146,7 +152,7 @@ class JournalRecorder:
             self._append(line, sync=self._sync)
         except OSError as error:
             raise self._failed("recorded", error) from error
-        _warn(kept_as_repr)
+        warn(kept_as_repr)
 
     def _append(self, line: bytes, *, sync: bool = False) -> None:
         """Write one line, whole or not at all: after an OSError the journal is unchanged."""
@@ -302,7 +308,7 @@ def _apply(journal: Journal | None, event: dict[str, Any]) -> Journal:
     return journal
 
 
-def _warn(kept_as_repr: Sequence[str]) -> None:
+def warn(kept_as_repr: Sequence[str]) -> None:
     """Warn of values kept only as their repr, once for each type; every record notes them."""
     for value in kept_as_repr:
         kind = value.partition(": ")[2].partition(",")[0]

@@ -320,8 +320,8 @@ def _int(data: Any, reading: Reading) -> int:
     value = data if type(data) is int else _scalar_of(data, reading)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, int) or abs(value) >> _INT_BITS:
-        raise _wrong(value, f"an integer of at most {_INT_BITS} bits")
+    if not isinstance(value, int) or abs(value) >> values.INT_BITS:
+        raise _wrong(value, f"an integer of at most {values.INT_BITS} bits")
     return int(value)  # True counts as 1.
 
 
@@ -329,7 +329,7 @@ def _float(data: Any, reading: Reading) -> float:
     value = data if type(data) is float else _scalar_of(data, reading)
     if not isinstance(value, (float, int)) or isinstance(value, bool):
         raise _wrong(value, "a number")
-    if isinstance(value, int) and abs(value) >> _INT_BITS:
+    if isinstance(value, int) and abs(value) >> values.INT_BITS:
         raise _wrong(value, "a number that a float can hold")
     return value
 
@@ -340,9 +340,6 @@ def _bool(data: Any, reading: Reading) -> bool:
         raise _wrong(value, "true or false")
     return value
 
-
-_INT_BITS = 1000
-"""More than any seed has, and few enough to convert to float and to print."""
 
 _SCALARS: dict[Any, _Kind] = {
     str: _Kind(_str, frozenset({str})),

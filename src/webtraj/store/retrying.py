@@ -243,6 +243,11 @@ def _kind_and_reason(
         return errors.StorageUnavailableError, f"the store answered with status {status}"
     if 300 <= status < 400 or "BareRedirect" in debug:
         return errors.StorageError, ("the store redirected the request. Give the bucket's region")
+    if status == 501:
+        return errors.StorageError, (
+            "the store answered with status 501: it lacks something in the request. If it lacks "
+            "conditional writes, set conditional_writes=False"
+        )
     if status:
         return errors.StorageError, f"the store answered with status {status}"
     match = _TRANSPORT.search(debug)

@@ -52,6 +52,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 __all__ = [
+    "INT_BITS",
     "TAG",
     "OpaqueRecord",
     "call_on_fresh_stack",
@@ -66,6 +67,9 @@ __all__ = [
 
 TAG = "$"
 """The key that names the kind of a value that JSON does not support."""
+INT_BITS = 1000
+"""The most bits of an integer in a record's field: more than any seed has, and few enough to
+convert to float and to print."""
 
 # Record types: the dataclasses that are restored from disk. A stored record names its type by a
 # short, stable name, never by a module path, so that code can move and a hostile file can import

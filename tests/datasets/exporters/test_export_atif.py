@@ -15,6 +15,7 @@ from export_episodes import ACTIONS_READ, page, picture
 from webtraj import EndReason, errors, open_dataset
 from webtraj.datasets.exporters import atif, plain
 from webtraj.datasets.importers import Source, import_episodes
+from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import InvalidAction
 from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
 
@@ -70,6 +71,29 @@ def test_an_episode_comes_back_the_same(shop, round_trip):
             for name in ("model", "text", "prompt_token_ids", "completion_token_ids", "logprobs"):
                 assert getattr(call, name) == getattr(given, name)
         assert new.steps[1].decision.model_calls == ()
+
+
+@pytest.mark.parametrize(("lost", "indices"), [(2, [0, 1, 3, 4]), (0, [0, 2, 3, 4, 5])])
+def test_a_step_that_was_lost_is_still_missing(shop, round_trip, tmp_path, lost, indices):
+    whole = shop[0]
+    steps = tuple(step for step in whole.steps if step.index != lost)
+    end = dataclasses.replace(whole.end, recording_errors=("StorageError: disk full",))
+    with DatasetWriter(tmp_path / "gap") as writer:
+        writer.add(dataclasses.replace(whole, steps=steps, end=end))
+    by_id, _ = round_trip(open_dataset(tmp_path / "gap"))
+    again = by_id[whole.episode_id]
+    assert [step.index for step in again.steps] == indices
+    assert len(list(again.transitions())) == len(steps) - (2 if lost else 1)
+    assert again.end.recording_errors == ("StorageError: disk full",)
+
+
+def test_a_version_that_is_no_unicode_is_written(shop, export):
+    def odd(episode):
+        info = dataclasses.replace(episode.info, versions={episode.info.policy: "1\ud800"})
+        return dataclasses.replace(episode, info=info)
+
+    out, _ = export(shop[:1], "atif", transform=odd)
+    assert load(out, shop[0].episode_id)["agent"]["version"] == "1?"
 
 
 def test_what_the_format_has_no_field_for_is_under_extra(shop, export):

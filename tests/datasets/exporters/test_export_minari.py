@@ -4,7 +4,9 @@ import base64
 import dataclasses
 import io
 import json
+import struct
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -115,6 +117,18 @@ def test_what_stopped_in_the_middle_is_a_truncation_and_told(wrecks, load):
     assert all("stopped in the middle" in note.why for note in told)
 
 
+def test_an_episode_that_lost_a_step_is_left_out(shop, load):
+    def lose(episode):
+        steps = tuple(step for step in episode.steps if step.index != 2)
+        return dataclasses.replace(episode, steps=steps) if len(steps) > 3 else episode
+
+    loaded, report = load(shop, transform=lose)
+    (left,) = report.left_out
+    assert (left.episode_id, left.failed) == (shop[0].episode_id, False)
+    assert left.why == "Minari keeps whole episodes, and its step 2 could not be recorded"
+    assert loaded.total_episodes == 1
+
+
 def test_pictures_may_stay_encoded(shop, load):
     loaded, _ = load(shop[:1], options={"images": "encoded"})
     (new,) = loaded
@@ -153,6 +167,10 @@ CASES = {
     "nothing": ([{}, {}], {}),
     "truth": ([True, False], {"x": [True, False]}),
     "an empty array": ([np.zeros(0), np.zeros(0)], {"x": ["[]", "[]"]}),
+    "lists that floats would round": (
+        [[2**60 + 1, 0.5], [2**63, -1]],
+        {"x": ["[1152921504606846977,0.5]", "[9223372036854775808,-1]"]},
+    ),
     "no text": (["", ""], {"x": ["", ""]}),
     "a value some steps lack": ([2, None], {"x": [2, 0], "x:present": [True, False]}),
     "a mapping that was a value": (
@@ -184,6 +202,23 @@ def test_a_picture_that_is_missing_is_black_and_said_to_be(shop, load):
     assert not found["x"][1].any()
     assert found["x"][2].any()
     assert space["x"].shape == (48, 64, 3)
+
+
+def huge_picture():
+    """Returns a PNG that claims to have 60000x60000 pixels."""
+    good = picture(1)
+    header = b"IHDR" + struct.pack(">II", 60_000, 60_000) + good[24:29]
+    return good[:12] + header + struct.pack(">I", zlib.crc32(header)) + good[33:]
+
+
+@pytest.mark.parametrize("damaged", [picture(1)[:-300], huge_picture()], ids=["cut", "huge"])
+def test_a_picture_that_cannot_be_decoded_stays_as_it_is_and_is_told(shop, load, damaged):
+    found, report, _ = values_of(load, shop, picture(1), damaged, b"")
+    assert list(map(base64.b64decode, found["x"])) == [picture(1), damaged, b""]
+    (note,) = [note for note in report.notes if note.field == "steps.observation.x"]
+    assert (note.why, note.count) == (
+        "is a picture that cannot be decoded; all of them are base64", 1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["a/b", "", ".", "..", "a:b", "%", "ü"])

@@ -18,7 +18,15 @@ from otlp_receiver import receiving, values
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.datasets.exporters.otel import send_traces
-from webtraj.trajectory import EndReason, EpisodeEnd, ErrorInfo, Judgement, Outcome
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    ErrorInfo,
+    Judgement,
+    ModelCall,
+    Outcome,
+)
 
 CONVENTIONS = {
     value
@@ -54,6 +62,25 @@ def tree(spans):
         ]
 
     return below(b"")  # fmt: skip
+
+
+def test_a_disabled_opentelemetry_is_told(shop, export, monkeypatch):
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with pytest.raises(errors.InvalidInputError, match="OTEL_SDK_DISABLED=true"):
+        export(shop, "otel")
+
+
+def test_tool_calls_that_are_no_list_are_left_out(shop, export):
+    def odd(episode):
+        call = ModelCall(messages=({"role": "assistant", "content": "hm", "tool_calls": 5},))
+        step = dataclasses.replace(episode.steps[1], decision=Decision(model_calls=(call,)))
+        return dataclasses.replace(episode, steps=(episode.steps[0], step))
+
+    out, _ = export(shop[:1], "otel", options={"content": True}, transform=odd)
+    ((spans),) = read(out).values()
+    (chat,) = [span for span in spans if span.name == "chat"]
+    (message,) = json.loads(values(chat.attributes)["gen_ai.input.messages"])
+    assert message["parts"] == [{"type": "text", "content": "hm"}]
 
 
 def test_an_episode_is_a_trace_of_its_steps_calls_and_actions(shop, export):

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -159,6 +160,39 @@ def test_what_is_there_stays_unless_it_is_an_export_and_to_be_replaced(shop, tmp
         export_dataset(shop, other / "thesis.txt", format="atif", overwrite=True)
     assert snapshot(other) == {"thesis.txt": b"all of it"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+
+
+@pytest.mark.parametrize("where", ["folder", "bucket"])
+@pytest.mark.parametrize("name", ["notes.txt", "nested/webtraj-export.jsonl", "images/mine.png"])
+def test_an_earlier_export_is_not_replaced_while_other_files_are_there(shop, tmp_path, where, name):
+    out = str(tmp_path / "out")
+    if where == "bucket":
+        pytest.importorskip("obstore")
+        out = f"memory://{secrets.token_hex(8)}/out"
+    export_dataset(shop, out, format="atif")
+    storage = open_storage(out)
+    storage.write(name, b"mine")
+    before = {entry.key for entry in storage.list()}
+    with pytest.raises(errors.InvalidInputError, match=f"holds '{name}', which the earlier"):
+        export_dataset(shop, out, format="html", overwrite=True)
+    assert {entry.key for entry in storage.list()} == before
+    storage.delete(name)
+    export_dataset(shop, out, format="html", overwrite=True)
+    assert {entry.key.rpartition(".")[2] for entry in storage.list()} == {"html", "jsonl"}
+
+
+def test_a_file_that_appears_during_an_export_is_not_deleted(shop, tmp_path):
+    out = tmp_path / "out"
+    export_dataset(shop, out, format="atif")
+
+    def write(episode):
+        (out / "notes.txt").write_text("mine")
+        return episode
+
+    with pytest.raises(errors.InvalidInputError, match="notes"):
+        export_dataset(shop, out, format="html", overwrite=True, transform=write)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def _broken(episode):
@@ -325,3 +359,19 @@ def test_a_manifest_of_a_newer_webtraj_says_so(tmp_path):
         errors.UnsupportedSchemaError, match=r"manifest version 2; .* Upgrade webtraj"
     ):
         read_manifest(tmp_path)
+
+
+def test_traffic_is_split_at_line_ends_only(shop, export):
+    url = "https://shop.example/\u2028\u2029\x85"
+    entry = {"startedDateTime": "2026-11-20T10:00:00Z", "request": {"url": url}}
+    line = json.dumps(entry, ensure_ascii=False)
+
+    def with_traffic(episode):
+        step = dataclasses.replace(episode.steps[0], observation={"network": f"{line}\n\n{line}\n"})
+        return dataclasses.replace(episode, steps=(step,))
+
+    out, report = export(shop[:1], "har", transform=with_traffic)
+    assert report.notes == ()
+    (path,) = out.glob("*.har")
+    entries = json.loads(path.read_text())["log"]["entries"]
+    assert [entry["request"]["url"] for entry in entries] == [url, url]

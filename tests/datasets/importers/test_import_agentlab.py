@@ -268,13 +268,61 @@ def test_a_record_that_is_damaged_is_reported_and_the_others_are_kept(copied):
     # Nobody knows by which action the last record came about, nor what was earned before it.
     assert episode.steps[1].action is None
     assert episode.steps[1].reward == 1.0
+    assert (episode.lost_step, list(episode.transitions())) == (1, [])
 
 
 def test_a_record_that_is_missing_is_reported(copied):
     where = copied("solved")
     (where / "step_1.pkl.gz").unlink()
-    _, problem = read(where)
+    episode, problem = read(where)
     assert "missing" in str(problem.error)
+    assert [step.index for step in episode.steps] == [0, 2]
+
+
+def test_a_missing_first_record_leaves_no_gap(copied):
+    where = copied("solved")
+    (where / "step_0.pkl.gz").unlink()
+    episode, _ = read(where)
+    assert [step.index for step in episode.steps] == [0, 1]
+
+
+@pytest.mark.parametrize("time", [-5.0, 1e15, 1.7e12])
+def test_a_time_out_of_range_is_left_out(experiment, time):
+    wrong = {"env_start": time, "env_stop": time, "agent_start": time, "agent_stop": 1e9}
+    info = {"chat_messages": [{"role": "user", "content": "go"}]}
+    first = {**SEEN, "action": "a", "profiling": wrong, "agent_info": info}
+    episode = only(experiment(first, {**SEEN, "truncated": True}, summary={}))
+    assert (episode.start_time, episode.steps[0].start_time) == (None, None)
+    (call,) = episode.steps[1].decision.model_calls
+    assert (call.start_time, call.latency) == (None, None)
+
+
+@pytest.mark.parametrize("items", [[1, 2], 5], ids=str)
+def test_a_message_with_a_field_named_items_is_a_message(experiment, items):
+    message = {"role": "user", "content": "go", "items": items}
+    first = {**SEEN, "action": "a", "agent_info": {"chat_messages": [message]}}
+    episode = only(experiment(first, {**SEEN, "truncated": True}, summary={}))
+    (call,) = episode.steps[1].decision.model_calls
+    assert call.messages == (message,)
+
+
+@pytest.mark.parametrize("error", [RecursionError, TypeError("odd"), KeyError("x")], ids=repr)
+def test_an_experiment_that_cannot_be_converted_is_a_problem_of_its_own(copied, monkeypatch, error):
+    where = copied("solved")
+    copied("truncated")
+    convert = agentlab.to_trajectory
+
+    def fail(info, *args):
+        if info.metadata["imported"]["file"] == where.name:
+            raise error
+        return convert(info, *args)
+
+    monkeypatch.setattr(agentlab, "to_trajectory", fail)
+    found = read(where.parent)
+    (problem,) = [one for one in found if isinstance(one, Problem)]
+    assert problem.where == where.name
+    assert isinstance(problem.error, errors.CorruptDataError)
+    assert len(found) == 2
 
 
 def test_a_gap_of_any_size_is_one_problem(copied):

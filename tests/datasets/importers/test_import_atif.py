@@ -275,6 +275,39 @@ def test_what_is_no_json_is_reported(tmp_path, content):
     assert isinstance(problem.error, errors.CorruptDataError)
 
 
+def test_a_file_nested_too_deeply_is_a_problem_and_the_others_are_read(write, tmp_path):
+    steps = [{"step_id": 1, "source": "user", "message": "DEEP"}]
+    text = json.dumps({**WHOLE, "steps": steps}).replace('"DEEP"', "[" * 700 + "]" * 700)
+    (tmp_path / "a.json").write_text(text)
+    (tmp_path / "z.json").write_text(json.dumps(WHOLE))
+    problem, *others = atif.read(Source(path=tmp_path))
+    assert problem.where == "a.json"
+    assert isinstance(problem.error, errors.CorruptDataError)
+    assert isinstance(others[0], EpisodeTrajectory)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "yesterday"])
+def test_a_time_out_of_range_is_left_out(write, time):
+    steps = copy.deepcopy(WHOLE["steps"])
+    steps[1]["timestamp"] = time
+    (episode,) = write(steps=steps)
+    assert episode.steps[0].end_time is None
+    assert episode.start_time == episode.steps[1].end_time
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([0, 2, 5], [0, 2, 5]), ([0, 1], [0, 1, 2]), ([0, 2, 2], [0, 1, 2]), (7, [0, 1, 2]),
+        ([1, 2, 3], [0, 1, 2]), ([0, 1, 2**64], [0, 1, 2]), ([0, "1", 2], [0, 1, 2]),
+    ],
+)  # fmt: skip
+def test_numbers_of_steps_are_read_if_they_make_sense(write, numbers, expected):
+    extra = {**WHOLE["extra"], "webtraj": {"step_indices": numbers}}
+    (episode,) = write(extra=extra)
+    assert [step.index for step in episode.steps] == expected
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (

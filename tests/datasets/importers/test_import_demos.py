@@ -154,10 +154,11 @@ def test_compressed_files_and_names_of_the_recorder(tmp_path):
     content = (DATA / "click-test.json").read_bytes()
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
     (tmp_path / "b.jsonxx").write_bytes(content)
+    (tmp_path / "c.json.gzx").write_bytes(gzip.compress(content))
     (tmp_path / "readme.txt").write_text("no demonstration")
     assert miniwob_demos.recognises(tmp_path)
-    first, second = read(tmp_path)
-    assert first.episode_id == second.episode_id == demo("click-test").episode_id
+    found = [episode.episode_id for episode in read(tmp_path)]
+    assert found == [demo("click-test").episode_id] * 3
 
 
 BROKEN = {

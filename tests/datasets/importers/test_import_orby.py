@@ -1,12 +1,16 @@
 """Files of Orby's collector, read by the names of their fields."""
 
 import lzma
+import shutil
+from pathlib import Path
 
 import pytest
 
-from webtraj import Outcome, errors
-from webtraj.datasets.importers import Problem, Skipped, Source, orby
+from webtraj import Outcome, errors, open_dataset
+from webtraj.datasets.importers import Problem, Source, import_episodes, orby
+from webtraj.datasets.writer import DatasetWriter
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 
 def trajectory():
@@ -51,10 +55,30 @@ def test_files_become_episodes_and_what_is_broken_is_reported(folder):
     assert broken.where == "broken.pb"
 
 
-def test_what_is_there_already_is_left_out(folder):
-    (episode,) = read(folder / "a.pb")
-    (skipped,) = read(folder / "a.pb", have=(episode.episode_id,))
-    assert isinstance(skipped, Skipped)
+def test_what_is_there_already_is_left_out(folder, tmp_path):
+    assert len(import_episodes(Source(path=folder), tmp_path / "out").imported) == 2
+    again = import_episodes(Source(path=folder), tmp_path / "out")
+    assert [skipped.where for skipped in again.skipped] == ["a.pb", "b.pb.xz"]
+    assert not again.imported
+
+
+@pytest.mark.parametrize("format_name", ["json", "pb.zst"])
+def test_another_episode_of_a_known_id_is_a_problem(tmp_path, format_name):
+    def recorded(goal, name):
+        end = EpisodeEnd(reason=EndReason.TERMINATED)
+        with DatasetWriter(tmp_path / name, format="pb") as writer:
+            writer.add(EpisodeTrajectory(EpisodeInfo(episode_id="e1", goal=goal), end=end))
+        return tmp_path / name / "episodes" / "e1.pb"
+
+    one, other = recorded("a lamp", "one"), recorded("a chair", "other")
+    out = tmp_path / "out"
+    assert len(import_episodes(Source(path=one), out, format=format_name).imported) == 1
+    moved = shutil.copy(one, tmp_path / "moved.pb")
+    (skipped,) = import_episodes(Source(path=Path(moved)), out, format=format_name).skipped
+    assert (skipped.where, skipped.episode_id) == ("moved.pb", "e1")
+    (problem,) = import_episodes(Source(path=other), out, format=format_name).problems
+    assert isinstance(problem.error, errors.StorageConflictError)
+    assert open_dataset(out)[0].info.goal == "a lamp"
 
 
 def test_a_schema_of_ones_own(folder, tmp_path):

@@ -202,6 +202,14 @@ TOKENS_LEFT_OUT = {
         {"reward": float("nan")},
         "its reward, advantage or weight is no number",
     ),
+    "long-id": (
+        {"completion_token_ids": (7, 2**63)},
+        "a token id of it is negative or has more than 31 bits",
+    ),
+    "negative-id": (
+        {"prompt_token_ids": (-1, 2)},
+        "a token id of it is negative or has more than 31 bits",
+    ),
     "no-reward": ({"reward": None}, "it has no reward"),
     "rendered": ({"recorded": False}, "no model was asked for it"),
 }

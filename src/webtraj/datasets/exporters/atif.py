@@ -17,7 +17,8 @@ The root's `extra` has `task`, `seed`, `site`, `environment`, `reward` (the tota
 `webtraj import --from atif` reads it back. These survive: the number and types of steps; webtraj's
 own actions, and actions as webtraj text; rewards, discounts and end; thoughts; the model, text,
 token ids, logprobs and counts of a step's last model call; pictures; observations after FIRST as
-plain JSON; times, to a microsecond. FIRST's observation comes back as a message. Other actions come
+plain JSON; times, to a microsecond; which steps were lost (`webtraj.step_indices`), and the
+recording errors. FIRST's observation comes back as a message. Other actions come
 back as the call `act`.
 """
 
@@ -475,7 +476,7 @@ _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 class AtifExporter:
     """Writes ATIF files."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ()
 
     messages: bool = True
@@ -512,7 +513,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
             "agent": _without_none(
                 {
                     "name": unicode_text(info.policy) or "unknown",
-                    "version": info.versions.get(info.policy, "unknown"),
+                    "version": unicode_text(info.versions.get(info.policy, "unknown")),
                     "model_name": model,
                 }
             ),
@@ -528,6 +529,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
                     "version": webtraj.__version__,
                     "info": _fields(info, writer, without=_PLACED),
                     "end": None if end is None else _end(end, writer),
+                    **_step_indices(episode),
                     "start_time": plain(episode.start_time),
                     "end_time": plain(episode.end_time),
                 },
@@ -541,6 +543,16 @@ def _total_reward(episode: EpisodeTrajectory) -> dict[str, Any]:
     if all(step.reward is None for step in episode.steps):
         return {}
     return {"reward": plain(episode.total_reward)}
+
+
+def _step_indices(episode: EpisodeTrajectory) -> dict[str, Any]:
+    """Return the steps' indices if some are missing; nothing else tells of a gap."""
+    indices = [step.index for step in episode.steps]
+    if episode.lost_step is None:
+        return {}
+    if not episode.steps[0].first:  # A step of the user stands before it.
+        indices = [0, *(index + 1 for index in indices)]
+    return {"step_indices": indices}
 
 
 def _end(end: EpisodeEnd, writer: StepWriter) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import os
+import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -297,21 +298,33 @@ def read_manifest(path: Path | str) -> tuple[dict[str, Any], list[dict[str, Any]
     path = Path(path)
     path = path / MANIFEST if path.is_dir() else path
     try:
-        header, *episodes = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+        content = path.read_bytes()
+    except OSError as error:
+        raise _no_manifest(str(path), error) from error
+    return _parsed(content, str(path))
+
+
+def _parsed(content: bytes, where: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    try:
+        header, *episodes = [orjson.loads(line) for line in content.splitlines()]
         checked = records.read_object(_Header, header)
         for episode in episodes:
             records.read_object(_Episode, episode)
-    except (OSError, ValueError) as error:
-        raise errors.CorruptDataError(
-            f"{str(path)!r} is not an export manifest: {error!s:.200}. Name a folder written by "
-            "`webtraj export`."
-        ) from error
+    except ValueError as error:
+        raise _no_manifest(where, error) from error
     if checked.webtraj_export > VERSION:
         raise errors.UnsupportedSchemaError(
-            f"{str(path)!r} has manifest version {checked.webtraj_export}; this webtraj reads up "
+            f"{where!r} has manifest version {checked.webtraj_export}; this webtraj reads up "
             f"to {VERSION}. Upgrade webtraj."
         )
     return header, episodes
+
+
+def _no_manifest(where: str, error: Exception) -> errors.CorruptDataError:
+    return errors.CorruptDataError(
+        f"{where!r} is not an export manifest: {error!s:.200}. Name a folder written by "
+        "`webtraj export`."
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -442,6 +455,8 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
 # bucket they are uploaded at the end, the manifest last: if it exists, the export is complete.
 
 _ANOTHER = "choose a new folder or URL"
+_PICTURE = re.compile(r"images/[0-9a-f]{64}\.[a-z]+")
+"""The name of a picture in an export of samples, whose manifest does not list them."""
 
 
 def name_of(out: Place) -> str:
@@ -457,13 +472,18 @@ def name_of(out: Place) -> str:
 
 @contextlib.contextmanager
 def new_place(
-    out: Place, *, overwrite: bool, storage_options: Mapping[str, Any] | None
+    out: Place,
+    *,
+    overwrite: bool,
+    storage_options: Mapping[str, Any] | None,
+    with_others: bool = False,
 ) -> Iterator[Path]:
     """Yield an empty folder, whose files are moved to `out` if the block succeeds.
 
     Args:
         out: A path or URL with nothing there yet, or with an earlier export.
         overwrite: Whether to replace an earlier export.
+        with_others: Folder only: whether to delete other files along with the earlier export.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
@@ -476,7 +496,7 @@ def new_place(
             yield folder
         return
     path = Path(os.path.abspath(storage.root))  # noqa: PTH100  (As above.)
-    _check_free(path, overwrite)
+    _check_free(path, overwrite, with_others)
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         files.make_folder(path.parent)
@@ -484,6 +504,7 @@ def new_place(
         try:
             yield temporary
             files.sync_tree(temporary)
+            _check_free(path, overwrite, with_others)
             _replace(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -499,8 +520,10 @@ def new_place(
 @contextlib.contextmanager
 def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
     there = sorted(entry.key for entry in storage.list())
-    if there and not (overwrite and MANIFEST in there):
-        raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
+    if there:
+        if not (overwrite and MANIFEST in there):
+            raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
+        _check_listed(storage.url, there, storage.read(MANIFEST))
     with tempfile.TemporaryDirectory(prefix="webtraj-export-") as temporary:
         folder = Path(temporary)
         yield folder
@@ -513,7 +536,7 @@ def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
             storage.delete(key)
 
 
-def _check_free(path: Path, overwrite: bool) -> None:
+def _check_free(path: Path, overwrite: bool, with_others: bool) -> None:
     if not path.exists():
         return
     if not path.is_dir():
@@ -521,6 +544,23 @@ def _check_free(path: Path, overwrite: bool) -> None:
     exported = is_manifest(path / MANIFEST)
     if any(path.iterdir()) and not (overwrite and exported):
         raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
+    if exported and not with_others:
+        there = (item for item in path.rglob("*") if item.is_symlink() or not item.is_dir())
+        names = sorted(item.relative_to(path).as_posix() for item in there)
+        _check_listed(str(path), names, (path / MANIFEST).read_bytes())
+
+
+def _check_listed(where: str, there: Iterable[str], manifest: bytes) -> None:
+    """Check that an earlier export wrote every file that replacing it would delete."""
+    header, _ = _parsed(manifest, where)
+    listed = {*header.get("files", ()), MANIFEST}
+    others = [name for name in there if name not in listed and not _PICTURE.fullmatch(name)]
+    if others:
+        more = f" and {len(others) - 1} more files" if len(others) > 1 else ""
+        raise errors.InvalidInputError(
+            f"{where!r} holds {others[0]!r:.200}{more}, which the earlier export did not write. "
+            f"Move them away, or {_ANOTHER}."
+        )
 
 
 def _occupied(where: str, overwrite: bool, exported: bool) -> str:
@@ -567,7 +607,7 @@ def export_dataset(
         options: The format's own options.
         transform: Changes each episode before it is exported. The manifest records its name.
         selection: How the episodes were selected, as JSON data for the manifest.
-        overwrite: Whether to replace an earlier export at `out`.
+        overwrite: Whether to replace an earlier export at `out`. Other files there are refused.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:
@@ -579,7 +619,7 @@ def export_dataset(
         StorageError: Reading or writing failed, or the files read back differently.
     """
     exporter = make_exporter(format, options)
-    _check_apart(dataset, out)
+    dataset.place.check_outside(out)
     ledger = Ledger()
     episodes = Episodes(dataset, ledger, transform)
     with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
@@ -594,17 +634,6 @@ def export_dataset(
             transform="" if transform is None else _name(transform),
         )
     return report
-
-
-def _check_apart(dataset: Dataset, out: Place) -> None:
-    layout = dataset.place.layout
-    if layout is None or is_url(out):
-        return
-    if Path(out).resolve().is_relative_to(layout.root.resolve()):
-        raise errors.InvalidInputError(
-            f"{str(out)!r} is inside the dataset {dataset.url!r}, which may hold only episodes. "
-            "Choose a folder elsewhere."
-        )
 
 
 def _name(transform: Transform) -> str:

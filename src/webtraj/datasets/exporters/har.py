@@ -107,7 +107,8 @@ def _query(url: str) -> list[dict[str, str]]:
 
 
 def _entries(step: StepRecord, ledger: base.Ledger, episode_id: str) -> Iterator[dict[str, Any]]:
-    for line in (_traffic(step) or "").splitlines():
+    # Not splitlines: JSON may hold characters such as U+2028, at which it would split.
+    for line in filter(str.strip, (_traffic(step) or "").split("\n")):
         try:
             entry = orjson.loads(line)
         except ValueError:

@@ -165,8 +165,12 @@ class RowWriter:
             "finished": episode.terminated or episode.truncated,
             "num_steps": episode.num_steps,
             "total_reward": episode.total_reward if rewarded else None,
-            "actions": [self._text(action_text(step.action), "steps.action") for step in acts],
-            "rewards": [self._reward(step) for step in acts],
+            # What these cannot hold is noted with the steps.
+            "actions": [
+                None if (text := action_text(step.action)) is None else unicode_text(text)
+                for step in acts
+            ],
+            "rewards": [_reward(step.reward) for step in acts],
             "start_time": _float(episode.start_time),
             "end_time": _float(episode.end_time),
             "info": to_json(filled_fields(info, TRAJECTORIES)),
@@ -186,7 +190,7 @@ class RowWriter:
             "is_last": step.last,
             "action": self._text(action_text(step.action), "steps.action"),
             "action_json": to_json(step.action, images),
-            "reward": self._reward(step),
+            "reward": self._reward(step.reward),
             "discount": _number(step.discount),
             **self._observed(step.observation, images),
             "thought": self._text(decision.thought if decision else None, "steps.thought"),
@@ -232,15 +236,11 @@ class RowWriter:
             extra["model_calls"] = [filled_fields(call) for call in decision.model_calls]
         return {name: value for name, value in extra.items() if not is_blank(value)}
 
-    def _reward(self, step: StepRecord) -> float | None:
-        if step.reward is None:
-            return None
-        number = _number(step.reward)
-        if number is not None:
-            return number
-        why = "is no number; its sum is the reward, and it is in extra"
-        self._ledger.note(self._episode.episode_id, "steps.reward", why)
-        return float(reward_value(step.reward))
+    def _reward(self, reward: Any) -> float | None:
+        if reward is not None and _number(reward) is None:
+            why = "is no number; its sum is the reward, and it is in extra"
+            self._ledger.note(self._episode.episode_id, "steps.reward", why)
+        return _reward(reward)
 
     def _text(self, value: str | None, field: str) -> str | None:
         if value is None or is_unicode(value):
@@ -267,6 +267,13 @@ class RowWriter:
         why = f"{value} is beyond 64 bits; it is null"
         self._ledger.note(self._episode.episode_id, field, why)
         return None
+
+
+def _reward(reward: Any) -> float | None:
+    if reward is None:
+        return None
+    number = _number(reward)
+    return float(reward_value(reward)) if number is None else number
 
 
 class _Images:

@@ -38,6 +38,7 @@ from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
     image_kind,
+    listed,
     message_parts,
     pictures_in,
     plain,
@@ -270,7 +271,9 @@ class _Sample:
             tools=[], tool_choice="auto", config=_config(call.sampling), output=output,
             error=unicode_text(call.error) or None, completed=_iso(done), span_id=place,
             working_time=_seconds(call.latency),
-            metadata={"policy_version": call.policy_version} if call.policy_version else None,
+            metadata={"policy_version": unicode_text(call.policy_version)}
+            if call.policy_version
+            else None,
         )  # fmt: skip
         if not call.error:
             self._output = output
@@ -279,7 +282,7 @@ class _Sample:
         """Return a message to a model; what Inspect has no role for is a user's."""
         given = message if isinstance(message, Mapping) else {"content": message}
         role = given.get("role")
-        parts = [*message_parts(given.get("content")), *(given.get("tool_calls") or ())]
+        parts = [*message_parts(given.get("content")), *listed(given.get("tool_calls"))]
         return {
             "role": role if role in _ROLES else "user",
             "content": list(self._parts(parts)),
@@ -364,7 +367,9 @@ class _Sample:
 
     def _scores(self) -> dict[str, dict[str, Any]]:
         episode, end = self._episode, self._episode.end
-        verdict = end.judgements[-1] if end is not None and end.judgements else None
+        judgements = () if end is None else end.judgements
+        decided = [item for item in judgements if item.outcome is not Outcome.UNKNOWN]
+        verdict = decided[-1] if decided else None
         scores: dict[str, dict[str, Any]] = {}
         if episode.outcome is Outcome.SUCCESS or episode.outcome in AGENT_FAILURES:
             value = "C" if episode.outcome is Outcome.SUCCESS else "I"

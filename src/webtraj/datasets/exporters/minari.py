@@ -7,9 +7,9 @@
 
 `out` is the dataset's own folder: `MINARI_DATASETS_PATH=runs` and `out="runs/click-v0"` give the
 dataset `click-v0`. In Minari an episode has one observation more than actions; episodes without
-actions are left out. A termination stays a termination. A truncation, or anything that stopped the
-episode midway, becomes a truncation, and the episode's metadata say which (`end_reason`,
-`outcome`).
+actions, or with steps that could not be recorded, are left out. A termination stays a termination.
+A truncation, or anything that stopped the episode midway, becomes a truncation, and the episode's
+metadata say which (`end_reason`, `outcome`).
 
 The spaces are made to fit the data. Infos hold, for each observation, the `discount`, the times,
 and `agent/...` of the action that led to it; texts in infos come back as bytes. Needs the extra
@@ -102,6 +102,8 @@ class _Column:
     """The smallest and largest number, if all are integer scalars."""
     pixels: tuple[int, ...] | None = None
     """For bytes: the array shape of the pictures, if all have the same size and mode."""
+    damaged: bool = False
+    """For bytes: whether there are pictures that cannot be decoded, so that all stay encoded."""
 
     def render(self, value: Any) -> Any:
         """Return a leaf as the column stores it: an array, a text, or bytes."""
@@ -172,7 +174,7 @@ class _Seen:
             # Some values may be empty, as for a step without a screenshot.
             return _Column(name, kind, optional=optional or () in self._pictures, pixels=pixels)
         if kind != "number":
-            return _Column(name, kind, optional=optional)
+            return _Column(name, kind, optional=optional, damaged=_DAMAGED in self._pictures)
         low, high = self._bounds or (None, None)
         return _Column(
             name,
@@ -201,7 +203,7 @@ class _Seen:
     def _picture_shape(self) -> tuple[int, ...] | None:
         """Return the pictures' common array shape; None if they have none."""
         kinds = self._pictures - {()}
-        if len(kinds) != 1 or None in kinds:
+        if len(kinds) != 1 or kinds & {None, _DAMAGED}:
             return None
         ((mode, (width, height)),) = kinds
         return (height, width) if mode == "L" else (height, width, len(mode))
@@ -231,13 +233,22 @@ def _kind(leaf: Any) -> _Kind:
         return "bytes"
     if isinstance(leaf, (bool, int, float, np.ndarray, np.generic)) or _is_number_list(leaf):
         array = np.asarray(leaf)
-        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
+        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8 and not _rounds(leaf, array):
             return "number"
     return "json"
 
 
 def _is_number_list(leaf: Any) -> bool:
     return type(leaf) in (list, tuple) and all(type(item) in (int, float, bool) for item in leaf)
+
+
+def _rounds(leaf: Any, array: NDArray[Any]) -> bool:
+    """Return whether a list of numbers holds integers that are rounded in its array of floats."""
+    return (
+        type(leaf) in (list, tuple)
+        and array.dtype.kind == "f"
+        and any(type(item) is int and abs(item) > _EXACT for item in leaf)
+    )
 
 
 def _text(value: Any) -> str:
@@ -250,13 +261,15 @@ def _text(value: Any) -> str:
 #   smallest to the largest value seen.
 # * Text, and JSON: `Text`, with the characters and the length seen. Arrays of differing shapes are
 #   JSON too.
-# * Pictures of one size and mode: `Box` of uint8 pixels. Other bytes: `Text` of base64.
+# * Pictures of one size and mode: `Box` of uint8 pixels. Other bytes, and all pictures if one of
+#   them cannot be decoded: `Text` of base64.
 # * Mappings: `Dict`, nested like the values. If some steps lack a value, they get a dummy, and a
 #   bool `Box` named `<name>:present` tells them apart. A key that holds a value in one step and a
 #   mapping in another stores the value under `%value` in the mapping.
 
 _Tell = Callable[[str, str], None]
 _MODES = ("L", "RGB", "RGBA")
+_DAMAGED = "damaged"
 _BASE64 = string.ascii_letters + string.digits + "+/="
 _NO_NULL = "\N{SYMBOL FOR NULL}"
 
@@ -413,6 +426,8 @@ class _Texts(_Leaf):
 
     def _text(self, value: Any, tell: Callable[[str], None]) -> str:
         if self.column.kind == "bytes":
+            if self.column.damaged and _picture_kind(bytes(value)) == _DAMAGED:
+                tell("is a picture that cannot be decoded; all of them are base64")
             return base64.b64encode(value).decode()
         if self.column.kind == "number":  # Arrays of differing shapes.
             return to_json(value)
@@ -440,16 +455,25 @@ def _is_choice(column: _Column) -> bool:
 
 
 def _picture_kind(data: bytes) -> Any:
-    """Return a picture's mode and size; () for empty bytes; None if it is not a picture."""
+    """Return a picture's mode and size.
+
+    Returns:
+        () for empty bytes, `_DAMAGED` if it cannot be decoded, None if it is not a picture.
+    """
     if not data:
         return ()
     try:
-        from PIL import Image
-
-        with Image.open(io.BytesIO(data)) as image:
-            return (image.mode, image.size) if image.mode in _MODES else None
-    except (ImportError, OSError, ValueError, SyntaxError):
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
         return None
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+            return (image.mode, image.size) if image.mode in _MODES else None
+    except UnidentifiedImageError:
+        return None
+    except Exception:  # Decoders of damaged data may raise anything.
+        return _DAMAGED
 
 
 def _put(nest: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -530,13 +554,14 @@ _INFO = ("episode_id", "task", "goal", "site", "environment", "policy", "group_i
 _LONGEST = 8_000
 """Characters of the longest text in an episode's metadata: HDF5 allows 64 KB for all."""
 _NO_ACTIONS = "Minari keeps transitions, and it has none"
+_GAP = "Minari keeps whole episodes, and its step {} could not be recorded"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MinariExporter:
     """Writes a Minari dataset."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("minari", "gymnasium", "h5py", "numpy", "pillow")
 
     id: str = ""
@@ -556,6 +581,9 @@ class MinariExporter:
         for episode in job.episodes:
             if episode.num_steps == 0:
                 job.ledger.leave_out(episode.episode_id, _NO_ACTIONS)
+                continue
+            if episode.lost_step is not None:
+                job.ledger.leave_out(episode.episode_id, _GAP.format(episode.lost_step))
                 continue
             for step in episode.steps:
                 fit.see("observation", step.observation)

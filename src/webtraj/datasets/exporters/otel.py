@@ -42,6 +42,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     image_kind,
+    listed,
     message_parts,
     plain,
     token_counts,
@@ -437,7 +438,7 @@ def _message(message: Any) -> dict[str, Any]:
                   "response": response}]  # fmt: skip
     else:
         parts = list(_parts(given.get("content")))
-        for call in given.get("tool_calls") or ():
+        for call in listed(given.get("tool_calls")):
             parts.append(_call_part(call))
     made = {"role": role, "parts": parts}
     if "finish_reason" in given:
@@ -499,7 +500,15 @@ class _Kept(SpanExporter):
 
 
 def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[ReadableSpan]]:
-    """Return a function that returns a recorded episode's spans."""
+    """Return a function that returns a recorded episode's spans.
+
+    Raises:
+        InvalidInputError: The environment disables OpenTelemetry.
+    """
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        raise errors.InvalidInputError(
+            "OTEL_SDK_DISABLED=true turns OpenTelemetry off, so no traces can be made. Unset it."
+        )
     kept, ids = _Kept(), EpisodeIds()
     provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(SimpleSpanProcessor(kept))

@@ -37,6 +37,7 @@ __all__ = [
     "image_kind",
     "is_blank",
     "is_unicode",
+    "listed",
     "message_parts",
     "pictures_in",
     "plain",
@@ -193,6 +194,11 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """Return a list or tuple as it is; for any other value, an empty one."""
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def unicode_text(text: str) -> str:

@@ -146,7 +146,7 @@ class Record:
     def time(self, name: str) -> float | None:
         """Return one of the record's times, in seconds since the epoch; None if unknown."""
         value = base.fields_of(self.fields.get("profiling")).get(name)
-        return base.number(value) or None  # 0 means unknown.
+        return base.time_of(value) or None  # 0 means unknown.
 
     def decision(self) -> Decision | None:
         """Return the decision behind the action chosen here; None if the agent was not asked."""
@@ -214,7 +214,7 @@ def to_trajectory(
 
     Args:
         info: The episode's info.
-        records: The readable records, in order.
+        records: The readable records, in order. A gap between them is one between the steps.
         end: The episode's end.
         unreadable: Errors of the records that could not be read.
     """
@@ -229,7 +229,7 @@ def to_trajectory(
         step_type = StepType.LAST if is_last else StepType.MID
         steps.append(
             StepRecord(
-                index=i,
+                index=record.number - shown[0].number,
                 step_type=step_type if i else StepType.FIRST,
                 observation=record.observation,
                 action=before.action if before else None,
@@ -245,7 +245,7 @@ def to_trajectory(
         # The last record is missing: its observation and reward are unknown.
         steps.append(
             StepRecord(
-                index=len(steps),
+                index=steps[-1].index + 1,
                 step_type=StepType.LAST,
                 observation={},
                 action=shown[-1].action,
@@ -279,7 +279,8 @@ def _is(value: Any, wanted: bool | str) -> bool:
 def _message(message: Any) -> Any:
     """Return a message as a plain mapping; some AgentLab classes are dicts."""
     fields = base.fields_of(message)
-    return dict(fields.get("items", fields)) if fields else message
+    items = fields.get("items")
+    return dict(items if isinstance(items, Mapping) else fields) if fields else message
 
 
 def _text(message: Any) -> str:
@@ -315,7 +316,10 @@ def read(source: Source) -> Iterator[Found]:
         )
     superseded: list[Path] = []
     for folder in _experiments(source.path, superseded):
-        yield from _Experiment(source, folder).read()
+        try:
+            yield from _Experiment(source, folder).read()
+        except base.UNREADABLE as error:
+            yield base.problem(base.relative(source.root, folder), error)
     for folder in superseded:
         where = base.relative(source.root, folder)
         yield Skipped(where, "its name begins with '_' or '.': it was run again")

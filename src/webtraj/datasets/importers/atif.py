@@ -14,8 +14,10 @@ actions.
 ATIF itself has no rewards, ends or tasks. They are read from these keys of `extra`, if present: at
 the root `task`, `seed`, `site`, `environment`, `reward`, `end_reason`, `outcome`, `viewport` (two
 numbers); in a step `reward`, `discount`. All other extras of a step go into its observation, those
-of the root into `EpisodeInfo.metadata`. Without an `end_reason` an episode is CLOSED, because its
-end is unknown. Trajectories of subagents become separate episodes, with this one as parent.
+of the root into `EpisodeInfo.metadata`. From the root's `webtraj`, which webtraj's export writes,
+come the numbers of the steps, if some are missing, and the recording errors. Without an
+`end_reason` an episode is CLOSED, because its end is unknown. Trajectories of subagents become
+separate episodes, with this one as parent.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -202,12 +205,12 @@ def _told(of: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _seconds(timestamp: Any) -> float | None:
-    """Return an ISO time in seconds since the epoch; None if it is invalid."""
+    """Return an ISO time in seconds since the epoch; None if it is invalid or before 1970."""
     try:
         time = datetime.datetime.fromisoformat(base.text_of(timestamp))
     except ValueError:
         return None
-    return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
+    return base.time_of((time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp())
 
 
 def _last_time(steps: Sequence[Mapping[str, Any]]) -> float | None:
@@ -292,8 +295,8 @@ def _read(
         yield source.already(identity, where) or _Trajectory(data, where, pictures).episode(
             identity, imported, parent
         )
-    except errors.WebtrajError as error:
-        yield Problem(where, error)
+    except base.UNREADABLE as error:
+        yield base.problem(where, error)
         return
     subagents = data.get("subagent_trajectories") or ()
     if subagents and len(parts) > _MAX_SUBAGENTS:
@@ -337,6 +340,7 @@ class _Trajectory:
         self._data = data
         self._steps: list[dict[str, Any]] = steps
         self._extra = base.fields_of(data.get("extra"))
+        self._ours = base.fields_of(self._extra.get("webtraj"))
         agent = base.fields_of(data.get("agent"))
         self._agent = agent
         self._reader = StepReader(
@@ -370,7 +374,7 @@ class _Trajectory:
                     decision=decision,
                 )
             )
-        steps = self._with_total(steps)
+        steps = self._numbered(self._with_total(steps))
         known = [time for time in times if time is not None]
         return EpisodeTrajectory(
             self._info(identity, imported, parent, before),
@@ -379,6 +383,7 @@ class _Trajectory:
                 reason=reason,
                 outcome=outcome,
                 detail="" if ended else "ATIF does not tell how it ended",
+                recording_errors=self._recording_errors(),
             ),
             start_time=min(known, default=None),
             end_time=max(known, default=None),
@@ -409,6 +414,19 @@ class _Trajectory:
             return steps
         last = steps[-1]
         return [*steps[:-1], dataclasses.replace(last, reward=total)]
+
+    def _numbered(self, steps: list[StepRecord]) -> list[StepRecord]:
+        """Return the steps with the numbers that webtraj's export wrote, if it did."""
+        numbers = _ids(self._ours.get("step_indices"))
+        if len(numbers) != len(steps) or numbers[0] != 0 or numbers[-1] >= 2**63:
+            return steps
+        if any(after <= before for before, after in itertools.pairwise(numbers)):
+            return steps
+        return [dataclasses.replace(step, index=n) for step, n in zip(steps, numbers, strict=True)]
+
+    def _recording_errors(self) -> tuple[str, ...]:
+        found = base.fields_of(self._ours.get("end")).get("recording_errors")
+        return tuple(map(base.text_of, found)) if isinstance(found, list) else ()
 
     def _info(
         self,

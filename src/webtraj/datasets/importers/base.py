@@ -23,16 +23,16 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets.dataset import open_dataset
+from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
-from webtraj.datasets.writer import DatasetWriter
+from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.named import class_at, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
 from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import EpisodeTrajectory, Outcome
+from webtraj.trajectory import LAST_TIME, EpisodeTrajectory, Outcome
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -44,6 +44,7 @@ __all__ = [
     "SYSTEMS",
     "Skipped",
     "Source",
+    "UNREADABLE",
     "any_readable",
     "detect",
     "digest",
@@ -57,11 +58,13 @@ __all__ = [
     "number",
     "outcome_of",
     "parse_json",
+    "problem",
     "provenance",
     "read_episodes",
     "relative",
     "text_of",
     "text_of_parts",
+    "time_of",
 ]
 
 # An importer is a function from a source, a file or a folder, to its results in turn: an
@@ -72,9 +75,9 @@ __all__ = [
 # `EpisodeInfo.metadata["imported"]` says where it is from::
 #
 #     {"system": "agentlab", "file": "<path below the source>", "sha256": "...",
-#      "importer_version": 1, "webtraj_version": "..."}
+#      "importer_version": 2, "webtraj_version": "..."}
 
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 """Raised whenever an importer reads the same files differently."""
 
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -107,6 +110,18 @@ class Skipped:
 
 
 Found = EpisodeTrajectory | Problem | Skipped
+
+UNREADABLE = (errors.WebtrajError, *decoding.MALFORMED)
+"""The errors of reading something that does not follow its format; a `Problem` of its own."""
+
+
+def problem(where: str, error: Exception) -> Problem:
+    """Return the problem of something that could not be read."""
+    if not isinstance(error, errors.WebtrajError):
+        error = errors.CorruptDataError(
+            f"{where!r} does not follow its format: {type(error).__name__}: {error!s:.200}."
+        )
+    return Problem(where, error)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +173,8 @@ class Source:
             where = relative(self.root, path)
             try:
                 yield from read(path, where)
-            except errors.WebtrajError as error:
-                yield Problem(where, error)
+            except UNREADABLE as error:
+                yield problem(where, error)
 
     def read(self, path: Path) -> bytes:
         """Return a file's content.
@@ -286,6 +301,12 @@ def number(value: Any) -> float | None:
     except OverflowError:
         return None
     return None if as_float != as_float else as_float
+
+
+def time_of(value: Any) -> float | None:
+    """Return a value as seconds since the epoch; None if it is no number, or out of range."""
+    seconds = number(value)
+    return seconds if seconds is not None and 0 <= seconds < LAST_TIME else None
 
 
 def text_of(value: Any) -> str:
@@ -483,14 +504,25 @@ def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
         return set()
 
 
+def _is_stored(writer: DatasetWriter, episode: EpisodeTrajectory) -> bool:
+    """Return whether a dataset's episode of the same id is this one, from wherever imported."""
+    name, format_name = episode.episode_id, writer.format.name
+    stored = writer.format.decode(writer.place.read_episode(name, format_name), name).data
+    given = encode_episode(episode, MemoryBlobs())
+    for data in (stored, given):
+        if isinstance(metadata := data["info"].get("metadata"), dict):
+            metadata.pop("imported", None)
+    return bool(stored == given)
+
+
 def _add(
     writer: DatasetWriter, episode: EpisodeTrajectory, have: set[str]
 ) -> EpisodeSummary | Problem | Skipped:
     imported = episode.info.metadata.get("imported")
     where = imported["file"] if isinstance(imported, Mapping) else episode.episode_id
-    if episode.episode_id in have:
-        return Skipped(where, "the same was found before", episode.episode_id)
     try:
+        if episode.episode_id in have and _is_stored(writer, episode):
+            return Skipped(where, "the same was found before", episode.episode_id)
         summary = writer.add(episode)
     except (
         errors.UnwritableValueError,

@@ -239,7 +239,7 @@ def _data(source: Source, path: Path) -> tuple[bytes, dict[str, Any]]:
     """Return a file's decompressed content, and the demonstration in it."""
     where = base.relative(source.root, path)
     content = source.read(path)
-    if path.name.endswith(".gz"):
+    if content.startswith(b"\x1f\x8b"):  # Gzip, whatever the recorder appended to the name.
         content = base.gunzip(content, where, source.limits.file_bytes)
     data = base.parse_json(content, where)
     states = data.get("states") if isinstance(data, dict) else None

@@ -52,8 +52,7 @@ def read(source: Source) -> Iterator[Found]:
         imported = base.provenance(SYSTEM, where, base.digest(content))
         metadata = {**episode.info.metadata, "imported": imported}
         info = dataclasses.replace(episode.info, metadata=metadata)
-        known = source.already(episode.episode_id, where)
-        yield known or dataclasses.replace(episode, info=info)
+        yield dataclasses.replace(episode, info=info)
 
     yield from source.each(_is_wanted, found)
 

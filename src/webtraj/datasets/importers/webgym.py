@@ -26,7 +26,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
+from webtraj.datasets.importers.base import Found, Skipped, Source
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
@@ -238,8 +238,8 @@ class _File:
                 else:
                     yield self._trajectory(identity, i, _checked(steps, where))
                 seen.add(identity)
-            except errors.WebtrajError as error:
-                yield Problem(where, error)
+            except base.UNREADABLE as error:
+                yield base.problem(where, error)
         if self._missing:
             yield Skipped(
                 self._where,

@@ -32,6 +32,9 @@ from webtraj.training.samples import Sample
 
 __all__ = ["TokensFormat"]
 
+_BELOW = 2**31
+"""No vocabulary is as large."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokensFormat:
@@ -59,11 +62,13 @@ class TokensFormat:
             return LeftOut("it has no reward")
         if not all(map(math.isfinite, (sample.reward, sample.advantage or 0, sample.loss_weight))):
             return LeftOut("its reward, advantage or weight is no number")
+        prompt, completion = sample.prompt_token_ids, sample.completion_token_ids
+        if not all(0 <= token < _BELOW for token in (*prompt, *completion)):
+            return LeftOut("a token id of it is negative or has more than 31 bits")
         try:
             names = [pictures.put(image) for image in images_of(sample)]
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
-        prompt, completion = sample.prompt_token_ids, sample.completion_token_ids
         return Row(
             {
                 "prompt_ids": list(prompt),

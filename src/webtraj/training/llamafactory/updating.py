@@ -126,7 +126,7 @@ def prepare_update(
     data = config.folder / DATA
     output = _output(config.folder, now or datetime.datetime.now(datetime.UTC))
     try:
-        with new_place(data, overwrite=True, storage_options=None) as draft:
+        with new_place(data, overwrite=True, storage_options=None, with_others=True) as draft:
             exported = export_samples(
                 parts,
                 draft,
