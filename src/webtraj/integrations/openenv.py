@@ -147,7 +147,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         except EpisodeFailedError as failure:
             self._failed(failure)
             raise
-        return self._observed(turn, self._sessions.instructions)
+        return self._observed(turn)
 
     async def step_async(
         self, action: WebAction, timeout_s: float | None = None, **_: Any
@@ -194,7 +194,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             done = asyncio.run_coroutine_threadsafe(self._session.close(), self._loop)
             done.result(_CLOSE_TIMEOUT)
 
-    def _observed(self, turn: Turn, instructions: str = "") -> WebObservation:
+    def _observed(self, turn: Turn) -> WebObservation:
         assert self._session is not None
         outcome = turn.outcome.name.lower()
         self._state = WebState(
@@ -214,7 +214,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             page=turn.page,
             notices=list(turn.notices),
             image=base64.b64encode(turn.image).decode(),
-            instructions=instructions,
+            instructions=turn.instructions,
             task=turn.task,
             seed=turn.seed,
             episode_id=turn.episode_id,

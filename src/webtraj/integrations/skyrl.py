@@ -81,8 +81,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
             EpisodeFailedError: Three tries got no page.
         """
         self._turn = self._shared.run(self._begin)
-        instructions = self._shared.sessions.instructions
-        return first_messages(prompt, self._turn, instructions), {"episode": self._turn.episode_id}
+        return first_messages(prompt, self._turn), {"episode": self._turn.episode_id}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Carry out a reply. One without a valid action counts as a turn and changes nothing.

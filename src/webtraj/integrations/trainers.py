@@ -183,12 +183,10 @@ async def again(play: Callable[[], Awaitable[_T]]) -> _T:
     raise AssertionError
 
 
-def first_messages(
-    prompt: Sequence[Mapping[str, Any]], turn: Turn, instructions: str
-) -> list[dict[str, Any]]:
+def first_messages(prompt: Sequence[Mapping[str, Any]], turn: Turn) -> list[dict[str, Any]]:
     """Return a conversation's beginning: the row's system messages, and the page for the rest."""
     system = [dict(message) for message in prompt if message["role"] == "system"]
-    return [*system, {"role": "user", "content": shown(turn, instructions)}]
+    return [*system, {"role": "user", "content": shown(turn)}]
 
 
 def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,9 +202,10 @@ def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": str(row["task"]), "seed": int(row["seed"])}  # Both may be numpy's.
 
 
-def shown(turn: Turn, instructions: str = "") -> str:
+def shown(turn: Turn) -> str:
     """Return what the model reads: on the first turn with the goal and how to act."""
-    parts = [f"Goal: {turn.goal}", instructions] if instructions else [*turn.notices]
+    first = [f"Goal: {turn.goal}", turn.instructions]
+    parts = first if turn.instructions else turn.notices
     return "\n".join(part for part in (*parts, turn.heading, turn.page) if part)
 
 
