@@ -148,10 +148,10 @@ class Sessions:
         storage_options: Mapping[str, Any] | None = None,
         browsers: making.Browsers | None = None,
     ) -> None:
-        _check_whole("sessions", sessions, 1)
-        _check_whole("seed", seed, 0)
+        check_whole("sessions", sessions, 1)
+        check_whole("seed", seed, 0)
         if max_steps is not None:
-            _check_whole("max_steps", max_steps, 1)
+            check_whole("max_steps", max_steps, 1)
         _check_type("presets", presets, str | Sequence, "'miniwob/all' or a list of selectors")
         _check_type("out", out, str | os.PathLike | None, "a folder, or a bucket's URL")
         _check_type("dialect", dialect, str, "a dialect's name, such as 'webtraj'")
@@ -257,7 +257,7 @@ class Sessions:
                 whole number from 0.
         """
         if seed is not None:
-            _check_whole("seed", seed, 0)
+            check_whole("seed", seed, 0)
         if task is not None:
             task = self._named(str(task))
         place = self._number if seed is None else seed
@@ -348,7 +348,7 @@ class Session:
         async with self._lock:
             if self._closed:
                 raise errors.EnvironmentMisuseError(_CLOSED)
-            _check_whole("attempt", attempt, 0)
+            check_whole("attempt", attempt, 0)
             chosen, seed = self._sessions.choose(task, seed, goal)
             self._turn, self._total, self._failed = None, 0.0, ""
             info = EpisodeInfo(
@@ -547,6 +547,7 @@ def _check_type(name: str, value: Any, expected: Any, words: str) -> None:
         raise errors.InvalidInputError(f"{name} takes {words}; got {value!r:.60}.")
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise InvalidInputError unless a value is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
         raise errors.InvalidInputError(f"{name} is a whole number from {least}; got {value!r:.60}.")

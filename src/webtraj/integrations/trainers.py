@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.environments.bridges import LoopThread, at_end_of
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
+from webtraj.integrations.sessions import (
+    EpisodeFailedError,
+    Session,
+    Sessions,
+    Turn,
+    check_whole,
+)
 
 __all__ = ["SharedSessions", "close_shared", "shared_sessions", "task_rows"]
 
@@ -153,9 +159,15 @@ def task_rows(
         Rows with `prompt`, `task` and `seed`. The prompt only names the page; the page replaces it,
         or follows it, when the rollout begins.
 
+    Raises:
+        InvalidInputError: A number is not a whole number from 0.
+        UnknownPresetError: No preset has that name.
+
     >>> task_rows("miniwob/click-test", 1, seed=7)[0]["prompt"]
     [{'role': 'user', 'content': 'Task click-test, seed 7.'}]
     """
+    check_whole("number", number, 0)
+    check_whole("seed", seed, 0)
     names = Sessions(presets).tasks
     rows: list[dict[str, Any]] = []
     for place in range(number):

@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
+from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn, check_whole
 from webtraj.integrations.trainers import SharedSessions, reward_of, shown, task_rows
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class WebTasks(SharedSessions):
         group_size: int = 1,
         **settings: Any,
     ) -> None:
-        if not isinstance(group_size, int) or group_size < 1:
-            raise errors.InvalidInputError(f"group_size is 1 or more; got {group_size!r}.")
+        check_whole("group_size", group_size, 1)
         settings.setdefault("policy", "trl")
         super().__init__(presets, sessions=sessions, **settings)
         self._presets = presets
