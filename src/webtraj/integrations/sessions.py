@@ -319,6 +319,11 @@ class Session:
             return None
         return self._total
 
+    @property
+    def busy(self) -> bool:
+        """Whether a reset, a step or the closing is under way."""
+        return self._lock.locked()
+
     async def reset(
         self,
         *,
