@@ -196,6 +196,21 @@ async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path
                     await end()
 
 
+async def test_a_full_disk_that_no_call_met_is_an_error_at_the_end(tmp_path, monkeypatch):
+    async def flush(collector):
+        raise errors.CollectorError("No space left on device.")
+
+    sessions = Sessions("miniwob/click-test", out=tmp_path / "out")
+    await sessions.__aenter__()
+    session = sessions.session()
+    await session.reset(seed=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(sessions._collector), "flush", flush)
+        await session.leave()
+    with pytest.raises(errors.CollectorError, match="No space left"):
+        await sessions.__aexit__(None, None, None)
+
+
 async def test_what_is_wrong_is_named():
     async with Sessions("miniwob/click-test", max_steps=1) as sessions:
         session = sessions.session()

@@ -22,7 +22,6 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
-import logging
 import os
 import secrets
 import stat
@@ -72,8 +71,6 @@ __all__ = [
 
 CONTEXT = ContextSettings(mode="text", images=True, page_tokens=10_000_000)
 """The sessions' context: text, uncut, and the pictures that are asked for."""
-
-_LOGGER = logging.getLogger(__name__)
 
 _PATH = "/mcp"
 _LONGEST_LINE = 16 * 2**20
@@ -433,8 +430,8 @@ class BrowserTools:
             idle = [handle for handle in silent if not self._open[handle].lock.locked()]
             try:
                 await self._close(idle, f"it was silent for {timeout:g} seconds")
-            except errors.CollectorError:  # No call is there to raise it.
-                _LOGGER.exception("The episode of a silent session could not be recorded.")
+            except errors.CollectorError as error:  # No call is there to raise it.
+                self._sessions.failure = error
 
     def _said_at_end(self, one: _Open) -> str:
         assert one.turn is not None

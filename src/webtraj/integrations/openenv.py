@@ -221,9 +221,9 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         except RuntimeError:
             here = None
         if here is self._loop:
-            self._closing = self._loop.create_task(self._session.close())
+            self._closing = self._loop.create_task(self._session.leave())
         elif self._loop.is_running():
-            done = asyncio.run_coroutine_threadsafe(self._session.close(), self._loop)
+            done = asyncio.run_coroutine_threadsafe(self._session.leave(), self._loop)
             done.result(_CLOSE_TIMEOUT)
 
     async def _close_when_silent(self) -> None:
@@ -234,7 +234,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             await asyncio.sleep(left)
             silent = 0.0 if self._session.busy else self._loop.time() - self._used
             left = self._timeout - silent
-        await self._session.close()
+        await self._session.leave()
 
     def _reply(self, action: WebAction) -> str | dict[str, Any]:
         """Return what `Session.step` takes."""

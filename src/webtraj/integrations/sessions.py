@@ -169,6 +169,8 @@ class Sessions:
         """Number of finished episodes by outcome."""
         self.open: set[Session] = set()
         """The sessions that have a page."""
+        self.failure: errors.CollectorError | None = None
+        """An episode that could not be recorded when no caller waited: raised at the end."""
         given = [presets] if isinstance(presets, str) else presets
         self._plan = plan_tasks(spec for one in given for spec in _specs(one))
         if not self._plan:
@@ -226,6 +228,8 @@ class Sessions:
             await self.close_open()
         finally:  # A second signal cancels the line above; what is recorded is sealed all the same.
             await self._stack.aclose()
+        if self.failure is not None and not isinstance(exc, Exception):
+            raise self.failure
 
     async def close_open(self) -> None:
         """Close the sessions that have a page.
@@ -450,6 +454,13 @@ class Session:
         async with self._lock:
             self._closed = True
             await self._leave(None)
+
+    async def leave(self) -> None:
+        """Close where no caller waits: the end of the sessions raises a CollectorError."""
+        try:
+            await self.close()
+        except errors.CollectorError as error:
+            self._sessions.failure = error
 
     def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
         environment, settings = self._environment, self._sessions.context

@@ -90,7 +90,7 @@ class SharedSessions(Closing):
     def leave(self, session: Session) -> None:
         """Give a session's page back, without waiting."""
         if (loop := self._loop) is not None and not loop.is_closed():
-            asyncio.run_coroutine_threadsafe(session.close(), loop)
+            asyncio.run_coroutine_threadsafe(session.leave(), loop)
 
     def room(self) -> asyncio.Semaphore:
         """Return the semaphore of the caller's loop that lets as many rollouts in as have a page.
