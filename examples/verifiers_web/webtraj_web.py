@@ -4,10 +4,14 @@
     vf-eval webtraj-web -m MODEL --env.taskset.presets '["miniwob/click-test"]'
 
 verifiers brings the model, the samples and their scores; webtraj the tasks, the browsers and the
-record. A task of the taskset is a page: a task and a seed. Samples of a page are a group of
-episodes. An episode that the browser ended has no reward: verifiers gets an error and may retry.
+record. A task of the taskset is a page: a task and a seed. A run's samples of a page are a group of
+episodes; those beyond `sessions` wait for a page. An episode that the browser ended has no reward:
+verifiers gets an error and may retry. So it is if the model's server fails.
 """
 
+import asyncio
+import collections
+import uuid
 from collections.abc import Iterator
 
 import httpx
@@ -15,7 +19,8 @@ import verifiers.v1 as vf
 from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 
-from webtraj.integrations.sessions import Sessions, Turn
+from webtraj.integrations.sessions import Sessions
+from webtraj.integrations.trainers import reward_of, scored, shown
 
 __all__ = ["ChatHarness", "WebEnv", "WebTaskset"]
 
@@ -54,9 +59,7 @@ class WebTaskset(vf.Taskset[WebTask, WebConfig]):
         sessions = Sessions(self.config.presets, dialect=self.config.dialect)
         for seed in range(self.config.first_seed, self.config.first_seed + self.config.pages):
             for task in sessions.tasks:
-                data = WebData(
-                    name=f"{task}#{seed}", task=task, seed=seed, system_prompt=sessions.instructions
-                )
+                data = WebData(name=f"{task}#{seed}", task=task, seed=seed)
                 yield WebTask(data, self.config.task)
 
 
@@ -85,6 +88,9 @@ class WebEnv(vf.Env[WebEnvConfig]):
             dialect=taskset.dialect,
             max_steps=self.config.max_steps,
         )
+        self._room = asyncio.Semaphore(self.config.sessions)
+        self._run_id = uuid.uuid4().hex[:8]
+        self._begun: collections.Counter[str] = collections.Counter()
         await self._sessions.__aenter__()
 
     async def stop(self) -> None:
@@ -93,16 +99,27 @@ class WebEnv(vf.Env[WebEnvConfig]):
             await self._sessions.__aexit__(None, None, None)
 
     async def run(self, task: WebTask, agents: vf.Agents) -> None:
-        """Play one episode.
+        """Play one episode. It has a reward unless the model's server fails.
 
         Raises:
             EpisodeFailedError: The browser or the machine ended it. It has no reward.
+            InvalidInputError: The task has no judge.
         """
-        page = task.data
+        async with self._room:
+            await self._play(task.data, task, agents)
+
+    async def _play(self, page: WebData, task: WebTask, agents: vf.Agents) -> None:
         self._sessions.policy = agents.player.config.model or ""
         session = self._sessions.session()
+        attempt = self._begun[page.name]
+        self._begun[page.name] += 1
         try:
-            turn = await session.reset(task=page.task, seed=page.seed, group_id=page.name)
+            turn = await session.reset(
+                task=page.task,
+                seed=page.seed,
+                group_id=f"{self._run_id}/{page.name}",
+                attempt=attempt,
+            )
             async with agents.player.interaction(task) as interaction:
                 segment = await interaction.turn(shown(turn))
                 while not segment.terminated:
@@ -112,18 +129,10 @@ class WebEnv(vf.Env[WebEnvConfig]):
                     segment = await interaction.turn(shown(turn))
         finally:
             await session.close()
-        # A model that stopped before the end has not done the task.
-        reward = session.total_reward if turn.done else 0.0
-        if reward is None:
-            raise ValueError(f"The task {page.task!r} has no judge, so there is no reward.")
-        interaction.trace.record_reward("task_reward", reward)
         interaction.trace.info["webtraj_episode"] = turn.episode_id
-
-
-def shown(turn: Turn) -> str:
-    """Return what the model reads: the goal, what happened, and the page."""
-    goal = [f"Goal: {turn.goal}"] if turn.step == 0 else []
-    return "\n".join([*goal, *turn.notices, turn.heading, turn.page])
+        if not interaction.trace.errors:
+            reward = scored(reward_of(session, turn), turn)
+            interaction.trace.record_reward("task_reward", reward)
 
 
 class ChatHarness(vf.Harness[vf.HarnessConfig]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import re
 import secrets
 import socket
@@ -323,6 +324,7 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
             **config,
         )
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_error)
     # The caller handles signals and cancels this.
     server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
     running = asyncio.ensure_future(server.serve(sockets=[listener]))
@@ -336,6 +338,11 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
     finally:
         server.should_exit = True
         await asyncio.shield(running)
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    """Return False for a request that the server's end has cancelled."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listen(what: str, host: str, port: int | None) -> socket.socket:

@@ -1,6 +1,7 @@
 """Episodes that a program of somebody else's plays."""
 
 import asyncio
+import dataclasses
 import re
 from collections import Counter
 
@@ -10,7 +11,9 @@ import webtraj
 from processes import browsers
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
+from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.pool import BrowserPool
 from webtraj.integrations.sessions import EpisodeFailedError, Sessions
 from webtraj.rollouts.making import Browsers
 from webtraj.trajectory import EndReason, Outcome
@@ -127,10 +130,85 @@ async def test_pictures_and_marks():
         session = sessions.session()
         first = await session.reset(seed=0)
         assert first.image.startswith(b"\xff\xd8")
-        assert sessions.instructions
+        assert "web_interaction" in first.instructions
         turn = await session.step({"name": "click", "arguments": {"label": 99}})
         assert not turn.done
         assert turn.notices
+
+
+async def test_coordinates_are_those_of_the_page(tmp_path):
+    """MiniWoB's pages are 332 by 214 pixels."""
+    mode = ContextSettings(mode="coordinates")
+    click = {"action": "left_click", "coordinate": [500, 500]}
+    for dialect, call, kind in [
+        ("webgym", {"name": "computer_use", "arguments": click}, a.ClickAt),
+        ("anthropic", click, a.InvalidAction),  # It is outside of the picture.
+    ]:
+        out = tmp_path / dialect
+        async with Sessions(
+            "miniwob/click-test", dialect=dialect, context=mode, out=out
+        ) as sessions:
+            session = sessions.session()
+            first = await session.reset(seed=5)
+            assert "1280" not in first.instructions
+            assert (await session.step(call)).instructions == ""
+        (episode,) = webtraj.open_dataset(out)
+        action = episode.steps[1].decision.action
+        assert type(action) is kind
+        if kind is a.ClickAt:
+            assert (action.x, action.y) == (166, 107)
+
+
+async def test_a_reset_waits_for_a_page_once(monkeypatch):
+    waits = []
+
+    async def wait_for_place(pool):
+        waits.append(pool)
+        await wait(pool)
+
+    wait = BrowserPool._wait_for_place
+    monkeypatch.setattr(BrowserPool, "_wait_for_place", wait_for_place)
+    async with Sessions(
+        "miniwob/click-test", sessions=1, browsers=Browsers(wait_timeout=20)
+    ) as sessions:
+        await sessions.session().reset(seed=0)
+        waits.clear()
+        sessions._pool.limits = dataclasses.replace(sessions._pool.limits, lease=0.1)
+        sessions.wait_timeout = 0.1
+        with pytest.raises(EpisodeFailedError, match="No page became free"):
+            await sessions.session().reset(seed=0)
+    assert len(waits) == 1
+
+
+async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path, monkeypatch):
+    full = errors.CollectorError("No space left on device.")
+
+    async def flush(collector):
+        raise full
+
+    async with Sessions("miniwob/click-test", out=tmp_path / "out") as sessions:
+        session = sessions.session()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(sessions._collector), "flush", flush)
+            for end in (session.reset, session.close):
+                await session.reset(seed=0)
+                with pytest.raises(errors.CollectorError, match="No space left"):
+                    await end()
+
+
+async def test_a_full_disk_that_no_call_met_is_an_error_at_the_end(tmp_path, monkeypatch):
+    async def flush(collector):
+        raise errors.CollectorError("No space left on device.")
+
+    sessions = Sessions("miniwob/click-test", out=tmp_path / "out")
+    await sessions.__aenter__()
+    session = sessions.session()
+    await session.reset(seed=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(sessions._collector), "flush", flush)
+        await session.leave()
+    with pytest.raises(errors.CollectorError, match="No space left"):
+        await sessions.__aexit__(None, None, None)
 
 
 async def test_what_is_wrong_is_named():
@@ -154,14 +232,25 @@ async def test_what_is_wrong_is_named():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"sessions": 0}, "sessions is 1 or more"),
-        ({"max_steps": 0}, "max_steps is 1 or more"),
+        ({"sessions": 0}, "sessions is a whole number from 1; got 0"),
+        ({"sessions": True}, "sessions is a whole number from 1; got True"),
+        ({"max_steps": 0}, "max_steps is a whole number from 1"),
+        ({"seed": "x"}, "seed is a whole number from 0; got 'x'"),
+        ({"seed": 1.5}, "seed is a whole number from 0"),
+        ({"out": 5}, "out takes a folder, or a bucket's URL; got 5"),
+        ({"context": "text"}, "context takes ContextSettings; got 'text'"),
+        ({"presets": None}, "presets takes 'miniwob/all' or a list of selectors; got None"),
+        ({"presets": [5]}, "presets takes selectors or tasks; got 5"),
+        ({"dialect": 5}, "dialect takes a dialect's name, such as 'webtraj'; got 5"),
         ({"dialect": "french"}, "Unknown dialect"),
+        ({"dialect": "openai"}, "'openai' needs pictures, but the mode is 'text' without"),
+        ({"dialect": "webgym"}, "'webgym' needs pictures"),
+        ({"dialect": "webgym_marks"}, "'webgym_marks' needs the mode 'marks', but .* 'text'"),
     ],
 )
 def test_arguments_are_checked(arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
-        Sessions("miniwob/click-test", **arguments)
+        Sessions(**{"presets": "miniwob/click-test", **arguments})
 
 
 def test_a_preset_needs_pages():
@@ -177,12 +266,11 @@ async def test_a_tiny_model_points(tmp_path):
     async with Sessions(
         "miniwob/click-button-sequence", sessions=1, dialect="pointing", out=tmp_path / "out"
     ) as sessions:
-        assert sessions.instructions == ""
         session = sessions.session()
         assert "No episode" in str(await _refused(session.step("<e1><w0>")))
         turn = await session.reset(seed=2)
         assert turn.page.startswith("<task> Click button ONE, then click button TWO. <page> ")
-        assert (turn.heading, turn.notices) == ("", ())
+        assert (turn.heading, turn.notices, turn.instructions) == ("", (), "")
         wrong = await session.step("<e1>")
         assert "names of an element and of a word" in wrong.error
         assert wrong.notices == ()
@@ -194,6 +282,12 @@ async def test_a_tiny_model_points(tmp_path):
         assert (turn.done, turn.outcome) == (True, Outcome.SUCCESS)
     (episode,) = webtraj.open_dataset(tmp_path / "out")
     assert episode.steps[2].decision.metadata["reply"] == f"{one}<w0>"
+
+
+async def test_a_pointing_models_prompt_depends_on_the_seed_alone():
+    async with Sessions("miniwob/click-option", sessions=2, dialect="pointing") as sessions:
+        pages = [(await sessions.session().reset(seed=seed)).page for seed in (5, 5)]
+    assert pages[0] == pages[1]
 
 
 async def _refused(call):

@@ -1,5 +1,6 @@
 """A page on this machine: a real server, and who is answered by it."""
 
+import asyncio
 import contextlib
 import socket
 import sys
@@ -63,6 +64,24 @@ async def test_who_is_refused_is_told_what_to_do():
             assert (reply.status_code, reply.json()) == (status, {"error": why}), headers
             for name, value in HEADERS:
                 assert reply.headers[name.decode()] == value.decode()
+
+
+async def test_a_request_that_the_end_cancels_is_not_reported(caplog):
+    arrived = asyncio.Event()
+
+    async def sleep(scope, receive, send):
+        arrived.set()
+        await asyncio.Event().wait()
+
+    with contextlib.closing(local_pages.listen("The test", "127.0.0.1", 0)) as listener:
+        async with local_pages.served(sleep, listener, lifespan="off"):
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+            async with httpx.AsyncClient(trust_env=False) as client:
+                asking = asyncio.ensure_future(client.get(url))
+                await arrived.wait()
+                asking_ends = asyncio.gather(asking, return_exceptions=True)
+    await asking_ends
+    assert [record.message for record in caplog.records if record.exc_info] == []
 
 
 async def test_methods_are_the_applications_own_affair_unless_they_are_named():

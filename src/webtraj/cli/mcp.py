@@ -98,6 +98,7 @@ def mcp(
     from webtraj.cli.options import storage_options
     from webtraj.integrations import mcp as mcp_lib
     from webtraj.integrations.sessions import Sessions
+    from webtraj.local_pages import listen
 
     free: dict[str, Any] = {"--start": start, "--goal": goal or None, "--allow": allow}
     free |= {"--deny": deny, "--uploads": uploads, "--settle": settle}
@@ -131,6 +132,8 @@ def mcp(
         page_tokens=page_tokens,
         uploads=uploads is not None,
     )
+    if http:
+        listen("The MCP server", host, port).close()  # Fails before a dataset is made.
     signals.run(_serve_http(shared, tools, host, port) if http else _serve_stdio(shared, tools))
 
 

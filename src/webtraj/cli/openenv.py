@@ -68,6 +68,7 @@ def serve(
     from webtraj.cli.options import storage_options
     from webtraj.integrations import openenv  # noqa: F401  Fails before anything begins.
     from webtraj.integrations.sessions import Sessions
+    from webtraj.local_pages import listen
 
     shared = Sessions(
         presets,
@@ -81,6 +82,7 @@ def serve(
         options=dict(read_setting("--set", text) for text in options or ()),
         storage_options=storage_options(option),
     )
+    listen("The OpenEnv server", host, port).close()  # Fails before a dataset is made.
     try:
         signals.run(_serve(shared, host, port, session_timeout))
     finally:
@@ -140,4 +142,8 @@ def manifest(
             (out / name).chmod(0o755)
         print(f"wrote {out / name}")
     for agent, rewards in measured.items():
-        print(f"{agent}: mean reward {sum(rewards) / len(rewards):.3f} in {len(rewards)} episodes")
+        if rewards:
+            mean = sum(rewards) / len(rewards)
+            print(f"{agent}: mean reward {mean:.3f} in {len(rewards)} episodes")
+        else:
+            print(f"{agent}: no episode had a reward, so it is not declared")

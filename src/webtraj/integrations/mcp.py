@@ -178,7 +178,8 @@ class BrowserTools:
         self._open: dict[str, _Open] = {}
         self._ended: dict[str, str] = {}
         self._numbers = 0
-        self._running: set[asyncio.Task[Any]] = set()
+        # The calls under way, with their HTTP session; None if nobody waits for the result.
+        self._running: dict[asyncio.Task[Any] | None, str | None] = {}
         self._stack = contextlib.AsyncExitStack()
         self._tools = {
             name: tool
@@ -229,6 +230,8 @@ class BrowserTools:
     ) -> types.CallToolResult:
         """Carry out a call. Cancelling it does not stop its action, only the end of its session.
 
+        A session that a cancelled `open` has opened is closed.
+
         Args:
             name: The tool's name.
             arguments: Its arguments.
@@ -236,23 +239,28 @@ class BrowserTools:
             connection: The HTTP session's id, if there is one.
         """
         task = asyncio.ensure_future(self._call(name, dict(arguments), client, connection))
-        self._running.add(task)
+        self._running[task] = connection
         task.add_done_callback(self._finished)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
+                if task in self._running:
+                    self._running[task] = None
                 raise
             return _result("The session was closed meanwhile.", error=True)
 
     async def disconnected(self, connection: str) -> None:
-        """Close the sessions that an HTTP session has opened."""
+        """Close the sessions that an HTTP session has opened, or is opening."""
+        self._running = {
+            task: None if its == connection else its for task, its in self._running.items()
+        }
         theirs = [handle for handle, one in self._open.items() if one.connection == connection]
         await self._close(theirs, "its client left")
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled():
             task.exception()  # Its caller may have gone.
 
@@ -292,6 +300,9 @@ class BrowserTools:
             goal=given.get("goal", ""),
             metadata={"client": client} if client else None,
         )
+        if self._running[asyncio.current_task()] is None:
+            await session.close()
+            raise errors.InvalidInputError("The client left before its session was open.")
         self._numbers += 1
         handle = secrets.token_urlsafe(9) if self._shared else str(self._numbers)
         one = _Open(session, connection, self._clock(), turn, turn.page)
@@ -417,7 +428,10 @@ class BrowserTools:
             since = self._clock() - timeout
             silent = [h for h, one in self._open.items() if one.used < since]
             idle = [handle for handle in silent if not self._open[handle].lock.locked()]
-            await self._close(idle, f"it was silent for {timeout:g} seconds")
+            try:
+                await self._close(idle, f"it was silent for {timeout:g} seconds")
+            except errors.CollectorError as error:  # No call is there to raise it.
+                self._sessions.failure = error
 
     def _said_at_end(self, one: _Open) -> str:
         assert one.turn is not None

@@ -9,13 +9,13 @@ episode is recorded. Clients speak OpenEnv's protocol over a WebSocket:
         result = await client.reset(seed=3, task="click-test")
         result = await client.step({"text": "click('4')"})
 
-* `reset` takes `seed`, `task`, `episode_id`, `group_id` and `attempt`. Without a task, the seed
-  chooses one.
+* `reset` takes `seed`, `task`, `episode_id`, `group_id` and `attempt`, and refuses other names.
+  Without a task, the seed chooses one.
 * `step` takes a model's reply as `text`; or, for a dialect of JSON actions, the JSON itself.
 * `reward` is None if the task has no judge. If the browser or the machine ends an episode, `step`
   answers with an error instead of a reward of None, which some clients count as 0.
 * A client that disconnects, or is silent for `session_timeout` seconds, loses its session, and its
-  page is free for another client.
+  page is free for another client. A step that is under way ends first.
 """
 
 from __future__ import annotations
@@ -53,10 +53,16 @@ if TYPE_CHECKING:
 __all__ = ["WebAction", "WebEnvironment", "WebObservation", "WebState", "make_app", "serving"]
 
 _CLOSE_TIMEOUT = 60.0
+_RESET = ("seed", "episode_id", "task", "group_id", "attempt")
+_OF_TEXT = ("webtraj", "browsergym", "pointing")
+"""The dialects whose replies are text alone."""
 
 
 class WebAction(Action):  # type: ignore[misc]
-    """One action in the browser. JSON with other fields than these is taken as `call`."""
+    """One action in the browser. JSON with other fields than these is `call`.
+
+    With a dialect of text, the others beside `text` are not used.
+    """
 
     text: str = Field(description="A model's reply, in the server's dialect: click('12')")
     call: dict[str, Any] | None = Field(
@@ -69,7 +75,8 @@ class WebAction(Action):  # type: ignore[misc]
         if not isinstance(data, dict):
             return data
         if data.keys() - {"text", "call", "metadata"}:
-            return {"text": "", "call": data}
+            text = data.get("text")
+            return {"text": text if isinstance(text, str) else "", "call": data}
         return {"text": "", **data} if "call" in data else data
 
 
@@ -107,13 +114,20 @@ class WebState(State):  # type: ignore[misc]
 
 
 class WebEnvironment(Environment):  # type: ignore[misc]
-    """One client's session. OpenEnv's server makes one for each connection."""
+    """One client's session. OpenEnv's server makes one for each connection.
+
+    Args:
+        sessions: The sessions to serve.
+        session_timeout: Seconds of silence after which OpenEnv's server closes it; None for never.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, session_timeout: float | None = None) -> None:
         super().__init__()
         self._sessions = sessions
+        self._timeout = session_timeout or 0.0
+        self._used = 0.0
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -134,20 +148,31 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         task: str | None = None,
         group_id: str = "",
         attempt: int = 0,
+        **unknown: Any,
     ) -> WebObservation:
-        """Begin an episode. See `Session.reset`."""
+        """Begin an episode. See `Session.reset`.
+
+        Raises:
+            InvalidInputError: An argument is unknown or invalid. An open episode stays open.
+            EpisodeFailedError: Three tries got no page, or none became free in time.
+        """
+        if unknown:
+            raise errors.InvalidInputError(
+                f"reset takes {', '.join(_RESET)}; got {', '.join(map(repr, unknown)):.200}."
+            )
         if self._session is None:
             self._session, self._loop = self._sessions.session(), asyncio.get_running_loop()
         given = {} if episode_id is None else {"client_episode_id": episode_id}
-        self._state = WebState(episode_id=episode_id)
         try:
             turn = await self._session.reset(
                 task=task, seed=seed, group_id=group_id, attempt=attempt, metadata=given
             )
         except EpisodeFailedError as failure:
+            self._state = WebState(episode_id=episode_id)
             self._failed(failure)
             raise
-        return self._observed(turn, self._sessions.instructions)
+        self._state = WebState(episode_id=episode_id)
+        return self._observed(turn)
 
     async def step_async(
         self, action: WebAction, timeout_s: float | None = None, **_: Any
@@ -159,7 +184,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
                 "POST /step keep no session."
             )
         try:
-            turn = await self._session.step(action.text if action.call is None else action.call)
+            turn = await self._session.step(self._reply(action))
         except EpisodeFailedError as failure:
             self._failed(failure)
             raise
@@ -181,21 +206,52 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         )
 
     def close(self) -> None:
-        """Give the page back. OpenEnv's server calls this on a thread, or on its event loop."""
+        """Give the page back. OpenEnv's server calls this on a thread, or on its event loop.
+
+        It also calls this for a step that takes longer than `session_timeout`. Its client is not
+        silent, so the page is given back once it is.
+        """
         if self._session is None or self._loop is None:
+            return
+        if self._session.busy and self._loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._close_when_silent(), self._loop)
             return
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:
             here = None
         if here is self._loop:
-            self._closing = self._loop.create_task(self._session.close())
+            self._closing = self._loop.create_task(self._session.leave())
         elif self._loop.is_running():
-            done = asyncio.run_coroutine_threadsafe(self._session.close(), self._loop)
+            done = asyncio.run_coroutine_threadsafe(self._session.leave(), self._loop)
             done.result(_CLOSE_TIMEOUT)
 
-    def _observed(self, turn: Turn, instructions: str = "") -> WebObservation:
+    async def _close_when_silent(self) -> None:
         assert self._session is not None
+        assert self._loop is not None
+        left = self._timeout
+        while left > 0:
+            await asyncio.sleep(left)
+            silent = 0.0 if self._session.busy else self._loop.time() - self._used
+            left = self._timeout - silent
+        await self._session.leave()
+
+    def _reply(self, action: WebAction) -> str | dict[str, Any]:
+        """Return what `Session.step` takes."""
+        of_text = self._sessions.dialect in _OF_TEXT
+        if action.call is None or (of_text and action.text):
+            return str(action.text)
+        if of_text:
+            raise errors.InvalidInputError(
+                f"step takes a reply in the dialect {self._sessions.dialect!r} as 'text'; got "
+                f"{', '.join(map(repr, action.call)):.200}."
+            )
+        return dict(action.call)
+
+    def _observed(self, turn: Turn) -> WebObservation:
+        assert self._session is not None
+        assert self._loop is not None
+        self._used = self._loop.time()
         outcome = turn.outcome.name.lower()
         self._state = WebState(
             episode_id=self._state.episode_id or turn.episode_id or None,
@@ -214,7 +270,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             page=turn.page,
             notices=list(turn.notices),
             image=base64.b64encode(turn.image).decode(),
-            instructions=instructions,
+            instructions=turn.instructions,
             task=turn.task,
             seed=turn.seed,
             episode_id=turn.episode_id,
@@ -238,7 +294,7 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
             for ever.
     """
     app = create_fastapi_app(
-        functools.partial(WebEnvironment, sessions),
+        functools.partial(WebEnvironment, sessions, session_timeout),
         WebAction,
         WebObservation,
         concurrency_config=ConcurrencyConfig(

@@ -20,17 +20,18 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
-from webtraj.agents import pointing
+from webtraj.agents import pointing, screens
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.parsing import Reply, parse_reply
-from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.actions.dialects import TOOL_DIALECTS, Dialect, make_dialect
 from webtraj.environments.base import outcome_of
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
 from webtraj.rollouts import making
@@ -47,9 +48,6 @@ from webtraj.trajectory import (
 )
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.environments.base import Environment
     from webtraj.environments.browser.pool import BrowserPool
@@ -91,6 +89,8 @@ class Turn:
     """The page's title and URL."""
     page: str
     """The page as text, a line for each element; empty in the mode `coordinates`."""
+    instructions: str = ""
+    """How to write actions, for a system message; only on the first turn, and not for pointing."""
     notices: tuple[str, ...] = ()
     """What has happened since the last step, a line each: why an action failed, a dialog."""
     error: str = ""
@@ -128,7 +128,8 @@ class Sessions:
         browsers: Settings of the browsers.
 
     Raises:
-        InvalidInputError: An argument is invalid, or a preset does not use a browser.
+        InvalidInputError: An argument is invalid, a preset does not use a browser, or the context
+            lacks the picture that the dialect's actions refer to.
         UnknownPresetError: No preset has that name.
     """
 
@@ -147,14 +148,19 @@ class Sessions:
         storage_options: Mapping[str, Any] | None = None,
         browsers: making.Browsers | None = None,
     ) -> None:
-        if not isinstance(sessions, int) or sessions < 1:
-            raise errors.InvalidInputError(f"sessions is 1 or more; got {sessions!r}.")
-        if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
-            raise errors.InvalidInputError(f"max_steps is 1 or more; got {max_steps!r}.")
-        self.dialect = None if dialect == "pointing" else make_dialect(dialect)
-        """The dialect of actions in replies; None for pointing."""
+        check_whole("sessions", sessions, 1)
+        check_whole("seed", seed, 0)
+        if max_steps is not None:
+            check_whole("max_steps", max_steps, 1)
+        _check_type("presets", presets, str | Sequence, "'miniwob/all' or a list of selectors")
+        _check_type("out", out, str | os.PathLike | None, "a folder, or a bucket's URL")
+        _check_type("dialect", dialect, str, "a dialect's name, such as 'webtraj'")
+        _check_type("context", context, contexts_lib.ContextSettings | None, "ContextSettings")
+        self.dialect = dialect
+        """The dialect of actions in replies."""
         self.context = context or contexts_lib.ContextSettings()
         """How a page is shown."""
+        _check_pictures(self.dialect, self.context)
         self.policy = policy
         """The policy's name in the records."""
         self.size = sessions
@@ -163,12 +169,10 @@ class Sessions:
         """Number of finished episodes by outcome."""
         self.open: set[Session] = set()
         """The sessions that have a page."""
+        self.failure: errors.CollectorError | None = None
+        """An episode that could not be recorded when no caller waited: raised at the end."""
         given = [presets] if isinstance(presets, str) else presets
-        self._plan = plan_tasks(
-            spec
-            for one in given
-            for spec in ([one] if isinstance(one, TaskSpec) else specs_of_presets([one]))
-        )
+        self._plan = plan_tasks(spec for one in given for spec in _specs(one))
         if not self._plan:
             raise errors.InvalidInputError("Sessions need at least one preset; got none.")
         without = [one.task for one in self._plan if not one.selection.uses_browser]
@@ -180,12 +184,14 @@ class Sessions:
         self._by_name = {one.task: one for one in self._plan}
         self._max_steps = max_steps
         self._seed = seed
-        shown = pointing.CHANNELS if self.dialect is None else self.context.channels
+        shown = pointing.CHANNELS if dialect == "pointing" else self.context.channels
         channels = (*shown, "timings", "info")
         self._options = making.environment_options(self._plan, options or {}, channels)
         self._out, self._storage_options = out, storage_options
         self._collector: TrajectoryCollector | None = None
         self._browsers = browsers or making.Browsers()
+        self.wait_timeout = self._browsers.wait_timeout
+        """Seconds that a reset waits for a free page."""
         self._pool: BrowserPool | None = None
         self._number = 0
         self._stack = contextlib.AsyncExitStack()
@@ -194,11 +200,6 @@ class Sessions:
     def tasks(self) -> tuple[str, ...]:
         """The tasks' names, in order."""
         return tuple(self._by_name)
-
-    @property
-    def instructions(self) -> str:
-        """How to write actions, for a model's system message; empty for pointing."""
-        return "" if self.dialect is None else self.dialect.prompt()
 
     async def __aenter__(self) -> Self:
         """Open the dataset and the pool. No browser starts before the first reset.
@@ -224,9 +225,22 @@ class Sessions:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            await asyncio.gather(*(session.close() for session in self.open))
+            await self.close_open()
         finally:  # A second signal cancels the line above; what is recorded is sealed all the same.
             await self._stack.aclose()
+        if self.failure is not None and not isinstance(exc, Exception):
+            raise self.failure
+
+    async def close_open(self) -> None:
+        """Close the sessions that have a page.
+
+        Raises:
+            CollectorError: An episode could not be recorded.
+        """
+        closing = (session.close() for session in list(self.open))
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
 
     def session(self) -> Session:
         """Return a new session. Its first reset takes a page."""
@@ -247,7 +261,7 @@ class Sessions:
                 whole number from 0.
         """
         if seed is not None:
-            _check_whole("A seed", seed)
+            check_whole("seed", seed, 0)
         if task is not None:
             task = self._named(str(task))
         place = self._number if seed is None else seed
@@ -295,6 +309,7 @@ class Session:
         self._environment: Environment | None = None
         self._turn: Turn | None = None
         self._marks: tuple[str, ...] | None = None
+        self._dialect: Dialect | None = None
         self._pointer = pointing.Pointer(random.Random())
         self._total = 0.0
         self._failed = ""
@@ -307,6 +322,11 @@ class Session:
         if self._turn is None or not self._turn.done or self._turn.reward is None:
             return None
         return self._total
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reset, a step or the closing is under way."""
+        return self._lock.locked()
 
     async def reset(
         self,
@@ -330,13 +350,14 @@ class Session:
 
         Raises:
             InvalidInputError: No task has that name, or a number is not a whole number from 0.
-            EpisodeFailedError: Three tries got no page.
+            CollectorError: The episode that was open could not be recorded.
+            EpisodeFailedError: Three tries got no page, or none became free in time.
             EnvironmentMisuseError: The session is closed.
         """
         async with self._lock:
             if self._closed:
                 raise errors.EnvironmentMisuseError(_CLOSED)
-            _check_whole("An attempt", attempt)
+            check_whole("attempt", attempt, 0)
             chosen, seed = self._sessions.choose(task, seed, goal)
             self._turn, self._total, self._failed = None, 0.0, ""
             info = EpisodeInfo(
@@ -345,6 +366,7 @@ class Session:
                 attempt=attempt,
                 metadata=dict(metadata or {}),
             )
+            begun = asyncio.get_running_loop().time()
             for tries_left in reversed(range(_TRIES)):
                 await self._leave(None)
                 self._environment = self._sessions.make(chosen, info)
@@ -359,7 +381,8 @@ class Session:
                     if not isinstance(error, Exception) or isinstance(error, FATAL):
                         raise
                     self._sessions.outcomes[outcome_of_error(error, Phase.RESET)] += 1
-                    if not tries_left:
+                    waited = asyncio.get_running_loop().time() - begun
+                    if not tries_left or waited >= self._sessions.wait_timeout:
                         raise self._failure(error, Phase.RESET) from error
                 else:
                     break
@@ -376,11 +399,10 @@ class Session:
             EpisodeFailedError: The browser or the machine ended the episode.
             EnvironmentMisuseError: No episode is running.
         """
-        dialect = self._sessions.dialect
-        if dialect is None:
+        if self._dialect is None:
             read = Reply(self._pointer.read(str(reply)))
         else:
-            read = parse_reply(reply, dialect, marks=self._marks)
+            read = parse_reply(reply, self._dialect, marks=self._marks)
         return await self.act(
             Decision(
                 action=read.action,
@@ -424,17 +446,29 @@ class Session:
             return self._turn
 
     async def close(self) -> None:
-        """Give the page back; an open episode ends as CLOSED. Idempotent."""
+        """Give the page back; an open episode ends as CLOSED. Idempotent.
+
+        Raises:
+            CollectorError: The episode could not be recorded.
+        """
         async with self._lock:
             self._closed = True
             await self._leave(None)
 
+    async def leave(self) -> None:
+        """Close where no caller waits: the end of the sessions raises a CollectorError."""
+        try:
+            await self.close()
+        except errors.CollectorError as error:
+            self._sessions.failure = error
+
     def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
         environment, settings = self._environment, self._sessions.context
+        points = self._sessions.dialect == "pointing"
         last_action = timestep.observation.get("last_action") or {}
-        if self._sessions.dialect is None:
+        if points:
             if not step:
-                self._pointer = pointing.Pointer(random.Random())
+                self._pointer = pointing.Pointer(random.Random(seed))
             page = contexts_lib.Page(text=self._pointer.show(timestep.observation))
             text = page.text
         else:
@@ -442,9 +476,13 @@ class Session:
             text, _ = contexts_lib.cut_lines(
                 page.text, settings.page_tokens, contexts_lib.estimate_tokens
             )
+            if not step:
+                viewport = getattr(environment, "viewport", None)
+                viewport = viewport or screens.viewport_of(timestep.observation)
+                self._dialect = screens.dialect_for(self._sessions.dialect, viewport, page.image)
         self._marks = page.marks
         error = without_markup(why_not or last_action.get("error", ""))
-        said = error and self._sessions.dialect is not None
+        said = error and not points
         notice = (f"Your last action was not carried out. {error}",) if said else ()
         outcome = outcome_of(environment)
         judged = outcome is not Outcome.UNKNOWN
@@ -457,6 +495,7 @@ class Session:
             step=step,
             heading=page.heading,
             page=text,
+            instructions="" if step or self._dialect is None else self._dialect.prompt(),
             notices=notice + page.notices,
             error=error,
             image=page.image,
@@ -487,10 +526,44 @@ class Session:
                 await environment.close()
             else:
                 await environment.__aexit__(type(error), error, error.__traceback__)
+        except errors.CollectorError:
+            raise
         except Exception:
             _LOGGER.warning("An environment could not be closed.", exc_info=True)
 
 
-def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise errors.InvalidInputError(f"{name} is a whole number from 0; got {value!r:.60}.")
+def _specs(one: Any) -> list[TaskSpec]:
+    if isinstance(one, TaskSpec):
+        return [one]
+    _check_type("presets", one, str, "selectors or tasks")
+    return specs_of_presets([one])
+
+
+def _check_pictures(dialect: str, context: contexts_lib.ContextSettings) -> None:
+    """Raise if the dialect's actions refer to a picture that the context does not show."""
+    if dialect == "pointing":
+        return
+    make_dialect(dialect)
+    name = dialect.partition(":")[0]
+    if name == "webgym_marks":
+        missing = "" if context.mode == "marks" else "needs the mode 'marks'"
+    else:
+        points = name in ("webgym", *TOOL_DIALECTS)
+        missing = "needs pictures" if points and not context.with_images else ""
+    if missing:
+        raise errors.InvalidInputError(
+            f"The dialect {dialect!r} {missing}, but the mode is {context.mode!r}"
+            f"{'' if context.with_images else ' without pictures'}. Choose another mode, such as "
+            f"{'marks' if name == 'webgym_marks' else 'coordinates'!r}, or the dialect 'webtraj'."
+        )
+
+
+def _check_type(name: str, value: Any, expected: Any, words: str) -> None:
+    if not isinstance(value, expected):
+        raise errors.InvalidInputError(f"{name} takes {words}; got {value!r:.60}.")
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise InvalidInputError unless a value is a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        raise errors.InvalidInputError(f"{name} is a whole number from {least}; got {value!r:.60}.")

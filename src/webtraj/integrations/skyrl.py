@@ -32,6 +32,7 @@ from webtraj.integrations.trainers import (
     again,
     first_messages,
     page_of,
+    reward_of,
     scored,
     shared_sessions,
     shown,
@@ -81,11 +82,13 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
             EpisodeFailedError: Three tries got no page.
         """
         self._turn = self._shared.run(self._begin)
-        instructions = self._shared.sessions.instructions
-        return first_messages(prompt, self._turn, instructions), {"episode": self._turn.episode_id}
+        return first_messages(prompt, self._turn), {"episode": self._turn.episode_id}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Carry out a reply. One without a valid action counts as a turn and changes nothing.
+
+        The last turn of a finished episode has all of its reward: SkyRL adds up the turns', and an
+        unfinished episode has 0.
 
         Raises:
             EpisodeFailedError: The browser or the machine ended the episode: it has no reward.
@@ -96,7 +99,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         done = turn.done or (self.max_turns is not None and self.turns >= self.max_turns)
         return BaseTextEnvStepOutput(
             observations=[] if done else [{"role": "user", "content": shown(turn)}],
-            reward=scored(turn.reward, turn),
+            reward=scored(reward_of(self._session, turn), turn),
             done=done,
             metadata={"episode": turn.episode_id, "outcome": str(turn.outcome)},
         )

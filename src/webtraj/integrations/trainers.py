@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.environments.bridges import LoopThread, at_end_of
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
+from webtraj.integrations.sessions import (
+    EpisodeFailedError,
+    Session,
+    Sessions,
+    Turn,
+    check_whole,
+)
 
 __all__ = ["SharedSessions", "close_shared", "shared_sessions", "task_rows"]
 
@@ -84,7 +90,7 @@ class SharedSessions(Closing):
     def leave(self, session: Session) -> None:
         """Give a session's page back, without waiting."""
         if (loop := self._loop) is not None and not loop.is_closed():
-            asyncio.run_coroutine_threadsafe(session.close(), loop)
+            asyncio.run_coroutine_threadsafe(session.leave(), loop)
 
     def room(self) -> asyncio.Semaphore:
         """Return the semaphore of the caller's loop that lets as many rollouts in as have a page.
@@ -153,9 +159,15 @@ def task_rows(
         Rows with `prompt`, `task` and `seed`. The prompt only names the page; the page replaces it,
         or follows it, when the rollout begins.
 
+    Raises:
+        InvalidInputError: A number is not a whole number from 0.
+        UnknownPresetError: No preset has that name.
+
     >>> task_rows("miniwob/click-test", 1, seed=7)[0]["prompt"]
     [{'role': 'user', 'content': 'Task click-test, seed 7.'}]
     """
+    check_whole("number", number, 0)
+    check_whole("seed", seed, 0)
     names = Sessions(presets).tasks
     rows: list[dict[str, Any]] = []
     for place in range(number):
@@ -183,12 +195,10 @@ async def again(play: Callable[[], Awaitable[_T]]) -> _T:
     raise AssertionError
 
 
-def first_messages(
-    prompt: Sequence[Mapping[str, Any]], turn: Turn, instructions: str
-) -> list[dict[str, Any]]:
+def first_messages(prompt: Sequence[Mapping[str, Any]], turn: Turn) -> list[dict[str, Any]]:
     """Return a conversation's beginning: the row's system messages, and the page for the rest."""
     system = [dict(message) for message in prompt if message["role"] == "system"]
-    return [*system, {"role": "user", "content": shown(turn, instructions)}]
+    return [*system, {"role": "user", "content": shown(turn)}]
 
 
 def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,9 +214,10 @@ def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": str(row["task"]), "seed": int(row["seed"])}  # Both may be numpy's.
 
 
-def shown(turn: Turn, instructions: str = "") -> str:
+def shown(turn: Turn) -> str:
     """Return what the model reads: on the first turn with the goal and how to act."""
-    parts = [f"Goal: {turn.goal}", instructions] if instructions else [*turn.notices]
+    first = [f"Goal: {turn.goal}", turn.instructions]
+    parts = first if turn.instructions else turn.notices
     return "\n".join(part for part in (*parts, turn.heading, turn.page) if part)
 
 

@@ -15,7 +15,8 @@
 
 Every rollout is a recorded episode; a group's episodes share `group_id`, task and seed. A reward is
 the task's own. It is None, which TRL leaves out of the group's mean, if the browser or the machine
-ended the episode or the task has no judge. A policy that used up its tokens gets what it had.
+ended the episode or the task has no judge. An episode that the policy did not finish, by using up
+its tokens for example, has reward 0.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ import dataclasses
 import functools
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
+from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn, check_whole
 from webtraj.integrations.trainers import SharedSessions, reward_of, shown, task_rows
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class WebTasks(SharedSessions):
         group_size: int = 1,
         **settings: Any,
     ) -> None:
-        if not isinstance(group_size, int) or group_size < 1:
-            raise errors.InvalidInputError(f"group_size is 1 or more; got {group_size!r}.")
+        check_whole("group_size", group_size, 1)
         settings.setdefault("policy", "trl")
         super().__init__(presets, sessions=sessions, **settings)
         self._presets = presets
@@ -110,11 +110,6 @@ class WebTasks(SharedSessions):
         """The tasks' names, in order."""
         return self.sessions.tasks
 
-    @property
-    def instructions(self) -> str:
-        """How to write actions; empty for `dialect="pointing"`."""
-        return self.sessions.instructions
-
     def environment_factory(self) -> WebEnvironment:
         """Return an environment for one rollout at a time: TRL's `environment_factory`."""
         return WebEnvironment(self)
@@ -136,29 +131,18 @@ class WebTasks(SharedSessions):
             `web_reward`, each with one item for each prompt.
 
         Raises:
-            InvalidInputError: A prompt is not one of `dataset`.
+            InvalidInputError: A prompt is not one of `dataset`, or its task is none of these tasks.
         """
         rollouts = [Rollout(self.sessions.session()) for _ in prompts]
         coming = collections.deque(zip(rollouts, _attempts(prompts), strict=True))
-        tokens = _Tokens(trainer, self.instructions)
-        playing: list[Rollout] = []
-        while coming or playing:
-            room = min(self.sessions.size - len(playing), len(coming))
-            begun = [coming.popleft() for _ in range(room)]
-            texts = [tokens.text(rollout.last_reply) for rollout in playing]
-            self.run(functools.partial(_act, playing, texts, begun))
-            for rollout, _ in begun:
-                rollout.prompt_ids = tokens.first(rollout.turn)
-            asked = [one for one in playing if not one.over and tokens.next(one)]
-            asked += [rollout for rollout, _ in begun if not rollout.over]
-            if asked:
-                _sample(asked, trainer)
-            playing = [rollout for rollout in asked if tokens.is_whole(rollout)]
-            self.run(functools.partial(_leave, rollouts[: len(rollouts) - len(coming)], playing))
+        try:
+            self._play(coming, _Tokens(trainer), trainer)
+        finally:
+            self.run(functools.partial(_leave, rollouts))
         for rollout in rollouts:
             if not rollout.completion_ids:  # Its page never came: a token that trains nothing.
                 rollout.add([trainer._tokenizer.eos_token_id], None, mask=0)
-        known = all(rollout.logprobs is not None for rollout in rollouts)
+        known = trainer.use_vllm and all(rollout.logprobs is not None for rollout in rollouts)
         return {
             "prompt_ids": [rollout.prompt_ids for rollout in rollouts],
             "completion_ids": [rollout.completion_ids for rollout in rollouts],
@@ -168,6 +152,31 @@ class WebTasks(SharedSessions):
         }
 
     # The rest is for this module.
+
+    def _play(
+        self,
+        coming: collections.deque[tuple[Rollout, dict[str, Any]]],
+        tokens: _Tokens,
+        trainer: GRPOTrainer,
+    ) -> None:
+        """Play rollouts, each with what `Rollout.reset` takes, as many at once as have a page."""
+        playing: list[Rollout] = []
+        while coming or playing:
+            room = min(self.sessions.size - len(playing), len(coming))
+            begun = [coming.popleft() for _ in range(room)]
+            texts = [tokens.text(rollout.last_reply) for rollout in playing]
+            self.run(functools.partial(_act, playing, texts, begun))
+            for rollout, _ in begun:
+                rollout.prompt_ids = tokens.first(rollout.turn)
+            held = [*playing, *(rollout for rollout, _ in begun)]
+            asked = [one for one in playing if not one.over and tokens.next(one)]
+            asked += [rollout for rollout, _ in begun if not rollout.over]
+            if asked:
+                _sample(asked, trainer)
+            playing = [rollout for rollout in asked if tokens.is_whole(rollout)]
+            going = set(map(id, playing))
+            over = [one for one in held if id(one) not in going]
+            self.run(functools.partial(_leave, over))
 
     async def begin(self, task: str | None, seed: int | None) -> Rollout:
         """Begin a rollout, or take the one that was begun ahead for the same group."""
@@ -220,7 +229,7 @@ class WebEnvironment:
         self._rollout = self._tasks.run(lambda: self._tasks.begin(task, seed))
         if self._rollout.turn is None:
             return "\nThe page could not be opened."
-        return "\n" + shown(self._rollout.turn, self._tasks.instructions)
+        return "\n" + shown(self._rollout.turn)
 
     def act(self, action: str) -> str:
         """Act in the page.
@@ -305,15 +314,14 @@ class Rollout:
 class _Tokens:
     """Messages as token ids, by the trainer's chat template. Sampled tokens stay as they are."""
 
-    def __init__(self, trainer: GRPOTrainer, instructions: str) -> None:
+    def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
-        self._instructions = instructions
         self._ends = set(trainer.eos_token_ids)
         self._most = trainer.max_completion_length
 
     def first(self, turn: Turn | None) -> list[int]:
         """Return a rollout's prompt."""
-        said = "" if turn is None else shown(turn, self._instructions)
+        said = "" if turn is None else shown(turn)
         text = self._rendered([{"role": "user", "content": said}])
         ids: list[int] = self._trainer._tokenizer(text, add_special_tokens=False).input_ids
         return ids
@@ -338,7 +346,7 @@ class _Tokens:
         assert rollout.turn is not None
         asked = {"role": "user", "content": shown(rollout.turn)}
         talk = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _MARK}, asked]
-        _, mark, after = self._rendered(talk).rpartition(_MARK)
+        _, mark, after = self._rendered(talk).partition(_MARK)
         if not mark:
             raise errors.InvalidInputError(
                 "The model's chat template leaves out earlier replies, so a page cannot follow the "
@@ -381,13 +389,19 @@ async def _act(
 ) -> None:
     """Carry out replies, and begin other rollouts meanwhile."""
     steps = map(Rollout.step, playing, replies)
-    await asyncio.gather(*steps, *(rollout.reset(**row) for rollout, row in begun))
+    await _all(*steps, *(rollout.reset(**row) for rollout, row in begun))
 
 
-async def _leave(rollouts: Sequence[Rollout], playing: Sequence[Rollout]) -> None:
-    """Close the rollouts that are not played on, so that others have their pages."""
-    going = set(map(id, playing))
-    await asyncio.gather(*(one.close() for one in rollouts if id(one) not in going))
+async def _leave(rollouts: Sequence[Rollout]) -> None:
+    """Close rollouts that are not played on, so that others have their pages."""
+    await _all(*(one.close() for one in rollouts))
+
+
+async def _all(*calls: Awaitable[None]) -> None:
+    """Await all calls, even if one raises, and then raise the first error."""
+    for error in await asyncio.gather(*calls, return_exceptions=True):
+        if error is not None:
+            raise error
 
 
 def _attempts(prompts: Sequence[Any]) -> Iterator[dict[str, Any]]:

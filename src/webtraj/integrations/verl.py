@@ -101,7 +101,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 attempt=int(row.get("session_id", 0)),
             )
             turn = await on_page(begin)
-            talk = first_messages(row["raw_prompt"], turn, self._shared.sessions.instructions)
+            talk = first_messages(row["raw_prompt"], turn)
             ids = await self.ct_build_initial_tokens(talk)
             while True:
                 with simple_timer("generate_sequences", times):

@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -253,3 +254,13 @@ def test_wrong_options_are_named(arguments, words, tmp_path):
     assert done.returncode == 2
     assert words in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_port_in_use_leaves_no_dataset(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        command = [sys.executable, *COMMAND, "--http", "--port", port, "--out", tmp_path / "out"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot listen" in done.stderr
+    assert not (tmp_path / "out").exists()

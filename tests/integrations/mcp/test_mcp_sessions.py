@@ -262,3 +262,26 @@ async def test_a_silent_session_is_closed_and_a_cancelled_call_goes_on(tmp_path)
     (episode,) = webtraj.open_dataset(tmp_path / "out")
     assert episode.end.reason is EndReason.CLOSED
     assert len(episode.steps) == 3
+
+
+async def test_a_client_that_leaves_during_open_leaves_no_page(tmp_path):
+    async with (
+        opened(tmp_path / "out", sessions=1) as sessions,
+        mcp_lib.BrowserTools(sessions, shared=True) as tools,
+    ):
+        for leave in ("disconnect", "cancel"):
+            opening = asyncio.ensure_future(tools.call("open", {"seed": 1}, connection="gone"))
+            while not sessions.open:
+                await asyncio.sleep(0)
+            if leave == "cancel":
+                opening.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await opening
+            else:
+                await tools.disconnected("gone")
+                assert (await opening).is_error
+            async with asyncio.timeout(60):
+                while sessions.open:
+                    await asyncio.sleep(0.05)
+        other = await tools.call("open", {"seed": 2}, connection="other")
+        assert not other.is_error

@@ -68,6 +68,11 @@ def test_wrong_arguments_are_named(name, given, words):
         made(name, given)
 
 
+def test_large_bounds_are_named_in_full():
+    with pytest.raises(errors.InvalidInputError, match="a whole number from 0 to 2147483647"):
+        MANAGING["open"].read({"seed": -1})
+
+
 @pytest.mark.parametrize("tool", [*MANAGING.values(), *ACTING.values()], ids=lambda tool: tool.name)
 def test_a_schema_describes_what_is_accepted(tool):
     properties = tool.schema["properties"]

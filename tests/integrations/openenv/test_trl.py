@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,8 @@ import datasets
 import webtraj
 from bytewise import bytewise_tokenizer
 from webtraj import errors
+from webtraj.integrations import trl
+from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
 from webtraj.integrations.trl import WebTasks, web_reward
 from webtraj.training.scratch import model as scratch
 from webtraj.trajectory import EndReason, Outcome
@@ -301,3 +304,70 @@ def test_tokens_without_an_action_end_a_rollout_without_success(tmp_path):
         assert len(played["completion_ids"][0]) == 2048 == len(played["env_mask"][0])
         with pytest.raises(errors.InvalidInputError, match="as WebTasks"):
             tasks.rollout_func([[{"role": "user", "content": "Book a flight."}]], trainer)
+
+
+def test_an_error_leaves_no_page_behind(tmp_path):
+    class Failing(Replying):
+        fails = True
+
+        def _generate_single_turn(self, *args, **more):
+            if self.fails:
+                raise RuntimeError("CUDA out of memory")
+            return super()._generate_single_turn(*args, **more)
+
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2) as tasks:
+        trainer = Failing(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(2),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        good, bad = tasks.dataset(1)[0]["prompt"], [{"role": "user", "content": "Task x, seed 1."}]
+        with pytest.raises(RuntimeError, match="CUDA"):
+            tasks.rollout_func([good] * 2, trainer)
+        assert not tasks.sessions.open
+        trainer.fails = False
+        with pytest.raises(errors.InvalidInputError, match="There is no task 'x'"):
+            tasks.rollout_func([good, bad], trainer)
+        assert not tasks.sessions.open
+        assert tasks.rollout_func([good] * 2, trainer)["web_reward"] == [1.0, 1.0]
+
+
+def test_without_vllm_there_are_no_logprobs_even_if_no_page_came(tmp_path, monkeypatch):
+    async def fail(session, **row):
+        raise EpisodeFailedError("The browser died.", Outcome.ENV_ERROR)
+
+    monkeypatch.setattr(Session, "reset", fail)
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2) as tasks:
+        trainer = Replying(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(2),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        played = tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
+    assert (played["logprobs"], played["web_reward"], played["env_mask"]) == (None, [None], [[0]])
+
+
+def test_a_page_may_hold_the_mark_that_finds_it():
+    tokenizer = make_tokenizer()
+    trainer = types.SimpleNamespace(
+        _tokenizer=tokenizer,
+        processing_class=tokenizer,
+        eos_token_ids=[tokenizer.eos_token_id],
+        max_completion_length=4096,
+        chat_template=None,
+        chat_template_kwargs={},
+    )
+    page = f"[1] text 'Mail'\n[2] text '{trl._MARK}'"
+    turn = Turn(task="t", goal="g", seed=1, episode_id="", step=1, heading="Mail", page=page)
+    rollout = trl.Rollout(None, turn)
+    assert trl._Tokens(trainer).next(rollout)
+    assert page in tokenizer.decode(rollout.completion_ids)

@@ -12,7 +12,7 @@ pytest.importorskip("openenv")
 
 import webtraj
 from processes import browsers
-from webtraj.testing.model_server import FakeModelServer
+from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import Outcome
 
 PYTHON = Path(__file__).parents[3] / ".venv-verifiers/bin/python"
@@ -62,8 +62,9 @@ def click_the_button(request, process):
 def test_its_own_command_plays_the_package(evaluate):
     episodes, recorded = evaluate(click_the_button, "-r", "2", "--env.taskset.pages", "3")
     assert [one["traces"][0]["rewards"]["task_reward"]["score"] for one in episodes] == [1.0] * 6
-    assert sorted(one.info.group_id for one in recorded) == [
-        f"click-test#{page}" for page in (0, 0, 1, 1, 2, 2)
+    [run] = {one.info.group_id.partition("/")[0] for one in recorded}
+    assert sorted((one.info.group_id, one.info.attempt) for one in recorded) == [
+        (f"{run}/click-test#{page}", attempt) for page in range(3) for attempt in range(2)
     ]
     assert {one.info.policy for one in recorded} == {"m"}
     told = {one["traces"][0]["info"]["webtraj_episode"] for one in episodes}
@@ -87,3 +88,56 @@ def test_an_episode_whose_browser_died_is_an_error_and_no_reward(evaluate):
     assert all(not trace["rewards"] for trace in failed["traces"])
     assert played["traces"][0]["rewards"]["task_reward"]["score"] == 1.0
     assert sorted(one.end.outcome.name for one in recorded) == ["ENV_ERROR", "SUCCESS"]
+
+
+def test_a_model_server_that_fails_is_an_error_and_no_reward(evaluate):
+    def fail(request, process):
+        return Reply.error(500)
+
+    episodes, recorded = evaluate(
+        fail, "--env.taskset.pages", "1", "--env.player.retries.max-retries", "0"
+    )
+    [trace] = episodes[0]["traces"]
+    assert trace["errors"]
+    assert trace["rewards"] == {}
+    assert [one.end.outcome.name for one in recorded] == ["UNKNOWN"]
+
+
+PLAY = """
+import asyncio, contextlib, types
+import webtraj_web
+
+most = 0
+
+class Player:
+    config = types.SimpleNamespace(model="m")
+
+    @contextlib.asynccontextmanager
+    async def interaction(self, task):
+        rewards = []
+        trace = types.SimpleNamespace(errors=[], info={}, record_reward=print)
+        yield types.SimpleNamespace(trace=trace, turn=self.turn)
+
+    async def turn(self, text):
+        global most
+        most = max(most, len(environment._sessions.open))
+        return types.SimpleNamespace(last_reply="answer('no')", terminated=False)
+
+async def main():
+    await environment.start()
+    tasks = environment.taskset.load()
+    agents = types.SimpleNamespace(player=Player())
+    await asyncio.gather(*(environment.run(task, agents) for task in tasks))
+    await environment.stop()
+    print("most", most)
+
+taskset = webtraj_web.WebConfig(id="webtraj-web", pages=4)
+environment = webtraj_web.WebEnv(webtraj_web.WebEnvConfig(taskset=taskset, sessions=2))
+asyncio.run(main())
+"""
+
+
+def test_samples_wait_until_a_page_is_free():
+    """A session that waits for a page gives up after two minutes."""
+    done = subprocess.run([PYTHON, "-W", "ignore", "-c", PLAY], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == ["most 2"], done.stderr

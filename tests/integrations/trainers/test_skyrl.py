@@ -1,6 +1,7 @@
 """SkyRL's own generator plays `WebEnv`; only the model is scripted."""
 
 import asyncio
+import dataclasses
 import functools
 import gc
 import sys
@@ -121,6 +122,29 @@ def test_more_rollouts_than_pages_wait(registered, tokenizer, script):
     given = generate(script(tokenizer), rows(*["nonsense click"] * 3), samples=2, workers=2)
     assert [sum(rewards) for rewards in given["rewards"]] == [1.0] * 6
     assert len(registered.played()) == 6
+
+
+@pytest.mark.parametrize(
+    ("replies", "rewards"), [(["wait()"], [0.0]), (["wait()", "answer('no')"], [0.0, 1.0])]
+)
+def test_rewards_along_the_way_count_for_a_finished_rollout_alone(registered, replies, rewards):
+    """SkyRL adds up the rewards of turns. This judge pays 0.5 for each."""
+    extras = {"task": "click-test", "seed": 1, "max_turns": len(replies)}
+    environment = skyrl_gym.make("web", extras=extras)
+    environment.init([])
+    session = environment._session
+    act = session.act
+
+    async def paid(decision):
+        turn = await act(decision)
+        session._total += 0.5
+        return dataclasses.replace(turn, reward=turn.reward + 0.5)
+
+    session.act = paid
+    given = [environment.step(reply) for reply in replies]
+    environment.close()
+    assert [one["reward"] for one in given] == rewards
+    assert given[-1]["done"]
 
 
 def test_max_turns_end_a_rollout(registered, tokenizer, script):

@@ -144,7 +144,7 @@ class NumberRule:
 
     def _what(self) -> str:
         kind = "a whole number" if self.whole else "a number"
-        return f"{kind} from {self.low:g} to {self.high:g}"
+        return f"{kind} from {self.low:.12g} to {self.high:.12g}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -442,7 +442,7 @@ class BrowserEnvironment(base_lib.Environment):
         try:
             observation = await self._set_up(self.task)
         except errors_lib.BrowserError:
-            if self._sessions.last is not None and not self._sessions.reused:
+            if not self._sessions.reused:
                 raise
             # Retry on a fresh page, which the last episode cannot have broken.
             await self._sessions.drop()
