@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from webtraj.trajectory import EpisodeEnd as EpisodeEnd
     from webtraj.trajectory import EpisodeInfo as EpisodeInfo
     from webtraj.trajectory import EpisodeTrajectory as EpisodeTrajectory
+    from webtraj.trajectory import Judgement as Judgement
     from webtraj.trajectory import ModelCall as ModelCall
     from webtraj.trajectory import Outcome as Outcome
     from webtraj.trajectory import StepRecord as StepRecord
@@ -60,6 +61,7 @@ _HOMES = {
     "EpisodeInfo": "trajectory",
     "EpisodeTrajectory": "trajectory",
     "JsonTrajectoryCollector": "collectors.local",
+    "Judgement": "trajectory",
     "MemoryTrajectoryCollector": "collectors.memory",
     "ModelCall": "trajectory",
     "NullTrajectoryCollector": "collectors.base",
