@@ -350,7 +350,7 @@ async def test_without_pictures_the_page_as_text_has_the_room(
 ):
     written_episodes(tmp_path / "plain", 1)
     page = await look(await serve(tmp_path / "plain"))
-    await page.keyboard.press("Enter")
+    await page.locator("#row-0").click()
     tabs = page.get_by_role("tablist")
     await expect(tabs).to_be_visible()
     await expect(page.locator(".stage-room")).to_be_hidden()

@@ -217,7 +217,7 @@ async def test_everything_can_be_reached_in_a_small_window(look, serve, written_
         await expect(page.get_by_role("button", name="Compare")).to_be_in_viewport(ratio=1)
         await expect(page.get_by_label("Smallest reward")).to_be_in_viewport()
     await page.locator("#row-1").click()
-    middle, card = page.locator(".stage-room"), page.locator(".action-card")
+    middle, card = page.locator(".shot"), page.locator(".action-card")
     await card.scroll_into_view_if_needed()
     picture, box = await middle.bounding_box(), await card.bounding_box()
     assert picture["y"] + picture["height"] <= box["y"]
