@@ -6,7 +6,7 @@
    step, 1 to 32 episodes at a time: "bare" by a plain loop over environments, "rollout" by
    `collect`, with the plan written and everything recorded. Both play the same episodes with the
    same seeds from the same pool, in turns; the shares are medians over the repeats. CPU is that of
-   the whole process tree. The aim is a share of 85 %.
+   the whole process tree. The aim is a share of 95 %.
 2. AgentLab on the same tasks, by an agent that reads the solution off the page, 1 and 2 jobs at a
    time, with the smallest delays that it has options for, and with its defaults.
 3. The engine alone: an environment that takes no time, so what is left is the runner and the
