@@ -30,7 +30,7 @@ from webtraj.environments.apps.tasks import (
     same_text,
     template,
 )
-from webtraj.environments.browser.oracles import OracleView, Step
+from webtraj.environments.browser.oracles import OracleView, Step, act
 
 _READ: Final = ("read",)
 """Whoever looks at a mail reads it."""
@@ -1543,7 +1543,8 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             *to_folder("Hiring"),
             *search(subject),
-            *(step for i in range(len(found)) for step in (_nth_mail(i),)),
+            *map(_nth_mail, range(len(found))),
+            act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
             tap("#messagelist span.adr", best["name"]),
             seen(".message-part, .rcmBody", inside=_MESSAGE),
             *forward(person["email"], note),
