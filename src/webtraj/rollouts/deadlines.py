@@ -22,7 +22,7 @@ __all__ = ["Deadline", "Deadlines", "GuardedEnvironment", "NotMade"]
 _CLOSING = 30.0
 """The most seconds for closing an environment."""
 _CLOSING_AGAIN = 5.0
-"""The same once closing was cancelled."""
+"""The most seconds for a second try, after the first was cancelled."""
 
 _logger = logging.getLogger(__name__)
 

@@ -290,7 +290,7 @@ class Runner:
         if not result.broke:
             self._errors_in_a_row = 0
             return
-        if result.row in self._broken_rows:  # It says nothing new of the others.
+        if result.row in self._broken_rows:  # It says nothing new about the others.
             return
         self._broken_rows.add(result.row)
         self._errors_in_a_row += 1

@@ -517,7 +517,7 @@ class Ledger:
     def _count_errors(self, result: EpisodeResult) -> None:
         if not result.broke:
             self._errors_in_a_row = 0
-        elif result.row not in self._broken_rows:  # One that broke before says nothing new.
+        elif result.row not in self._broken_rows:  # One that broke before tells nothing new.
             self._broken_rows.add(result.row)
             self._errors_in_a_row += 1
         most = max(self.settings.patience, 2 * self.members.capacity)
