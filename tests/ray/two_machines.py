@@ -76,6 +76,8 @@ class Machine:
             "RAY_health_check_failure_threshold": "4",
             "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
             "XDG_STATE_HOME": str(self.home),
+            # Else every `ray.init()` of this computer would look for this cluster.
+            "RAY_TMPDIR": self.network.ray_folder,
             **self.network.credentials,
         }
 
@@ -172,6 +174,7 @@ class Network:
         self.credentials = {}
         # Paths of sockets may not be long.
         self.ray_folder = tempfile.mkdtemp(prefix="wtray", dir="/tmp")
+        Path(self.ray_folder, "ray").mkdir()
 
     def __enter__(self):
         ip("netns", "add", self.name)

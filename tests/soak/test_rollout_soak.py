@@ -97,7 +97,7 @@ DAMAGES = {
         "was begun, and is lost",
     ),
     "a failed try is gone": (
-        drop(lambda play, s: s.end_reason is EndReason.ERRORED),
+        drop(lambda play, s: s.end_reason is EndReason.ERRORED and s.episode_id in play.told),
         "was told of, and is lost",
     ),
 }
