@@ -12,6 +12,9 @@
 3. The engine alone: an environment that takes no time, so what is left is the runner and the
    record. `--profile` says where that goes.
 
+A new file may cost 5 µs of CPU (tmpfs) or 800 (ext4 in a block group whose inodes are nearly all
+taken), so the benchmark prints what it costs in `--folder`.
+
 WebGym's own figure, 13.2 steps/s on 128 CPUs, stands beside these, a core each. The workloads
 differ: WebGym's steps are a vision-language model's on live web sites, on 24 H100s; here a script
 acts on small local pages. So it bounds what the machine's CPUs are needed for, and no more.
@@ -131,7 +134,20 @@ async def play_rollout(
     return summary.total.steps, summary.total.successes
 
 
-async def compare(parallel: int, episodes: int, repeats: int) -> dict[str, list[Figures]]:
+def seconds_for_a_file(place: Path, files: int = 500) -> float:
+    """Returns the CPU time to make one empty file, spread over folders as a dataset's blobs are."""
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        for k in range(100):
+            Path(folder, str(k)).mkdir()
+        started = time.process_time()
+        for k in range(files):
+            os.close(os.open(f"{folder}/{k % 100}/{k}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        return (time.process_time() - started) / files
+
+
+async def compare(
+    parallel: int, episodes: int, repeats: int, place: Path
+) -> dict[str, list[Figures]]:
     """Plays both ways in turns, in random order."""
     tree = ProcessTree()
     figures: dict[str, list[Figures]] = {"bare": [], "rollout": []}
@@ -140,12 +156,12 @@ async def compare(parallel: int, episodes: int, repeats: int) -> dict[str, list[
         # Pages, imports and caches that the first would otherwise pay for.
         warm_up = planned(2 * parallel, seed=0)
         await play_bare(warm_up, pool, parallel)
-        with tempfile.TemporaryDirectory(dir=".") as folder:
+        with tempfile.TemporaryDirectory(dir=place) as folder:
             await play_rollout(warm_up, pool, parallel, Path(folder) / "dataset")
         for repeat in range(repeats):
             plan = planned(episodes, seed=1 + repeat)
             for way in random.sample(list(figures), len(figures)):
-                with tempfile.TemporaryDirectory(dir=".") as folder:
+                with tempfile.TemporaryDirectory(dir=place) as folder:
                     out = Path(folder) / "dataset"
                     cpu, started = tree.cpu_seconds(), time.perf_counter()
                     if way == "bare":
@@ -200,12 +216,14 @@ class NothingEnvironment:
         return {"axtree": f"{next(self._numbers):1024}"}
 
 
-async def engine_alone(episodes: int, *, recorded: bool, profile: bool = False) -> Figures:
+async def engine_alone(
+    episodes: int, place: Path, *, recorded: bool, profile: bool = False
+) -> Figures:
     """Plays episodes that take no time themselves, 32 at a time."""
     webtraj.register(NOTHING, NothingEnvironment)
     profiler = cProfile.Profile()
     try:
-        with tempfile.TemporaryDirectory(dir=".") as folder:
+        with tempfile.TemporaryDirectory(dir=place) as folder:
             out = Path(folder) / "dataset"
             cpu, started = time.process_time(), time.perf_counter()
             if profile:
@@ -284,11 +302,16 @@ def main() -> None:
     parser.add_argument("--peer-episodes", type=int, default=12, help="for AgentLab")
     parser.add_argument("--no-peer", action="store_true", help="leave AgentLab out")
     parser.add_argument("--profile", action="store_true", help="say where the engine's time goes")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where rollouts record")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     options = parser.parse_args()
     console = Console(width=120)
-    console.print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    told: dict[str, Any] = {"cores": os.cpu_count()}
+    a_file = seconds_for_a_file(options.folder)
+    console.print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; a new file here takes "
+        f"{a_file * 1e6:.0f} µs of CPU, and an episode with k pictures makes about k + 2"
+    )
+    told: dict[str, Any] = {"cores": os.cpu_count(), "seconds for a file": a_file}
 
     headings = ("episodes/s", "steps/s", "CPU ms/step", "steps/s a core", "solved")
     table = Table(title="MiniWoB++ by an oracle, text and JPEG at each step")
@@ -296,7 +319,7 @@ def main() -> None:
     for heading in (*headings, "share of bare", "by CPU"):
         table.add_column(heading, justify="right")
     for parallel in options.parallel:
-        figures = asyncio.run(compare(parallel, options.episodes, options.repeats))
+        figures = asyncio.run(compare(parallel, options.episodes, options.repeats, options.folder))
         wall, cpu = share(figures, "wall"), share(figures, "cpu")
         add_row(table, f"bare, x{parallel}", best(figures["bare"]))
         add_row(
@@ -319,7 +342,10 @@ def main() -> None:
     for name, recorded in (("runner", False), ("runner and record", True)):
         one = asyncio.run(
             engine_alone(
-                options.engine_episodes, recorded=recorded, profile=options.profile and recorded
+                options.engine_episodes,
+                options.folder,
+                recorded=recorded,
+                profile=options.profile and recorded,
             )
         )
         table.add_row(
