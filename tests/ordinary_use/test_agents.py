@@ -8,6 +8,7 @@ import asyncio
 import threading
 
 import dm_env
+import numpy as np
 import pytest
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset, registry
@@ -205,7 +206,7 @@ async def runs_a_loop_in_a_loop(observation):
 
 FAILING = {
     "None": (unusable(None), "act returned None"),
-    "int": (unusable(7), "act returned 7, of type int"),
+    "a number where the page needs a click": (unusable(7), "takes an Action"),
     "dict": (unusable({"click": 1}), "it must return a webtraj.Decision, an action"),
     "a decision of nothing": (unusable(Decision()), "takes an Action"),
     "a record that is no action": (unusable(Message.of("user", "hi")), "takes an Action"),
@@ -216,6 +217,25 @@ FAILING = {
     "a cancellation that leaks": (leaks_a_cancellation, "nobody cancelled it"),
     "a loop in a loop": (runs_a_loop_in_a_loop, "asyncio.run"),
 }
+
+
+class Guessing(Page):
+    """Takes numbers and arrays, as environments of Gymnasium and dm_env do."""
+
+    async def step(self, action):
+        self.success = int(np.sum(action)) == 3
+        return dm_env.termination(float(self.success), {"goal": "", "seed": self.seed})
+
+
+@pytest.mark.parametrize(
+    "action", [3, 3.0, np.int64(3), np.array([1, 2])], ids=["int", "float", "numpy", "array"]
+)
+async def test_a_number_or_an_array_is_an_action(action, tmp_path):
+    registry.register("guess/three", Guessing)
+    summary = await collect("guess/three", lambda observation: action, out=tmp_path)
+    assert summary.total.success_rate == 1.0
+    (episode,) = open_dataset(tmp_path)
+    np.testing.assert_array_equal(episode.steps[1].action, action)
 
 
 @pytest.mark.parametrize("name", FAILING)

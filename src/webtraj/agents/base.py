@@ -8,14 +8,19 @@ So no agent needs a `reset`, and nothing leaks from one episode to the next.
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Callable
 from typing import Any, Protocol
+
+import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as environment_lib
 
 __all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "seed_text"]
+
+_BARE_ACTIONS = (str, numbers.Number, np.generic, np.ndarray)
 
 Act = Callable[[Any], Any]
 """Takes an observation and returns a decision or an awaitable of it: `Actor.act` or a function."""
@@ -25,7 +30,7 @@ class Actor(Protocol):
     """Decides for one episode. Not safe to share between tasks."""
 
     def act(self, observation: Any) -> Any:
-        """Return the next action: a `Decision`, or an action as a dataclass or string.
+        """Return the next action: a `Decision`, or a bare string, dataclass, number or array.
 
         Called with each observation of the episode except the last, in order. `async def act` runs
         on the event loop; a plain `def act` runs on its own thread, so it may block.
@@ -109,7 +114,10 @@ def act_of(actor: Any) -> Act:
 
 
 def decision_of(returned: Any) -> trajectory_lib.Decision:
-    """Return the decision that `act` returned; a bare string or action is wrapped in one.
+    """Return the decision that `act` returned; a bare action is wrapped in one.
+
+    Mappings, lists and tuples are not taken as actions: they are too often a reply whose action
+    was not taken out, and the environment would be blamed.
 
     Raises:
         AgentError: The value is none of these.
@@ -117,12 +125,12 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
     if isinstance(returned, trajectory_lib.Decision):
         return returned
     is_record = dataclasses.is_dataclass(returned) and not isinstance(returned, type)
-    if isinstance(returned, str) or is_record:
+    if isinstance(returned, _BARE_ACTIONS) or is_record:
         return trajectory_lib.Decision(action=returned)
     raise errors.AgentError(
         f"act returned {returned!r:.200}, of type {type(returned).__name__}; it must return a "
-        "webtraj.Decision, an action such as Click('12'), or a string such as \"click('12')\". "
-        "Wrap an action of any other type: webtraj.Decision(action=...)."
+        "webtraj.Decision, an action such as Click('12'), a string such as \"click('12')\", a "
+        "number, or an array. Wrap an action of any other type: webtraj.Decision(action=...)."
     )
 
 
