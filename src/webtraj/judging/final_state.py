@@ -7,7 +7,6 @@ confuse "not observed" with "not there".
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Deed", "FinalState", "MissingError"]
 
-_CUT = re.compile(r"^ *\.\.\. \d+ more lines$", re.MULTILINE)
 _TEXT_FIELDS = ("value", "text", "keys", "url", "reason")
 
 
@@ -100,10 +98,10 @@ class FinalState:
         Raises:
             MissingError: The page was not observed.
         """
-        from webtraj.environments.browser.observation import refs_in
+        from webtraj.environments.browser.observation import is_cut, refs_in
 
         axtree = self.text("axtree")
-        return refs_in(axtree), _CUT.search(axtree) is None
+        return refs_in(axtree), not is_cut(axtree)
 
     def typed(self) -> Mapping[str, str]:
         """Return the content of masked fields, by ref, as far as the actions show it."""

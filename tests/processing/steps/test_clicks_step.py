@@ -61,6 +61,9 @@ ON_LINK = done("link", "Shop")
 PASSED_OVER = {
     "not done": episode(step(a.Click("1"), page(**done("link", "Shop", error="covered")))),
     "two of that name": episode(step(a.Click("1"), page(**ON_LINK)), first=page(TWICE)),
+    "not all of the page": episode(
+        step(a.Click("1"), page(**ON_LINK)), first=page(SHOP + "\n... 12 more lines")
+    ),
     "no name": episode(step(a.Click("1"), page(**done("link")))),
     "not on the page": episode(step(a.Click("1"), page(**done("link", "Elsewhere")))),
     "nothing known of it": episode(step(a.Click("1"), page())),

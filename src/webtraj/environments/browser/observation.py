@@ -387,6 +387,14 @@ def refs_in(axtree: str) -> list[Ref]:
     ]
 
 
+_CUT = re.compile(r"^ *\.\.\. \d+ more lines$", re.MULTILINE)
+
+
+def is_cut(axtree: str) -> bool:
+    """Return whether a part of the page, or of a frame, is missing from an axtree."""
+    return _CUT.search(axtree) is not None
+
+
 # The dm_env specs of observations.
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.observation import is_cut, refs_in
 from webtraj.judging.evaluating import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
@@ -65,6 +65,8 @@ def named_once(
     if not role or not is_sayable(name):
         return None
     tree = looking.text_channel(before.observation, "axtree")
+    if is_cut(tree):
+        return None  # Another may be in what is missing.
     same = [element for element in refs_in(tree) if (element.role, element.name) == (role, name)]
     return (role, name) if len(same) == 1 else None
 

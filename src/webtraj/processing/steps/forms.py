@@ -7,13 +7,12 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser.observation import Ref, captions_in, refs_in
+from webtraj.environments.browser.observation import Ref, captions_in, is_cut, refs_in
 from webtraj.judging.evaluating import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import clicks, looking, options
@@ -24,7 +23,6 @@ __all__ = ["EXCLUSIVE", "Field", "FormState", "RelabelForms", "checked", "dealt"
 
 # The state of a page's form, as far as the axtree and the actions show it.
 
-_CUT = re.compile(r"^ *\.\.\. \d+ more lines$", re.MULTILINE)
 _TOGGLES: Final = {
     "checkbox": "checked",
     "radio": "checked",
@@ -96,7 +94,7 @@ def form_in(axtree: str, typed: Mapping[str, str] | None = None) -> FormState | 
         axtree: The page.
         typed: The values of masked fields, by ref, as `webtraj.judging.evaluating` finds them.
     """
-    if _CUT.search(axtree):
+    if is_cut(axtree):
         return None
     elements = refs_in(axtree)
     has_list = any(element.role == "combobox" for element in elements)
