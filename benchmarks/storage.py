@@ -497,9 +497,12 @@ def freshly(step: StepRecord, n: int) -> StepRecord:
     return dataclasses.replace(step, observation=observation)
 
 
-def small_episodes(steps: int) -> list[EpisodeTrajectory]:
-    """Returns episodes of 50 steps, each with three small values."""
-    length = 50
+LENGTH = 50
+"""Steps of an episode where nothing else is said."""
+
+
+def small_episodes(steps: int, length: int = LENGTH) -> list[EpisodeTrajectory]:
+    """Returns episodes of this length, each step with three small values."""
     return [
         EpisodeTrajectory(
             EpisodeInfo(episode_id=f"e{n:06}", task="small"),
@@ -569,14 +572,24 @@ def plain_trajectories(episodes: Sequence[EpisodeTrajectory]) -> list[list[dict[
 
 
 def copying(place: Path) -> list[tuple[str, float, float]]:
-    """Returns (way, episodes/s, CPU ms an episode) for copies of what `scanning` wrote."""
+    """Returns (way, episodes/s, CPU ms an episode) for copies of small episodes of two lengths."""
+    short = 5
+    collector = webtraj.JsonTrajectoryCollector(place / f"{short} json", fsync="never")
+    asyncio.run(collect(collector, small_episodes(1000 * short, short)))
     rows = []
-    for source, target in (("json", "json"), ("json", "pb"), ("json", "pb.zst"), ("pb", "json")):
-        folder = place / f"copied {source} {target}"
+    for length, folder, source, target in (
+        (short, f"{short} json", "json", "pb"),
+        (LENGTH, "small webtraj json", "json", "json"),
+        (LENGTH, "small webtraj json", "json", "pb"),
+        (LENGTH, "small webtraj json", "json", "pb.zst"),
+        (LENGTH, "small webtraj pb", "pb", "json"),
+    ):
+        copy = place / f"copied {length} {source} {target}"
         wall, cpu = time.perf_counter(), time.process_time()
-        report = convert(place / f"small webtraj {source}", folder, format=target)
+        report = convert(place / folder, copy, format=target)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        rows.append((f"{source} to {target}", len(report.added) / wall, cpu / len(report.added)))
+        name = f"{source} to {target}, {length} steps each"
+        rows.append((name, len(report.added) / wall, cpu / len(report.added)))
     return rows
 
 
@@ -615,6 +628,7 @@ def step_type(k: int, length: int) -> StepType:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few episodes, to see that it runs")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where datasets are made")
     options = parser.parse_args()
     logging.getLogger("webtraj.collectors").setLevel(logging.ERROR)  # One bucket is away.
     per_kind = 1 if options.quick else len(MINIWOB)
@@ -630,7 +644,7 @@ def main() -> None:
         f"{os.getloadavg()[0]:.1f}. Figures from a shared machine are to be taken again on a "
         "quiet one."
     )
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         place = Path(folder)
         stored = storing(episodes, place, repeats)
         read = reading(place, tries)
