@@ -60,7 +60,8 @@ def from_gymnasium(
     Args:
         environment: A `gymnasium.Env`. It belongs to the bridge from now on.
         seed: Episode k is reset with `seed + k`, so each is reproducible on its own. With None the
-            environment chooses its seeds, and none is recorded.
+            environment chooses its seeds, and none is recorded. `set_seed` overrides either for the
+            next episode; rollouts call it.
 
     Raises:
         InvalidInputError: It is not a `gymnasium.Env`.
@@ -88,6 +89,8 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
             raise errors.InvalidInputError(_NOT_GYMNASIUM.format(given=environment))
         self._environment = environment
         self._base_seed = seed
+        self._set_seed: int | None = None
+        self._seed: int | None = None
         self._episodes_begun = 0
         self._needs_reset = True
         self._goal = ""
@@ -101,7 +104,9 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
     def reset(self) -> dm_env.TimeStep:
         """See `dm_env.Environment.reset`."""
         self._needs_reset = True
-        observation, self._info = self._environment.reset(seed=self._next_seed())
+        seed = self._next_seed()
+        observation, self._info = self._environment.reset(seed=seed)
+        self._seed, self._set_seed = seed, None
         self._episodes_begun += 1
         self._needs_reset = False
         self._goal = _goal_in(observation)
@@ -143,6 +148,10 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         self._needs_reset = True
         self._environment.close()
 
+    def set_seed(self, seed: int) -> None:
+        """Reset the next episode with this seed, as rollouts do."""
+        self._set_seed = seed
+
     def describe_episode(self) -> Mapping[str, Any]:
         """Return the environment's Gymnasium id, the seed, and the goal if it shows one."""
         spec = self._environment.spec
@@ -152,7 +161,7 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
             "environment": name,
             "versions": {"gymnasium": gymnasium.__version__},
         }
-        seed = self._next_seed() if self._needs_reset else self._current_seed()
+        seed = self._next_seed() if self._needs_reset else self._seed
         if seed is not None:
             description["seed"] = seed
         if self._goal and not self._needs_reset:
@@ -165,10 +174,9 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         return getattr(self._environment, name)
 
     def _next_seed(self) -> int | None:
+        if self._set_seed is not None:
+            return self._set_seed
         return None if self._base_seed is None else self._base_seed + self._episodes_begun
-
-    def _current_seed(self) -> int | None:
-        return None if self._base_seed is None else self._base_seed + self._episodes_begun - 1
 
 
 def _goal_in(observation: Any) -> str:

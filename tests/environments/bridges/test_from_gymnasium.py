@@ -13,10 +13,11 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj import EndReason, errors, from_gymnasium
+from webtraj import EndReason, errors, from_gymnasium, open_dataset, registry
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
 from webtraj.environments import gymnasium as conversion
+from webtraj.rollouts import collect
 from webtraj.testing import assert_ended, assert_valid_trajectory, assertions
 
 
@@ -131,6 +132,33 @@ async def test_episode_k_is_reset_with_seed_plus_k(seed, seeds):
         await env.step(0)
     assert inner.seeds == seeds
     assert [trajectory.info.seed for trajectory in collector.trajectories] == seeds
+
+
+async def test_a_seed_that_is_set_is_that_of_the_next_episode_alone():
+    inner = _Walk()
+    async with from_gymnasium(inner, seed=7) as env:
+        env.set_seed(100)
+        assert env.describe_episode()["seed"] == 100
+        await env.reset()
+        assert env.describe_episode()["seed"] == 100
+        await env.reset()
+    assert inner.seeds == [100, 8]
+
+
+async def test_a_rollout_seeds_each_episode(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_presets", {})
+    walks = []
+
+    def make():
+        walks.append(_Walk(terminate_at=1))
+        return from_gymnasium(walks[-1])
+
+    registry.register("walk/right", make)
+    summary = await collect("walk/right", lambda observation: 1, episodes=3, out=tmp_path)
+    seeds = [seed for walk in walks for seed in walk.seeds]
+    assert sorted(seeds) == sorted(result.seed for result in summary.results)
+    assert sorted(seeds) == sorted(summary.seed for summary in open_dataset(tmp_path).summaries)
+    assert len(set(seeds)) == 3
 
 
 async def test_the_record_names_environment_goal_and_versions():
