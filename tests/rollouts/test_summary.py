@@ -58,6 +58,10 @@ def test_tasks_are_counted_apart_and_in_the_order_of_names():
     assert b.end_reasons == {EndReason.TERMINATED: 1, EndReason.TRUNCATED: 1}
     assert b.steps_per_second == 9.0
     assert summary.total.steps == 10
+    assert repr(summary) == (
+        "<RolloutSummary: 3 episodes of 2 tasks, 1 successes, 1 failures, "
+        "1 infrastructure failures, 10 steps in 0.5 s>"
+    )
     assert summary.steps_per_second == 20.0
 
 

@@ -124,7 +124,7 @@ class TaskSummary:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RolloutSummary:
     """Results of a whole rollout."""
 
@@ -136,6 +136,15 @@ class RolloutSummary:
     """The judge's verdicts, if a judge was given. `results` keep the recorded outcomes."""
     proposed: Proposed | None = None
     """Proposed tasks, if proposals were requested."""
+
+    def __repr__(self) -> str:
+        total = self.total
+        return (
+            f"<RolloutSummary: {total.episodes} episodes of {len(self.tasks)} tasks, "
+            f"{total.successes} successes, {total.failures} failures, "
+            f"{total.infrastructure_failures} infrastructure failures, {total.steps} steps in "
+            f"{self.seconds:.1f} s>"
+        )
 
     def with_outcomes(self, outcomes: Mapping[str, Outcome]) -> RolloutSummary:
         """Return the summary with other outcomes, such as `judged.outcomes`, by episode id."""
