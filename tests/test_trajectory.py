@@ -105,6 +105,14 @@ def test_an_open_episode_has_no_reason_nor_outcome():
     assert not found.terminated
 
 
+def test_an_episode_prints_as_one_line():
+    info = EpisodeInfo(episode_id="e1", task="click")
+    played = dataclasses.replace(PLAYED, info=info)
+    line = "<EpisodeTrajectory 'e1' of 'click': 2 steps, reward 1.5, "
+    assert repr(played) == line + "TERMINATED, UNKNOWN>"
+    assert repr(dataclasses.replace(played, end=None)) == line + "open>"
+
+
 def test_zero_means_unknown():
     assert EndReason(0) is EndReason.UNKNOWN
     assert trajectory_lib.Outcome(0) is trajectory_lib.Outcome.UNKNOWN

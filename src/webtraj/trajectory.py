@@ -393,7 +393,7 @@ class Transition:
     decision: Decision | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class EpisodeTrajectory:
     """One complete episode."""
 
@@ -405,6 +405,14 @@ class EpisodeTrajectory:
     """When the episode began, in seconds since the epoch (UTC)."""
     end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
+
+    def __repr__(self) -> str:
+        # Not all fields: one step may hold a megabyte of picture.
+        ended = "open" if self.end is None else f"{self.end_reason.name}, {self.outcome.name}"
+        return (
+            f"<EpisodeTrajectory {self.episode_id!r} of {self.info.task!r:.100}: "
+            f"{self.num_steps} steps, reward {self.total_reward:g}, {ended}>"
+        )
 
     @property
     def episode_id(self) -> str:

@@ -33,6 +33,9 @@ class MemoryTrajectoryCollector(TrajectoryCollector, Closing):
         self._ids: set[str] = set()
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self.trajectories)} episodes>"
+
     @property
     def trajectories(self) -> tuple[trajectory_lib.EpisodeTrajectory, ...]:
         """The episodes that have ended."""
