@@ -15,7 +15,9 @@ from typing import Annotated
 import typer
 
 from webtraj import errors
+from webtraj.cli import terminal
 from webtraj.cli.options import Json
+from webtraj.cli.terminal import say
 
 __all__ = [
     "BrowserFinding",
@@ -223,8 +225,6 @@ def doctor(
 def _print_json(found: Diagnosis) -> None:
     import dataclasses
 
-    from webtraj.cli import terminal
-
     findings = {"ok": found.ok, **dataclasses.asdict(found)}
     findings["packages"] = [
         {**dataclasses.asdict(package), "ok": package.ok} for package in found.packages
@@ -235,8 +235,6 @@ def _print_json(found: Diagnosis) -> None:
 def _print_report(found: Diagnosis) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from webtraj.cli import terminal
 
     good, bad = Text("ok", style="green"), Text("NO", style="bold red")
     missing = Text("-", style="dim")
@@ -297,7 +295,6 @@ def presets(
     from rich.table import Table
 
     from webtraj import registry
-    from webtraj.cli import terminal
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
@@ -311,7 +308,7 @@ def presets(
         table.add_row(preset.name, tasks, preset.description)
     console = terminal.make_console()
     console.print(table)
-    console.print(
+    say(
         f"{len(shown)} of {len(known)} presets. Select tasks of a preset with name:5, name:0:10 or "
-        "name@2/8 (the third of eight shards).",
+        "name@2/8 (the third of eight shards)."
     )

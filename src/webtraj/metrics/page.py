@@ -23,7 +23,6 @@ from webtraj.metrics import figures, presenting
 from webtraj.metrics.comparison import Comparison, Difference, Point, Subject, compare
 from webtraj.metrics.figures import Picture
 from webtraj.metrics.measuring import plain
-from webtraj.metrics.rates import Rate
 from webtraj.store import files
 
 __all__ = [
@@ -391,7 +390,7 @@ def _difference_row(difference: Difference) -> tuple[object, ...]:
     if value is not None and difference.is_clear:
         better = (value > 0) == (difference.name not in ("crashed rate", "blocked rate"))
         shown = _Marked(_signed(value), "up" if better else "down")
-    rates = (_rate(difference.first), _rate(difference.second))
+    rates = map(presenting.rate_with_counts, (difference.first, difference.second))
     return (difference.name or "-", *rates, shown, interval)
 
 
@@ -546,12 +545,6 @@ def _note(point: Point) -> object:
     run = f"run {report.run}: {report.played} of {report.planned} rows" if report.run else ""
     note = "; ".join(part for part in (run, point.note) if part)
     return _Marked(note, "note") if note else ""
-
-
-def _rate(rate: Rate) -> str:
-    if rate.value is None:
-        return "-"
-    return f"{rate.value:.1%} ({rate.numerator}/{rate.denominator})"
 
 
 def _signed(value: float) -> str:
