@@ -16,7 +16,6 @@ because a dataset's file names it. An installed package adds steps through the e
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import inspect
 import json
@@ -178,11 +177,10 @@ def make_step(
     if maker is None and name in (others := offered(ENTRY_POINT_GROUP)):
         maker = class_at(others[name])
     if maker is None:
-        nearest = difflib.get_close_matches(name, step_names(), n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        known_names = step_names()
         raise errors.InvalidInputError(
-            f"No step is named {name!r:.100}. {hint}Choose one of: {', '.join(step_names())}; "
-            "to use your own step, import its module (--import)."
+            f"No step is named {name!r:.100}. {nearest(name, known_names)}Choose one of: "
+            f"{', '.join(known_names)}; to use your own step, import its module (--import)."
         )
     takes_client = "client" in _options_of(maker.function if isinstance(maker, StepKind) else maker)
     if not isinstance(maker, StepKind):

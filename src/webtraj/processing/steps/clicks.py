@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
@@ -58,8 +58,8 @@ def named_once(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
     """Return the role and name of a step's target, if they are unique on its page."""
-    last = looking.channel(step.observation, "last_action")
-    if not isinstance(last, Mapping) or last.get("error"):
+    last = looking.last_action(step.observation)
+    if last.get("error"):
         return None
     role, name = str(last.get("role") or ""), str(last.get("name") or "")
     if not role or not is_sayable(name):
@@ -167,7 +167,7 @@ _KIND = "hindsight/click-kind"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RelabelClicks:
+class RelabelClicks(options.PlainStep):
     """Makes a one-step episode of each click on an element with a unique role and name.
 
     It needs no model: the clicks are on record. Whatever the episode's outcome, its clicks teach
@@ -185,7 +185,6 @@ class RelabelClicks:
 
     name: str = dataclasses.field(default="relabel-clicks", init=False)
     version: str = dataclasses.field(default="2", init=False)
-    needs_model: ClassVar[bool] = False
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
     sequences: bool = False
@@ -204,12 +203,7 @@ class RelabelClicks:
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(
-            self.name,
-            keep_original=self.keep_original,
-            sequences=self.sequences,
-            kinds=self.kinds,
-        )
+        options.check_flags(self)
         options.check_wording(self.name, "kind_wording", self.kind_wording, ("{role}",))
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
         options.check_wording(
@@ -218,11 +212,6 @@ class RelabelClicks:
             self.sequence_wording,
             ("{role}", "{name}", "{role2}", "{name2}"),
         )
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its clicks."""
@@ -328,8 +317,8 @@ def _kinds_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str]]:
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if step.first or not is_plain_click(step):
             continue
-        last = looking.channel(step.observation, "last_action")
-        if not isinstance(last, Mapping) or last.get("error"):
+        last = looking.last_action(step.observation)
+        if last.get("error"):
             continue
         roles = {each.role for each in refs_in(looking.text_channel(before.observation, "axtree"))}
         if len(roles) > 1 and last.get("role") in roles:
