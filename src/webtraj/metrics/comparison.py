@@ -236,8 +236,9 @@ def _point(
 ) -> Point:
     kept = dataset if reading.condition is None else dataset.filter(reading.condition)
     report = measure(kept, run=run, steps=reading.steps, plans=plans, **reading.options)
+    point = Point(label="", place=place, report=report, graded={}, faults={}, note=note)
     if not reading.compared:
-        return Point(label="", place=place, report=report, graded={}, faults={}, note=note)
+        return point
     summaries: Sequence[EpisodeSummary] = kept.summaries
     if report.run:
         of_run = Run(dataset.place.storage, report.run)
@@ -250,15 +251,8 @@ def _point(
         left = f"{len(report.unreadable)} episodes unreadable; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
     faults, examples = _faults(dataset, summaries, steps=reading.steps)
-    return Point(
-        label="",
-        place=place,
-        report=report,
-        graded=_graded(summaries),
-        faults=faults,
-        examples=examples,
-        note=note,
-    )
+    graded = _graded(summaries)
+    return dataclasses.replace(point, graded=graded, faults=faults, examples=examples, note=note)
 
 
 def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:

@@ -7,6 +7,7 @@ finally raises an error. So a step only ever records a complete answer.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
 from webtraj.environments.browser.observation import changes_between
+from webtraj.judging.model.evidence import one_line
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.prompts import load_prompt
@@ -38,7 +40,7 @@ __all__ = [
 
 # Describing an episode to a model: its task, steps and pages as text.
 
-_LONGEST_LINE = 300
+_line = functools.partial(one_line, longest=300)
 
 
 def goal_of(trajectory: EpisodeTrajectory) -> str:
@@ -101,11 +103,6 @@ def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
     )
     error = str(looking.last_action(step.observation).get("error") or "")
     return f"{looking.said(step.action)}{on}{f'; not done: {error}' if error else ''}"
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 _AGAIN = (
