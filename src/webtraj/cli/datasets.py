@@ -199,20 +199,17 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     end = trajectory.end
     assert end is not None  # Every sealed episode has an end.
     say(
-        f"{end.reason.name} in {end.phase or '?'}"
-        f"{end.detail and f': {printable(end.detail)}'}, "
+        f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {end.detail}'}, "
         f"outcome {end.outcome.name.lower()}, {counted(trajectory.num_steps, 'step')}, "
         f"total reward {trajectory.total_reward:g}"
     )
-    for judgement in end.judgements:
-        say(
-            f"judged by {printable(judgement.judge)}: {judgement.outcome.name.lower()}"
-            f"{judgement.reason and f': {printable(judgement.reason)}'}"
-        )
+    for one in end.judgements:
+        why = one.reason and f": {one.reason}"
+        say(f"judged by {one.judge}: {one.outcome.name.lower()}{why}")
     if end.action_in_flight:
         say(f"in flight: {brief(end.in_flight_action, 200)}")
     for note in (*end.violations, *end.recording_errors):
-        say(f"noted: {printable(note)}")
+        say(f"noted: {note}")
     if end.error is not None:
         console.print(printable(end.error.traceback, keep_lines=True))
 

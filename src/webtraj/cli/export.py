@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -39,25 +40,19 @@ __all__ = ["check", "export", "otel"]
 
 def check(
     folder: Annotated[
-        str, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
+        Path, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
     ],
     python: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, to measure the rows in tokens."
         ),
     ] = None,
 ) -> None:
     """Find rows that LLaMA-Factory would abort on or silently drop. Exit with 1 if any."""
-    from webtraj.training.llamafactory.checking import check_export
+    from webtraj.cli.update import check_folder
 
-    report = check_export(folder, python=python)
-    for problem in report.problems:
-        say(str(problem))
-    if report.problems:
-        say(counted(len(report.problems), "problem"))
-        raise typer.Exit(1)
-    say(f"{folder}: LLaMA-Factory accepts every row")
+    check_folder(folder, python)
 
 
 _TRAINING = "For training"

@@ -12,7 +12,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.judge_quality import print_quality, unjudged
+from webtraj.cli.judge_quality import print_quality, say_unjudged
 from webtraj.cli.options import (
     ApiKeyVariable,
     BucketOptions,
@@ -117,8 +117,7 @@ def run(
         say(f"All episodes: {found or 'none'}.")
         if judged.known:
             say(f"Left out: {judged.known} whose outcome is known; --when always judges them too.")
-        for line in unjudged(judged):
-            say(line)
+        say_unjudged(judged)
     if not judged.complete:
         raise typer.Exit(1)
 

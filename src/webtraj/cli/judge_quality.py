@@ -8,24 +8,20 @@ from webtraj.cli import terminal
 from webtraj.cli.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webtraj.judging.judged import Judged
     from webtraj.judging.quality import QualityReport
 
-__all__ = ["print_quality", "unjudged"]
+__all__ = ["print_quality", "say_unjudged"]
 
 _MAX_SHOWN = 10
 
 
-def unjudged(judged: Judged) -> Iterator[str]:
-    """Yield lines about the episodes that got no verdict."""
-    for episode_id, why in list(judged.failures.items())[:_MAX_SHOWN]:
-        yield f"{episode_id} was not judged: {why}"
-    if (more := len(judged.failures) - _MAX_SHOWN) > 0:
-        yield f"... and {more} more were not judged."
+def say_unjudged(judged: Judged) -> None:
+    """Print why episodes got no verdict."""
+    failures = [f"{one} was not judged: {why}" for one, why in judged.failures.items()]
+    terminal.say_first(failures, _MAX_SHOWN, "were not judged.")
     if judged.stopped:
-        yield f"Judging stopped: {judged.stopped}"
+        say(f"Judging stopped: {judged.stopped}")
 
 
 def print_quality(report: QualityReport, *, by_task: bool = False) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of
-from webtraj.cli.judge_quality import unjudged
+from webtraj.cli.judge_quality import say_unjudged
 from webtraj.cli.terminal import counted, say
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
         table = progress.summary_table(summary.with_outcomes(judged.outcomes))
         terminal.make_console().print(table)
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
-    for line in unjudged(judged):
-        say(line)
+    say_unjudged(judged)
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
     return judged.complete and counts.keys() != {"judge_error"}
@@ -144,30 +143,21 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
 def tell_proposed(proposed: Proposed, go_on: str) -> bool:
     """Report proposed tasks, and return whether there are proposals for every episode."""
     found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
-    lines = [f"{found} ({proposed.new} new) are in {proposed.tasks_place}."]
-    lines += [
-        f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks[:_MOST_SHOWN]
-    ]
-    if (more := len(proposed.tasks) - _MOST_SHOWN) > 0:
-        lines.append(f"  ... and {more} more.")
+    say(f"{found} ({proposed.new} new) are in {proposed.tasks_place}.")
+    tasks = [f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks]
+    terminal.say_first(tasks, _MOST_SHOWN, "tasks.")
     if not proposed.episodes and not proposed.failures:
-        lines.append("No episode finished by itself, so there was nothing to propose from.")
+        say("No episode finished by itself, so there was nothing to propose from.")
     if proposed.rejections:
-        lines.append("Rejected proposals, by reason:")
-    lines += [
-        f"  {number} x {reason}"
-        for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]
-    ]
+        say("Rejected proposals, by reason:")
+        reasons = [f"  {number} x {reason}" for reason, number in proposed.rejections.items()]
+        terminal.say_first(reasons, _MOST_SHOWN, "reasons.")
     if proposed.unfinished:
-        lines.append(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
-    lines += [
-        f"No proposals for {episode_id}: {why}"
-        for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]
-    ]
+        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
     if proposed.failures:
-        lines.append(f"To retry those: {go_on}")
-    for line in lines:
-        say(line)
+        failures = [f"No proposals for {one}: {why}" for one, why in proposed.failures.items()]
+        terminal.say_first(failures, _MOST_SHOWN, "episodes without proposals.")
+        say(f"To retry those: {go_on}")
     return not proposed.failures
 
 

@@ -207,12 +207,8 @@ def print_report(report: ProcessingReport, target: str) -> None:
         counts = (">recorded", ">processed", ">dropped", ">failed")
         console.print()
         console.print(terminal.make_table("task", *counts, rows=tasks))
-    for failed in report.failures[:_MAX_FAILURES_SHOWN]:
-        line = f"{failed.episode_id}: {failed.step}: {failed.error}"
-        say(line)
-    more = len(report.failures) - _MAX_FAILURES_SHOWN
-    if more > 0:
-        say(f"... and {more} more failed; report.json lists them.")
+    failed = [f"{one.episode_id}: {one.step}: {one.error}" for one in report.failures]
+    terminal.say_first(failed, _MAX_FAILURES_SHOWN, "failed; report.json lists them.")
     if report.stale:
         say(
             f"{counted(len(report.stale), 'recorded episode')} changed after processing and were "

@@ -113,7 +113,8 @@ class RolloutProgress:
                 self._tell_how_to_go_on()
             return
         terminal.make_console().print(summary_table(summary))
-        self._show_errors(summary)
+        told = [f"{one.task}, attempt {one.attempt}: {one.error}" for one in summary.errors]
+        terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
         tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
         say(f"{len(self._rows)} of {self._planned} episodes are in {self._out}{tries}.{ended}")
@@ -124,13 +125,6 @@ class RolloutProgress:
     def _tell_how_to_go_on(self) -> None:
         if self._go_on:
             say(f"To resume: {self._go_on}")
-
-    def _show_errors(self, summary: RolloutSummary) -> None:
-        for result in summary.errors[:_MAX_ERRORS_SHOWN]:
-            say(f"{result.task}, attempt {result.attempt}: {result.error}")
-        more = len(summary.errors) - _MAX_ERRORS_SHOWN
-        if more > 0:
-            say(f"... and {more} more errors.")
 
 
 def summary_table(summary: RolloutSummary) -> Table:

@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj.closing import Closing
@@ -28,6 +28,7 @@ __all__ = [
     "print_json",
     "printable",
     "say",
+    "say_first",
     "still_open",
 ]
 
@@ -49,6 +50,14 @@ def make_console(*, stderr: bool = False) -> Console:
 def say(text: str, *, stderr: bool = False) -> None:
     """Print text as one line, which the terminal wraps."""
     print(printable(text), file=sys.stderr if stderr else sys.stdout, flush=True)
+
+
+def say_first(lines: Sequence[str], most: int, rest: str) -> None:
+    """Print the first lines, and how many more there are, as in `... and 3 more errors.`."""
+    for line in lines[:most]:
+        say(line)
+    if (more := len(lines) - most) > 0:
+        say(f"... and {more} more {rest}")
 
 
 def make_table(

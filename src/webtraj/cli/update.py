@@ -12,7 +12,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals
-from webtraj.cli.terminal import counted, printable
+from webtraj.cli.terminal import counted, say_first
 
 if TYPE_CHECKING:
     from webtraj.training.llamafactory import Update, UpdateConfig
@@ -142,10 +142,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
-    for problem in report.problems[:_SHOWN]:
-        print(printable(str(problem)))
-    if (more := len(report.problems) - _SHOWN) > 0:
-        print(f"... and {more} more problems")
+    say_first(list(map(str, report.problems)), _SHOWN, "problems")
     if not report.clean:
         raise typer.Exit(1)
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())

@@ -20,6 +20,7 @@ from webtraj.metrics.live import flat
 from webtraj.metrics.measuring import MetricsReport, measure
 from webtraj.metrics.rates import (
     Rate,
+    bounds,
     difference_interval,
     mcnemar_p,
     paired_difference_interval,
@@ -328,7 +329,7 @@ class Difference:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Newcombe's 95 % interval for independent episodes."""
-        return difference_interval(_counts(self.first), _counts(self.second))
+        return difference_interval(self.first.counts, self.second.counts)
 
     @property
     def is_clear(self) -> bool:
@@ -338,14 +339,12 @@ class Difference:
 
     def to_data(self) -> dict[str, Any]:
         """Return the difference as JSON data."""
-        low, high = self.interval or (None, None)
         return {
             "name": self.name,
             "first": self.first.to_data(),
             "second": self.second.to_data(),
             "difference": self.value,
-            "low": low,
-            "high": high,
+            **bounds(self.interval),
         }
 
 
@@ -390,8 +389,7 @@ class Pairs:
 
     def to_data(self) -> dict[str, Any]:
         """Return the pairs as JSON data."""
-        low, high = self.interval or (None, None)
-        numbers = {"difference": self.value, "low": low, "high": high, "p": self.p}
+        numbers = {"difference": self.value, **bounds(self.interval), "p": self.p}
         return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
 
 
@@ -469,7 +467,3 @@ def _pairs(first: Mapping[Any, bool], second: Mapping[Any, bool]) -> Pairs | Non
         gained=dict(gained.most_common()),
         lost=dict(lost.most_common()),
     )
-
-
-def _counts(rate: Rate) -> tuple[int, int]:
-    return rate.numerator, rate.denominator

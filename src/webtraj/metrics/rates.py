@@ -24,6 +24,7 @@ __all__ = [
     "Ratio",
     "Spread",
     "SpreadTally",
+    "bounds",
     "difference_interval",
     "is_broken",
     "mcnemar_p",
@@ -114,6 +115,12 @@ def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
     }
 
 
+def bounds(interval: tuple[float, float] | None) -> dict[str, float | None]:
+    """Return an interval as JSON data; its bounds are None if there is none."""
+    low, high = interval or (None, None)
+    return {"low": low, "high": high}
+
+
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
     """Return the unbiased estimate of the probability that one of `k` attempts succeeds.
 
@@ -151,27 +158,25 @@ class Rate:
         """The share; None if there are no episodes."""
         return self.numerator / self.denominator if self.denominator else None
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Both numbers."""
+        return self.numerator, self.denominator
+
     @classmethod
     def total(cls, rates: Iterable[Self]) -> Self:
         """Return the rate over all episodes of several rates."""
-        counts = [(rate.numerator, rate.denominator) for rate in rates]
+        counts = [rate.counts for rate in rates]
         return cls(sum(made for made, _ in counts), sum(of for _, of in counts))
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95 % interval for the underlying probability; None if there are no episodes."""
-        return wilson_interval(self.numerator, self.denominator)
+        return wilson_interval(*self.counts)
 
     def to_data(self) -> dict[str, Any]:
         """Return JSON data, with the values computed from the counts."""
-        low, high = self.interval or (None, None)
-        return {
-            "value": self.value,
-            "numerator": self.numerator,
-            "denominator": self.denominator,
-            "low": low,
-            "high": high,
-        }
+        return {"value": self.value, **dataclasses.asdict(self), **bounds(self.interval)}
 
 
 GRADED = (Outcome.SUCCESS, *AGENT_FAILURES)
@@ -223,11 +228,7 @@ class Ratio:
 
     def to_data(self) -> dict[str, Any]:
         """Return JSON data, with the value computed from the counts."""
-        return {
-            "value": self.value,
-            "numerator": self.numerator,
-            "denominator": self.denominator,
-        }
+        return {"value": self.value, **dataclasses.asdict(self)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
