@@ -170,9 +170,9 @@ def redaction_rules(patterns: Sequence[str] | None) -> RedactionRules | None:
     return RedactionRules(patterns=tuple(patterns)) if patterns else None
 
 
-def read_settings(given: Iterable[str] | None, flag: str = "--set") -> dict[str, Any]:
-    """Return the values of a repeatable `KEY=VALUE` flag by key."""
-    return dict(read_setting(flag, text) for text in given or ())
+def read_settings(given: Iterable[str] | None) -> dict[str, Any]:
+    """Return the values given with `--set KEY=VALUE`, by key."""
+    return dict(read_setting("--set", text) for text in given or ())
 
 
 def options_for(

@@ -41,7 +41,6 @@ class ModelJudge(AsyncClosing):
     Args:
         models: The client of the model to ask, or a routing of stages to clients.
         settings: The settings.
-        clock: The time, in seconds since the epoch.
     """
 
     def __init__(
@@ -49,12 +48,10 @@ class ModelJudge(AsyncClosing):
         models: ModelClient | Routing,
         *,
         settings: JudgeSettings | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.routing = Routing.to(models)
         self.settings = settings or JudgeSettings()
         self.prompts = load_prompts()
-        self._clock = clock
         self._forms = structured_output.Forms()
         self._version = _version(self.settings, self.prompts.sha256)
 
@@ -200,7 +197,7 @@ class ModelJudge(AsyncClosing):
 
     def _judgement(self, examined: Examined, calls: Sequence[ModelCall] = ()) -> Judgement:
         made = judged_as(self, examined.outcome, examined.reason, examined.findings)
-        return dataclasses.replace(made, model_calls=tuple(calls), time=self._clock())
+        return dataclasses.replace(made, model_calls=tuple(calls), time=time.time())
 
 
 def _version(settings: JudgeSettings, prompts_sha256: str) -> str:
