@@ -10,14 +10,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from webtraj.cli.options import Json
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import Json, Parallel
 
 __all__ = ["check", "install", "list_", "open_", "remove", "tasks"]
-
-group = typer.Typer(
-    help="Install real web applications, look at them, and check their tasks.",
-    no_args_is_help=True,
-)
 
 _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
 
@@ -42,45 +38,31 @@ def install(
 
 def list_(json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
-    from rich.table import Table
-
-    from webtraj.cli import terminal
     from webtraj.environments.apps.app import APPS, find_app
     from webtraj.environments.apps.names import TEMPLATES
 
-    table = Table(
-        "name",
-        "what it is",
-        "software",
-        "licence",
-        "tasks",
-        "needs",
-        "installed",
-        box=None,
-        pad_edge=False,
-    )
     rows = []
     for name in APPS:
         app = find_app(name)
-        tasks = sum(template.startswith(f"{name}/") for template in TEMPLATES)
-        needs = "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt"
-        installed = "yes" if app.installed else "no"
-        table.add_row(name, app.title, app.package, app.license, str(tasks), needs, installed)
         rows.append(
             {
                 "name": name,
                 "title": app.title,
                 "software": app.package,
                 "license": app.license,
-                "tasks": tasks,
-                "needs": needs,
+                "tasks": sum(template.startswith(f"{name}/") for template in TEMPLATES),
+                "needs": (
+                    "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt"
+                ),
                 "installed": app.installed,
             }
         )
     if json:
         terminal.print_json(rows)
         return
-    terminal.make_console().print(table)
+    columns = ("name", "what it is", "software", "licence", "tasks", "needs", "installed")
+    shown = ({**row, "installed": "yes" if row["installed"] else "no"}.values() for row in rows)
+    terminal.make_console().print(terminal.make_table(*columns, rows=shown))
 
 
 def open_(
@@ -93,8 +75,6 @@ def open_(
     With a task, such as shop/add, you are logged in as its user. Ctrl-C tells whether the
     task is done.
     """
-    from webtraj.cli import signals
-
     opened = _open_task if "/" in name else _open_app
     with contextlib.suppress(signals.SignalReceivedError):
         signals.run(opened(name.removeprefix("apps/"), seed, port))
@@ -146,7 +126,7 @@ def check(
         typer.Argument(metavar="[NAME...]", help="Applications or tasks; default: all installed."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each task, from 0.")] = 3,
-    parallel: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 4,
+    parallel: Parallel = 4,
     every: Annotated[int, typer.Option(min=1, help="Only every Nth task.")] = 1,
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
@@ -157,7 +137,6 @@ def check(
 
     Exits with 1 if any check fails.
     """
-    from webtraj.cli import terminal
     from webtraj.environments.apps import checking
     from webtraj.environments.apps.tasks import find_templates
 

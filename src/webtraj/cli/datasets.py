@@ -6,7 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, Json
+from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import (
+    BucketOptions,
+    EndReason,
+    Episode,
+    Json,
+    Outcome,
+    Place,
+    Policy,
+    Task,
+    Where,
+    condition_of,
+    options_for,
+    storage_options,
+)
+from webtraj.cli.terminal import brief, clock, counted, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,33 +37,27 @@ _MOST_TASKS = 10
 
 
 def ls(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
-    ] = None,
-    end_reason: Annotated[
-        str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
-    ] = None,
+    dataset: Place,
+    task: Task = None,
+    policy: Policy = None,
+    outcome: Outcome = None,
+    end_reason: EndReason = None,
     min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     limit: Annotated[int, typer.Option(min=0, help="Show only the latest; 0 shows all.")] = 50,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """List a dataset's episodes, even while it is being written."""
     import sys
 
     from rich.table import Table
 
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import open_dataset, parse_condition
+    from webtraj.datasets.dataset import open_dataset
 
     whole = open_dataset(dataset, storage_options=storage_options(option))
     found = whole.filter(
-        None if where is None else parse_condition(where),
+        condition_of(where),
         task=task,
         policy=policy,
         outcome=outcome,
@@ -66,9 +76,9 @@ def ls(
     for summary in shown:
         table.add_row(
             summary.episode_id,
-            terminal.printable(summary.task),
-            terminal.printable(summary.policy),
-            terminal.clock(summary.start_time),
+            printable(summary.task),
+            printable(summary.policy),
+            clock(summary.start_time),
             str(summary.num_steps),
             f"{summary.total_reward:g}",
             summary.end_reason.name.lower(),
@@ -77,12 +87,12 @@ def ls(
     if shown:
         console.print(table)
     elif not whole.summaries:
-        console.print("This dataset has no sealed episodes.")
+        say("This dataset has no sealed episodes.")
     else:
         known = sorted({summary.task for summary in whole.summaries})
-        console.print(terminal.printable(_no_match(task, known)))
+        say(_no_match(task, known))
     still_open = len(whole.open_episodes)
-    console.print(
+    say(
         f"{len(shown)} shown of {len(found)} found among {len(whole)}"
         + (f"; {still_open} still open or waiting for recovery" if still_open else "")
     )
@@ -101,22 +111,17 @@ def _no_match(task: str | None, known: list[str]) -> str:
 
 
 def show(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    episode: Annotated[
-        str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
-    ] = "-1",
+    dataset: Place,
+    episode: Episode = "-1",
     step: Annotated[
         int | None, typer.Option(help="Show this step's full observation and decision.")
     ] = None,
     json: Json = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Show one episode's details, steps and end; the latest by default."""
     import sys
 
-    from webtraj import errors
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.store import encoding
 
@@ -144,8 +149,6 @@ def find_episode(episode_ids: Any, wanted: str) -> str:
     Raises:
         UnknownEpisodeError: No id matches, or several do.
     """
-    from webtraj import errors
-
     if wanted in episode_ids:
         return wanted
     matching = [episode_id for episode_id in episode_ids if episode_id.startswith(wanted)]
@@ -166,50 +169,49 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
 
     from rich.table import Table
 
-    from webtraj.cli import terminal
-
     facts = Table(box=None, show_header=False, pad_edge=False)
     for field in dataclasses.fields(trajectory.info):
         value = getattr(trajectory.info, field.name)
         if value not in ("", None, {}, ()) and field.name != "derivation":
-            facts.add_row(field.name.replace("_", " "), terminal.brief(value, 200))
+            facts.add_row(field.name.replace("_", " "), brief(value, 200))
     for derivation in trajectory.info.derivation:
-        facts.add_row("made by", terminal.printable(_derivation(derivation)))
-    facts.add_row("began", f"{terminal.clock(trajectory.start_time)} UTC")
-    facts.add_row("ended", f"{terminal.clock(trajectory.end_time)} UTC")
+        facts.add_row("made by", printable(_derivation(derivation)))
+    facts.add_row("began", f"{clock(trajectory.start_time)} UTC")
+    facts.add_row("ended", f"{clock(trajectory.end_time)} UTC")
     console.print(facts)
 
-    table = Table("step", "type", "action", "reward", "discount", "seconds", box=None)
-    for record in trajectory.steps:
-        table.add_row(
-            str(record.index),
-            record.step_type.name,
-            "" if record.first else terminal.brief(record.action),
-            terminal.brief(record.reward),
-            terminal.brief(record.discount),
-            _seconds(record),
+    console.print(
+        terminal.make_table(
+            "step", "type", "action", "reward", "discount", "seconds",
+            rows=(
+                (
+                    record.index,
+                    record.step_type.name,
+                    "" if record.first else brief(record.action),
+                    brief(record.reward),
+                    brief(record.discount),
+                    _seconds(record),
+                )
+                for record in trajectory.steps
+            ),
         )
-    console.print(table)
-
+    )  # fmt: skip
     end = trajectory.end
     assert end is not None  # Every sealed episode has an end.
-    console.print(
-        f"{end.reason.name} in {end.phase or '?'}"
-        f"{end.detail and f': {terminal.printable(end.detail)}'}, "
-        f"outcome {end.outcome.name.lower()}, {terminal.counted(trajectory.num_steps, 'step')}, "
+    say(
+        f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {end.detail}'}, "
+        f"outcome {end.outcome.name.lower()}, {counted(trajectory.num_steps, 'step')}, "
         f"total reward {trajectory.total_reward:g}"
     )
-    for judgement in end.judgements:
-        console.print(
-            f"judged by {terminal.printable(judgement.judge)}: {judgement.outcome.name.lower()}"
-            f"{judgement.reason and f': {terminal.printable(judgement.reason)}'}"
-        )
+    for one in end.judgements:
+        why = one.reason and f": {one.reason}"
+        say(f"judged by {one.judge}: {one.outcome.name.lower()}{why}")
     if end.action_in_flight:
-        console.print(f"in flight: {terminal.brief(end.in_flight_action, 200)}")
+        say(f"in flight: {brief(end.in_flight_action, 200)}")
     for note in (*end.violations, *end.recording_errors):
-        console.print(f"noted: {terminal.printable(note)}")
+        say(f"noted: {note}")
     if end.error is not None:
-        console.print(terminal.printable(end.error.traceback, keep_lines=True))
+        console.print(printable(end.error.traceback, keep_lines=True))
 
 
 def _derivation(derivation: trajectory_lib.Derivation) -> str:
@@ -225,20 +227,18 @@ def _derivation(derivation: trajectory_lib.Derivation) -> str:
 def _print_step(console: Console, record: trajectory_lib.StepRecord) -> None:
     from collections.abc import Mapping
 
-    from webtraj.cli import terminal
-
-    console.print(f"{record.step_type.name}, action {terminal.brief(record.action, 500)}")
+    say(f"{record.step_type.name}, action {brief(record.action, 500)}")
     observation = record.observation
     channels = observation if isinstance(observation, Mapping) else {"observation": observation}
     for name, value in channels.items():
-        whole = value if isinstance(value, str) else terminal.brief(value, 2000)
-        console.rule(terminal.printable(str(name)), align="left")
-        console.print(terminal.printable(whole, keep_lines=True))
+        whole = value if isinstance(value, str) else brief(value, 2000)
+        console.rule(printable(str(name)), align="left")
+        console.print(printable(whole, keep_lines=True))
     if record.decision is not None:
         console.rule("decision", align="left")
-        console.print(terminal.printable(record.decision.thought or "-", keep_lines=True))
+        console.print(printable(record.decision.thought or "-", keep_lines=True))
         for call in record.decision.model_calls:
-            console.print(f"{terminal.printable(call.model)}: {terminal.printable(call.text)}")
+            say(f"{printable(call.model)}: {printable(call.text)}")
 
 
 def _seconds(record: trajectory_lib.StepRecord) -> str:
@@ -251,30 +251,26 @@ def _seconds(record: trajectory_lib.StepRecord) -> str:
 
 
 def verify(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    dataset: Place,
     json: Json = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Check every byte of a dataset. Exit with 1 if anything is wrong."""
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import verification
 
     report = verification.verify(dataset, storage_options=storage_options(option))
-    console = terminal.make_console()
     if json:
-        print_json(report)
+        terminal.print_json(report)
     else:
         for problem in report.problems:
-            console.print(f"{printable(problem.where)}: {printable(problem.what)}")
-        console.print(
+            say(f"{problem.where}: {problem.what}")
+        say(
             f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
             f"{counted(report.num_blobs, 'blob')}: "
             + ("no problems" if report.clean else counted(len(report.problems), "problem"))
         )
         if report.being_written:
-            console.print(f"{counted(len(report.being_written), 'episode')} still being written")
+            say(f"{counted(len(report.being_written), 'episode')} still being written")
     if not report.clean:
         raise typer.Exit(1)
 
@@ -283,20 +279,16 @@ def verify(
 
 
 def recover(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    dataset: Place,
     json: Json = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Seal the episodes whose writer died. Exit with 1 if any episode cannot be recovered."""
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, print_json, printable
     from webtraj.datasets import recovery
 
     report = recovery.recover(dataset, storage_options=storage_options(option))
-    console = terminal.make_console()
     if json:
-        print_json(
+        terminal.print_json(
             {
                 "sealed": [summary.episode_id for summary in report.sealed],
                 "indexed": report.indexed,
@@ -306,13 +298,13 @@ def recover(
         )
     else:
         for summary in report.sealed:
-            console.print(
-                f"{summary.episode_id}  {printable(summary.task)}: "
+            say(
+                f"{summary.episode_id}  {summary.task}: "
                 f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
             )
         for what in report.unreadable:
-            console.print(printable(what))
-        console.print(
+            say(what)
+        say(
             f"{len(report.sealed)} sealed, {len(report.indexed)} added to the index, "
             f"{len(report.being_written)} still being written, {len(report.unreadable)} unreadable"
         )
@@ -324,43 +316,36 @@ def recover(
 
 
 def index(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    dataset: Place,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Rebuild the index by reading every episode.")
     ] = False,
     parquet: Annotated[
         str | None, typer.Option(help="Write the index as a Parquet file to this path or URL.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
-    from webtraj import errors
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, printable
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
     from webtraj.datasets.recovery import rebuild as rebuild_index
-    from webtraj.store.places import is_url
 
-    console = terminal.make_console()
-    options = storage_options(option)
     if rebuild == (parquet is not None):
         raise errors.InvalidInputError(
             "Give either --rebuild or --parquet FILE; " + ("got both." if rebuild else "got none.")
         )
     if parquet is not None:
-        opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
-        elsewhere = options if is_url(parquet) else None
+        opened = open_dataset(dataset, storage_options=options_for(dataset, option))
+        elsewhere = options_for(parquet, option)
         rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
-        console.print(f"{parquet}: {counted(rows, 'row')}")
+        say(f"{parquet}: {counted(rows, 'row')}")
         return
-    report = rebuild_index(dataset, storage_options=options)
+    report = rebuild_index(dataset, storage_options=storage_options(option))
     for episode_id in report.dropped:
-        console.print(f"{episode_id}: file missing; removed from the index")
+        say(f"{episode_id}: file missing; removed from the index")
     for what in report.unreadable:
-        console.print(printable(what))
-    console.print(
+        say(what)
+    say(
         f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
         f"{report.files_after} now"
         + (f", {report.being_written} of them still being written" if report.being_written else "")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from webtraj import errors
+
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
 
@@ -75,7 +77,6 @@ def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
     Raises:
         InvalidInputError: The folder holds something else.
     """
-    from webtraj import errors
     from webtraj.rollouts.configuration.building import resume_run, start_run
     from webtraj.runs.run import Run
     from webtraj.runs.spec import RECORD

@@ -15,7 +15,9 @@ from typing import Annotated
 import typer
 
 from webtraj import errors
+from webtraj.cli import terminal
 from webtraj.cli.options import Json
+from webtraj.cli.terminal import say
 
 __all__ = [
     "BrowserFinding",
@@ -213,61 +215,42 @@ def doctor(
     """
     found = asyncio.run(diagnose())
     if json:
-        _print_json(found)
+        findings = {"ok": found.ok, **dataclasses.asdict(found)}
+        findings["packages"] = [{**dataclasses.asdict(p), "ok": p.ok} for p in found.packages]
+        terminal.print_json(findings)
     else:
         _print_report(found)
     if not found.ok:
         raise typer.Exit(1)
 
 
-def _print_json(found: Diagnosis) -> None:
-    import dataclasses
-
-    from webtraj.cli import terminal
-
-    findings = {"ok": found.ok, **dataclasses.asdict(found)}
-    findings["packages"] = [
-        {**dataclasses.asdict(package), "ok": package.ok} for package in found.packages
-    ]
-    terminal.print_json(findings)
-
-
 def _print_report(found: Diagnosis) -> None:
-    from rich.table import Table
     from rich.text import Text
-
-    from webtraj.cli import terminal
 
     good, bad = Text("ok", style="green"), Text("NO", style="bold red")
     missing = Text("-", style="dim")
-    table = Table("", "what", "found", "to install", box=None, pad_edge=False)
-    table.columns[2].overflow = "fold"
-    table.add_row(good, "webtraj", found.webtraj, "")
-    table.add_row(
-        good if found.python_ok else bad,
-        "python",
-        f"{found.python} on {found.platform}",
-        "" if found.python_ok else "use Python 3.11 or newer",
-    )
     browser = found.browser
     where = f"{browser.version} ({browser.source}: {browser.path})" if browser.version else "none"
-    mark = good if browser.ok else bad if browser.wanted else missing
-    table.add_row(mark, "browser", Text(where), "")
+    rows: list[tuple[Text, str, str, str]] = [
+        (good, "webtraj", found.webtraj, ""),
+        (
+            good if found.python_ok else bad,
+            "python",
+            f"{found.python} on {found.platform}",
+            "" if found.python_ok else "use Python 3.11 or newer",
+        ),
+        (good if browser.ok else bad if browser.wanted else missing, "browser", where, ""),
+    ]
     for package in found.packages:
-        if package.extra in _FOR_DEVELOPERS and not package.ok:
-            continue
-        name = f"{package.name} [{package.extra}]" if package.extra else package.name
-        table.add_row(
-            good if package.ok else missing if package.extra else bad,
-            Text(name),
-            Text(_what_was_found(package)),
-            Text("" if package.ok else package.remedy),
-        )
-    console = terminal.make_console()
-    console.print(table)
+        if package.extra not in _FOR_DEVELOPERS or package.ok:
+            name = f"{package.name} [{package.extra}]" if package.extra else package.name
+            mark = good if package.ok else missing if package.extra else bad
+            to_install = "" if package.ok else package.remedy
+            rows.append((mark, name, _what_was_found(package), to_install))
+    terminal.make_console().print(terminal.make_table("", "what", "found", "to install", rows=rows))
     if browser.problem:
-        console.print(f"\nThe browser: {browser.problem}", soft_wrap=True)
-    console.print(f"\n{_in_short(found)}", soft_wrap=True)
+        print(f"\nThe browser: {browser.problem}")
+    print(f"\n{_in_short(found)}")
 
 
 def _in_short(found: Diagnosis) -> str:
@@ -294,24 +277,16 @@ def presets(
     json: Json = False,
 ) -> None:
     """List the presets for `webtraj rollout` and `webtraj.make`."""
-    from rich.table import Table
-
     from webtraj import registry
-    from webtraj.cli import terminal
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
     if json:
         terminal.print_json(shown)
         return
-    table = Table("preset", "tasks", "description", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    for preset in shown:
-        tasks = "-" if preset.num_tasks is None else str(preset.num_tasks)
-        table.add_row(preset.name, tasks, preset.description)
-    console = terminal.make_console()
-    console.print(table)
-    console.print(
+    rows = ((p.name, "-" if p.num_tasks is None else p.num_tasks, p.description) for p in shown)
+    terminal.make_console().print(terminal.make_table("preset", ">tasks", "description", rows=rows))
+    say(
         f"{len(shown)} of {len(known)} presets. Select tasks of a preset with name:5, name:0:10 or "
-        "name@2/8 (the third of eight shards).",
+        "name@2/8 (the third of eight shards)."
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from webtraj import errors
-from webtraj.cli import playing
+from webtraj.cli import playing, signals
 from webtraj.cli.flags import fields_of, flag
 
 __all__ = ["explore"]
@@ -82,7 +82,6 @@ def explore(
 
 
 def _propose(fields: dict[str, Any], place: str, run: str | None) -> None:
-    from webtraj.cli import signals
     from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.configuration.players import proposing_of
     from webtraj.runs.spec import RunSpec

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import (
+    BucketOptions,
+    EndReason,
+    Outcome,
+    Place,
+    Policy,
+    Task,
+    Where,
+    condition_of,
+    format_settings,
+    options_for,
+    redaction_rules,
+    storage_options,
+)
+from webtraj.cli.terminal import counted, say, still_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,35 +33,26 @@ if TYPE_CHECKING:
     from webtraj.datasets.exporters import ExportReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["check", "export", "format_settings", "otel"]
+__all__ = ["check", "export", "otel"]
 
 # `webtraj export check`: check that LLaMA-Factory accepts an export.
 
 
 def check(
     folder: Annotated[
-        str, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
+        Path, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
     ],
     python: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, to measure the rows in tokens."
         ),
     ] = None,
 ) -> None:
     """Find rows that LLaMA-Factory would abort on or silently drop. Exit with 1 if any."""
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
-    from webtraj.training.llamafactory.checking import check_export
+    from webtraj.cli.update import check_folder
 
-    report = check_export(folder, python=python)
-    console = terminal.make_console()
-    for problem in report.problems:
-        console.print(printable(str(problem)), soft_wrap=True)
-    if report.problems:
-        console.print(counted(len(report.problems), "problem"), soft_wrap=True)
-        raise typer.Exit(1)
-    console.print(printable(f"{folder}: LLaMA-Factory accepts every row"), soft_wrap=True)
+    check_folder(folder, python)
 
 
 _TRAINING = "For training"
@@ -53,7 +61,7 @@ _SHOWN = 3
 
 
 def export(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    dataset: Place,
     to: Annotated[
         str,
         typer.Option(
@@ -75,19 +83,15 @@ def export(
             "Repeatable."
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    task: Task = None,
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
-    ] = None,
-    end_reason: Annotated[
-        str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
-    ] = None,
+    policy: Policy = None,
+    outcome: Outcome = None,
+    end_reason: EndReason = None,
     episode: Annotated[
         list[str] | None, typer.Option("--id", help="Only this episode. Repeatable.")
     ] = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     limit: Annotated[int, typer.Option(min=0, help="Only the first; 0 exports all.")] = 0,
     setting: Annotated[
         list[str] | None,
@@ -98,7 +102,7 @@ def export(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
     then: Annotated[
         list[str] | None,
         typer.Option(
@@ -184,23 +188,24 @@ def export(
 
     The export is written completely or not at all. It reports what the format cannot hold.
     """
-    from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
-    from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.base import all_formats
     from webtraj.named import nearest
     from webtraj.store.layout import FORMATS
-    from webtraj.store.places import is_url
     from webtraj.training.export.running import FORMATS as OF_SAMPLES
 
-    options = storage_options(option)
     training = TrainingOptions(
         then=then, iterations=iterations, filters=filters, held_out=held_out,
         loss_weights=loss_weights, samples=samples, recency_bias_power=recency_bias_power,
         val_split=val_split, split_by=split_by, seed=seed, render=render,
     )  # fmt: skip
+    conditions = {
+        "task": task, "site": site, "policy": policy, "outcome": outcome,
+        "end_reason": end_reason, "where": where,
+    }  # fmt: skip
+    selection: dict[str, Any] = {k: v for k, v in conditions.items() if v is not None}
     if to in OF_SAMPLES:
         if shareable or redact or episode or limit:
             raise errors.InvalidInputError(
@@ -208,14 +213,9 @@ def export(
                 "samples. Select samples with --where, --filter and --samples, or export from a "
                 "shareable dataset."
             )
-        told = {
-            "task": task, "site": site, "policy": policy, "outcome": outcome,
-            "end_reason": end_reason, "where": where,
-        }  # fmt: skip
         export_training(
-            dataset, out, to, training,
-            {name: value for name, value in told.items() if value is not None},
-            format_settings(setting), overwrite=overwrite, storage_options=options,
+            dataset, out, to, training, selection, format_settings(setting),
+            overwrite=overwrite, storage_options=storage_options(option),
         )  # fmt: skip
         return
     of_episodes = all_formats()
@@ -231,21 +231,10 @@ def export(
             f"{', '.join(training.given)} cannot be used with the episode format {to!r:.60}. "
             f"Choose a format of samples: {', '.join(OF_SAMPLES)}."
         )
-    opened = open_dataset(
-        dataset, storage_options=options if is_url(dataset) else None, complete=True
-    )
-    conditions: dict[str, Any] = {
-        "task": task,
-        "site": site,
-        "policy": policy,
-        "outcome": outcome,
-        "end_reason": end_reason,
-        "id": episode,
-        "where": where,
-        "limit": limit or None,
-    }
-    selection = {name: value for name, value in conditions.items() if value is not None}
-    selected = _selected(opened, selection)
+    opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
+    selected = _selected(opened, selection, episode, limit)
+    selection |= {"id": episode} if episode is not None else {}
+    selection |= {"limit": limit} if limit else {}
     transform = _sharing(redact) if shareable else None
     if redact and not shareable:
         raise errors.InvalidInputError("--redact needs --shareable; give both.")
@@ -255,7 +244,7 @@ def export(
                 f"A shareable dataset of the format {to!r} can only be added to: leave out "
                 "--overwrite and --set, and choose a new folder to replace one."
             )
-        _share(selected, out, to, redact, options)
+        _share(selected, out, to, redact, option)
         return
     report = export_dataset(
         selected,
@@ -265,7 +254,7 @@ def export(
         options=format_settings(setting),
         selection=selection,
         overwrite=overwrite,
-        storage_options=options if is_url(out) else None,
+        storage_options=options_for(out, option),
     )
     _print_report(report, out, opened)
     if not report.complete:
@@ -274,11 +263,10 @@ def export(
 
 def _sharing(redact: list[str] | None) -> Callable[[EpisodeTrajectory], EpisodeTrajectory]:
     from webtraj.datasets.sharing import shareable
-    from webtraj.environments.redaction import RedactionRules
 
     if not redact:
         return shareable
-    rules = RedactionRules(patterns=tuple(redact))
+    rules = redaction_rules(redact)
 
     def redacted(trajectory: EpisodeTrajectory) -> EpisodeTrajectory:
         return shareable(trajectory, rules=rules)
@@ -292,116 +280,74 @@ def _share(
     out: str,
     format_name: str,
     redact: list[str] | None,
-    options: dict[str, Any] | None,
+    option: list[str] | None,
 ) -> None:
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
     from webtraj.datasets.sharing import share
-    from webtraj.environments.redaction import RedactionRules
-    from webtraj.store.places import is_url
 
     left = len(dataset.place.open_episodes())
     report = share(
         dataset,
         out,
         format=format_name,
-        rules=RedactionRules(patterns=tuple(redact)) if redact else None,
-        target_options=options if is_url(out) else None,
+        rules=redaction_rules(redact),
+        target_options=options_for(out, option),
     )
-    console = terminal.make_console()
     for problem in (*report.failed, *report.clashes):
-        console.print(printable(problem), soft_wrap=True)
+        say(problem)
     counts = [f"{count} {kind}" for kind, count in report.dropped.items() if count]
     counts += [f"{count} {name} redacted" for name, count in report.redactions.items()]
-    console.print(
-        printable(
-            f"{out}: {counted(len(report.added), 'episode')} written, "
-            f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
-            + (f"; {terminal.still_open(left)}" if left else "")
-        ),
-        soft_wrap=True,
+    say(
+        f"{out}: {counted(len(report.added), 'episode')} written, "
+        f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
+        + still_open(left)
     )
     if not report.complete:
         raise typer.Exit(1)
 
 
-def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
-    from webtraj import errors
-    from webtraj.datasets.dataset import parse_condition
-
-    ids = selection.get("id")
+def _selected(
+    dataset: Dataset, selection: dict[str, Any], ids: list[str] | None, limit: int
+) -> Dataset:
     for episode_id in ids or ():
         if episode_id not in dataset:
             raise errors.UnknownEpisodeError(
                 f"No sealed episode {episode_id!r:.150} in {dataset.url!r}, which has "
                 f"{len(dataset)}. `webtraj ls` lists them."
             )
-    where = selection.get("where")
-    names = ("task", "site", "policy", "outcome", "end_reason")
-    found = dataset.filter(
-        None if where is None else parse_condition(where),
-        **{name: selection.get(name) for name in names},
-    )
+    conditions = {name: value for name, value in selection.items() if name != "where"}
+    found = dataset.filter(condition_of(selection.get("where")), **conditions)
     if ids is not None:
         wanted = frozenset(ids)
         found = found.filter(lambda summary: summary.episode_id in wanted)
-    return found[: selection["limit"]] if "limit" in selection else found
-
-
-def format_settings(given: list[str] | None) -> dict[str, str]:
-    """Return the format options given with --set."""
-    from webtraj import errors
-
-    settings: dict[str, str] = {}
-    for item in given or ():
-        name, found, value = item.partition("=")
-        if not found or name in settings:
-            raise errors.InvalidInputError(
-                f"--set got {item!r:.100}; expected KEY=VALUE, each key once, such as license=mit."
-            )
-        settings[name] = value
-    return settings
+    return found[:limit] if limit else found
 
 
 def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
-    from rich.table import Table
-
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
-
-    console = terminal.make_console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("what", "why"):
-        table.add_column(column, overflow="fold")
-    for column in ("episodes", "values"):
-        table.add_column(column, justify="right", no_wrap=True)
     ends = Counter(item.end_reason.name.lower() for item in report.written if not item.finished)
-    for end, count in sorted(ends.items()):
-        table.add_row("kept, and flagged", f"did not finish: {end}", str(count), "")
+    rows: list[tuple[Any, ...]] = [
+        ("kept, and flagged", f"did not finish: {end}", count, "")
+        for end, count in sorted(ends.items())
+    ]
     left: dict[str, list[str]] = {}
     for item in report.left_out:
         # Unreadable episodes have one reason each.
         left.setdefault(item.why, []).append(item.episode_id)
-    for why, ids in sorted(left.items()):
-        table.add_row("left out", printable(f"{why} ({_some(ids)})"), str(len(ids)), "")
+    rows += [
+        ("left out", f"{why} ({_some(ids)})", len(ids), "") for why, ids in sorted(left.items())
+    ]
     notes: dict[tuple[str, str], list[int]] = {}
     for note in report.notes:
         notes.setdefault((note.field, note.why), []).append(note.count)
-    for (field, why), counts in sorted(notes.items()):
-        row = (printable(field), printable(why), str(len(counts)), str(sum(counts)))
-        table.add_row(*row)
-    if table.row_count:
-        console.print(table)
+    rows += [(*what, len(counts), sum(counts)) for what, counts in sorted(notes.items())]
+    if rows:
+        console = terminal.make_console()
+        console.print(terminal.make_table("what", "why", ">episodes", ">values", rows=rows))
     steps = sum(item.num_steps for item in report.written)
-    still_open = len(dataset.open_episodes)
-    console.print(
-        printable(
-            f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
-            f"written as {report.format}"
-            + (f", {len(report.left_out)} left out" if report.left_out else "")
-            + (f"; {terminal.still_open(still_open)}" if still_open else "")
-        ),
-        soft_wrap=True,
+    say(
+        f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
+        f"written as {report.format}"
+        + (f", {len(report.left_out)} left out" if report.left_out else "")
+        + still_open(len(dataset.open_episodes))
     )
 
 
@@ -411,7 +357,7 @@ def _some(ids: Sequence[str]) -> str:
 
 
 def otel(
-    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    dataset: Place,
     endpoint: Annotated[
         str | None,
         typer.Option(
@@ -425,29 +371,22 @@ def otel(
             "--content", help="Also send what was said: goals, messages, arguments, results."
         ),
     ] = False,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     limit: Annotated[int, typer.Option(min=0, help="Only the first; 0 sends all.")] = 0,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Send recorded episodes as OpenTelemetry traces. Exit with 1 if one could not be read.
 
     Ids follow from the episodes' ids, so sending again adds nothing new. To write a file instead:
     webtraj export PLACE --format otel --out FOLDER.
     """
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.cli.terminal import counted, printable
-    from webtraj.datasets.dataset import open_dataset, parse_condition
+    from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters.base import Episodes, Ledger
     from webtraj.datasets.exporters.otel import otlp_exporter, send_traces
-    from webtraj.store.places import is_url
 
     exporter = otlp_exporter(endpoint)
-    options = storage_options(option)
-    opened = open_dataset(
-        dataset, storage_options=options if is_url(dataset) else None, complete=True
-    )
-    found = opened.filter(None if where is None else parse_condition(where))
+    opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
+    found = opened.filter(condition_of(where))
     ledger = Ledger()
     try:
         episodes, spans = send_traces(
@@ -455,9 +394,8 @@ def otel(
         )
     finally:
         exporter.shutdown()  # type: ignore[no-untyped-call]
-    console = terminal.make_console()
     for item in (left_out := ledger.report("otel").left_out):
-        console.print(printable(f"{item.episode_id}: {item.why}"), soft_wrap=True)
-    console.print(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}", soft_wrap=True)
+        say(f"{item.episode_id}: {item.why}")
+    say(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}")
     if left_out:
         raise typer.Exit(1)

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP
+from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import BucketOptions, read_setting, storage_options
+from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,7 +77,6 @@ def export_training(
     storage_options: Mapping[str, Any] | None,
 ) -> None:
     """Write the samples of a dataset in a format of `webtraj.training.export`."""
-    from webtraj import errors
     from webtraj.store.places import is_url
     from webtraj.training.export import export_selection
 
@@ -84,7 +86,11 @@ def export_training(
             "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
         )
     buffer = _buffer(dataset, to, chosen, conditions, storage_options)
-    drawn = _drawn(buffer, chosen)
+    if chosen.samples:
+        power = 2.0 if chosen.recency_bias_power is None else chosen.recency_bias_power
+        drawn = buffer.sample_with_recency(chosen.samples, power)
+    else:
+        drawn = buffer.all
     by = chosen.split_by or ("group" if to in _UNFILTERED else "episode")
     parts = drawn.split(chosen.val_split, by=by) if chosen.val_split else None
     report = export_selection(
@@ -105,7 +111,6 @@ def _buffer(
     conditions: Mapping[str, Any],
     storage_options: Mapping[str, Any] | None,
 ) -> ReplayBuffer:
-    from webtraj import errors
     from webtraj.runs.iterations import Iterations
     from webtraj.training.replay import HeldOut, Reason, ReplayBuffer, weights
 
@@ -156,8 +161,6 @@ def _renderer(to: str) -> Renderer:
 
 
 def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:
-    from webtraj import errors
-    from webtraj.cli.options import read_setting
     from webtraj.named import nearest
     from webtraj.training.replay import Filters
 
@@ -179,13 +182,6 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     return Filters(**{**found, "where": " and ".join(told)})
 
 
-def _drawn(buffer: ReplayBuffer, chosen: TrainingOptions) -> Selection:
-    if chosen.samples:
-        power = 2.0 if chosen.recency_bias_power is None else chosen.recency_bias_power
-        return buffer.sample_with_recency(chosen.samples, power)
-    return buffer.all
-
-
 def _with_seed(to: str, settings: Mapping[str, str], seed: int | None) -> dict[str, Any]:
     from webtraj.training.export import make_format
 
@@ -195,36 +191,29 @@ def _with_seed(to: str, settings: Mapping[str, str], seed: int | None) -> dict[s
 
 
 def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int) -> None:
-    from rich.table import Table
-
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
-
-    console = terminal.make_console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("what", overflow="fold")
-    table.add_column("why", overflow="fold")
-    table.add_column("how many", justify="right", no_wrap=True)
     left = drawn.buffer.contents.dropped_by_reason()
-    for reason, count in left.items():
-        table.add_row("skipped", reason.value, f"{count:,}")
+    table: list[tuple[str, str, str]] = [
+        ("skipped", reason.value, f"{count:,}") for reason, count in left.items()
+    ]
     if leaking:
-        table.add_row("skipped", "validation samples that also occur in training", f"{leaking:,}")
+        why = "validation samples that also occur in training"
+        table.append(("skipped", why, f"{leaking:,}"))
     for name, split in report.splits.items():
         for why, count in sorted(split.left_out.items()):
             first = split.left_out_first[why]
-            table.add_row(f"{name}: left out", printable(f"{why} ({first})"), f"{count:,}")
+            table.append((f"{name}: left out", f"{why} ({first})", f"{count:,}"))
         for change, count in sorted(split.changes.items()):
-            table.add_row(f"{name}: changed", change.replace("_", " "), f"{count:,}")
-    if table.row_count:
-        console.print(table)
+            table.append((f"{name}: changed", change.replace("_", " "), f"{count:,}"))
+    if table:
+        console = terminal.make_console()
+        console.print(terminal.make_table("what", "why", ">how many", rows=table))
     rows = "; ".join(
         f"{name}: {counted(split.rows, 'row')} of {counted(split.samples, 'sample')} of "
         + counted(len(split.episodes), "episode")
         for name, split in report.splits.items()
     )
     pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
-    console.print(printable(f"{out}: {report.format}: {rows}{pictures}"), soft_wrap=True)
+    say(f"{out}: {report.format}: {rows}{pictures}")
 
 
 # `webtraj export preview`: print samples of an export or a dataset in readable form.
@@ -244,13 +233,11 @@ def preview(
             help="For a dataset: also show decisions without a model call, such as an oracle's."
         ),
     ] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Print samples in readable form. For a dataset, include failures and one-click episodes."""
     from pathlib import Path
 
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest
     from webtraj.store.places import is_url
     from webtraj.training.export.running import read_export
@@ -287,7 +274,6 @@ def shown(sample: Sample) -> RenderableType:
     from rich.text import Text as Shown
 
     from webtraj.agents.models.base import Image
-    from webtraj.cli.terminal import printable
     from webtraj.training.export.base import name_of
     from webtraj.training.export.preferences import rejected_of
 
@@ -317,7 +303,6 @@ def shown(sample: Sample) -> RenderableType:
 
 def _part(part: Part) -> str:
     from webtraj.agents.models.base import Image
-    from webtraj.cli.terminal import printable
 
     if not isinstance(part, Image):
         return printable(part.text, keep_lines=True)

@@ -2,68 +2,65 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from webtraj import errors
+from webtraj.cli import signals, terminal
+from webtraj.cli.judge_quality import print_quality, say_unjudged
 from webtraj.cli.options import (
-    API_KEY_HELP,
-    OPTION_HELP,
-    PLACE_HELP,
-    WHERE_HELP,
+    ApiKeyVariable,
+    BucketOptions,
+    Episode,
     Json,
-    read_setting,
+    ModelProvider,
+    ModelUrl,
+    Parallel,
+    Place,
+    Where,
+    condition_of,
+    read_settings,
+    storage_options,
 )
+from webtraj.cli.terminal import say
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
+    from webtraj.judging.base import Judge
     from webtraj.trajectory import EpisodeTrajectory, Judgement
 
 __all__ = ["eval_", "rerun", "run"]
 
 
-_Dataset = Annotated[str, typer.Argument(help=PLACE_HELP)]
 _Model = Annotated[str | None, typer.Option(help="The judge's model.")]
-_ModelUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--model-url",
-        "--base-url",
-        help="The model's server, including /v1; default: the vendor's.",
-    ),
-]
-_ModelProvider = Annotated[
-    str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
-]
-_KeyVariable = Annotated[
-    str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
-]
 _Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
-]
-_Option = Annotated[list[str] | None, typer.Option(help=OPTION_HELP)]
-
-_Judges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judge",
-        metavar="NAME",
-        help="environment, rules, rules:FILE or model. Repeat it to take the first judge that "
-        "reaches a verdict.",
-    ),
 ]
 
 # `webtraj judge run`: judge a dataset.
 
 
 def run(
-    dataset: _Dataset,
-    judges: _Judges = None,
+    dataset: Place,
+    judges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            metavar="NAME",
+            help="environment, rules, rules:FILE or model. Repeat it to take the first judge that "
+            "reaches a verdict.",
+        ),
+    ] = None,
     model: _Model = None,
-    model_url: _ModelUrl = None,
-    model_provider: _ModelProvider = None,
-    api_key_variable: _KeyVariable = None,
+    model_url: ModelUrl = None,
+    model_provider: ModelProvider = None,
+    api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     when: Annotated[
         str,
@@ -71,67 +68,38 @@ def run(
             help="Judge episodes whose outcome is unknown, or always: all that ended by themselves."
         ),
     ] = "unknown",
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
+    where: Where = None,
+    parallel: Parallel = 8,
     json: Json = False,
-    option: _Option = None,
+    option: BucketOptions = None,
 ) -> None:
     """Judge a dataset, and store the verdicts beside its episodes, which do not change.
 
     Episodes that this judge has judged are left out, so running it again judges the rest. The exit
     code is 1 if some got no verdict.
     """
-    from webtraj import errors
-    from webtraj.cli import signals
+    from webtraj.judging.judged import Judged, judge_dataset
 
     if not judges and model is None:
         raise errors.InvalidInputError(
             "No judge given. Give --judge rules:FILE, --judge model --model NAME, or another."
         )
     options = _options(settings, model, model_url, model_provider, api_key_variable)
-    complete = signals.run(
-        _run(dataset, judges or ["model"], options, when, where, parallel, option, json=json)
-    )
-    if not complete:
-        raise typer.Exit(1)
 
+    async def judge() -> Judged:
+        async with _judge_of(judges or ["model"], options) as made:
+            with terminal.Bar("Judging") as bar:
+                return await judge_dataset(
+                    dataset,
+                    made,
+                    when=when,  # type: ignore[arg-type]  # `judge_dataset` checks it.
+                    where=condition_of(where),
+                    parallel=parallel,
+                    storage_options=storage_options(option),
+                    observer=bar.show,
+                )
 
-async def _run(
-    place: str,
-    specs: list[str],
-    options: dict[str, Any],
-    when: Any,
-    where: str | None,
-    parallel: int,
-    option: list[str] | None,
-    *,
-    json: bool,
-) -> bool:
-    """Judge a dataset, print the verdicts, and return whether all episodes have one."""
-    import collections
-
-    from webtraj.cli import terminal
-    from webtraj.cli.judge_quality import unjudged
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import parse_condition
-    from webtraj.judging.catalog import make_judge_of
-    from webtraj.judging.judged import judge_dataset
-
-    made = make_judge_of(specs, options=options)
-    try:
-        await _check(made)
-        with terminal.make_console(stderr=True).status("Judging") as status:
-            judged = await judge_dataset(
-                place,
-                made,
-                when=when,
-                where=None if where is None else parse_condition(where),
-                parallel=parallel,
-                storage_options=storage_options(option),
-                observer=lambda done, total: status.update(f"Judging: {done} of {total}"),
-            )
-    finally:
-        await _close(made)
+    judged = signals.run(judge())
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if json:
         terminal.print_json(
@@ -143,26 +111,22 @@ async def _run(
                 "stopped": judged.stopped,
             }
         )
-        return judged.complete
-    lines = [
-        f"{judged.judge}: {judged.verdicts} new verdicts.",
-        f"All episodes: {', '.join(f'{name} {n}' for name, n in counts.most_common()) or 'none'}.",
-    ]
-    if judged.known:
-        lines.append(
-            f"Left out: {judged.known} whose outcome is known; --when always judges them too."
-        )
-    console = terminal.make_console()
-    for line in (*lines, *unjudged(judged)):
-        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
-    return judged.complete
+    else:
+        say(f"{judged.judge}: {judged.verdicts} new verdicts.")
+        found = ", ".join(f"{name} {n}" for name, n in counts.most_common())
+        say(f"All episodes: {found or 'none'}.")
+        if judged.known:
+            say(f"Left out: {judged.known} whose outcome is known; --when always judges them too.")
+        say_unjudged(judged)
+    if not judged.complete:
+        raise typer.Exit(1)
 
 
 # `webtraj judge eval`: measure a judge.
 
 
 def eval_(
-    dataset: _Dataset,
+    dataset: Place,
     judges: Annotated[
         list[str] | None,
         typer.Option(
@@ -177,26 +141,40 @@ def eval_(
         typer.Option(help="A .jsonl file with one label per line; default: the recorded outcomes."),
     ] = None,
     model: _Model = None,
-    model_url: _ModelUrl = None,
-    model_provider: _ModelProvider = None,
-    api_key_variable: _KeyVariable = None,
+    model_url: ModelUrl = None,
+    model_provider: ModelProvider = None,
+    api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     by_task: Annotated[bool, typer.Option("--by-task", help="Show a row per task.")] = False,
-    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
+    parallel: Parallel = 8,
     json: Json = False,
-    option: _Option = None,
+    option: BucketOptions = None,
 ) -> None:
     """Measure a judge against labels. Write nothing."""
     import asyncio
 
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.judging.quality import QualityReport, evaluate, labels_of_dataset, read_labels
+
     options = _options(settings, model, model_url, model_provider, api_key_variable)
-    asyncio.run(
-        _eval(
-            dataset, judges or ["environment"], labels, options, where, parallel, option,
-            by_task=by_task, json=json,
-        )
-    )  # fmt: skip
+    stored = storage_options(option)
+    opened = open_dataset(dataset, storage_options=stored)
+    known = read_labels(labels, storage_options=stored) if labels else labels_of_dataset(opened)
+    if where is not None:
+        opened = opened.filter(condition_of(where))
+        kept = set(opened.episode_ids)
+        known = {key: label for key, label in known.items() if key in kept}
+
+    async def measure() -> QualityReport:
+        async with _judge_of(judges or ["environment"], options) as made:
+            return await evaluate(made, opened, known, parallel=parallel)
+
+    report = asyncio.run(measure())
+    if json:
+        terminal.print_json(report.to_data())
+    else:
+        print_quality(report, by_task=by_task)
 
 
 def _options(
@@ -210,61 +188,35 @@ def _options(
         "model": model, "base_url": base_url, "provider": provider,
         "api_key_variable": api_key_variable,
     }  # fmt: skip
-    return {
-        **dict(read_setting("--set", text) for text in settings or ()),
-        **{key: value for key, value in named.items() if value is not None},
-    }
+    given = {key: value for key, value in named.items() if value is not None}
+    return {**read_settings(settings), **given}
 
 
-async def _eval(
-    place: str,
-    specs: list[str],
-    labels_file: str | None,
-    options: dict[str, Any],
-    where: str | None,
-    parallel: int,
-    option: list[str] | None,
-    *,
-    by_task: bool,
-    json: bool,
-) -> None:
-    from webtraj.cli import terminal
-    from webtraj.cli.judge_quality import print_quality
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import open_dataset, parse_condition
+@contextlib.asynccontextmanager
+async def _judge_of(specs: list[str], options: dict[str, Any]) -> AsyncIterator[Judge]:
+    """Make a judge, and close it at the end.
+
+    Raise if its model does not work, before every episode becomes a judge_error.
+    """
     from webtraj.judging.catalog import make_judge_of
-    from webtraj.judging.quality import evaluate, labels_of_dataset, read_labels
 
-    stored = storage_options(option)
-    opened = open_dataset(place, storage_options=stored)
-    if labels_file is None:
-        labels = labels_of_dataset(opened)
-    else:
-        labels = read_labels(labels_file, storage_options=stored)
-    if where is not None:
-        opened = opened.filter(parse_condition(where))
-        kept = set(opened.episode_ids)
-        labels = {key: label for key, label in labels.items() if key in kept}
     made = make_judge_of(specs, options=options)
     try:
-        await _check(made)
-        report = await evaluate(made, opened, labels, parallel=parallel)
+        for judge in getattr(made, "judges", (made,)):
+            if (check := getattr(judge, "check", None)) is not None:
+                await check()
+        yield made
     finally:
-        await _close(made)
-    if json:
-        terminal.print_json(report.to_data())
-        return
-    print_quality(terminal.make_console(), report, by_task=by_task)
+        if (aclose := getattr(made, "aclose", None)) is not None:
+            await aclose()
 
 
 # `webtraj judge rerun`: repeat a judgement.
 
 
 def rerun(
-    dataset: _Dataset,
-    episode: Annotated[
-        str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
-    ],
+    dataset: Place,
+    episode: Episode,
     judge: Annotated[
         str,
         typer.Option(
@@ -272,9 +224,9 @@ def rerun(
         ),
     ] = "",
     model: _Model = None,
-    model_url: _ModelUrl = None,
-    model_provider: _ModelProvider = None,
-    api_key_variable: _KeyVariable = None,
+    model_url: ModelUrl = None,
+    model_provider: ModelProvider = None,
+    api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     replay: Annotated[
         bool,
@@ -283,57 +235,39 @@ def rerun(
         ),
     ] = False,
     json: Json = False,
-    option: _Option = None,
+    option: BucketOptions = None,
 ) -> None:
     """Repeat a judgement from its record. Write nothing; exit with 1 if the verdict differs."""
     import asyncio
 
-    options = _options(settings, model, model_url, model_provider, api_key_variable)
-    same = asyncio.run(_rerun(dataset, episode, judge, options, option, replay=replay, json=json))
-    if not same:
-        raise typer.Exit(1)
-
-
-async def _rerun(
-    place: str,
-    episode: str,
-    name: str,
-    options: dict[str, Any],
-    option: list[str] | None,
-    *,
-    replay: bool,
-    json: bool,
-) -> bool:
-    """Repeat a judgement, print it, and return whether the verdict is the same."""
-    import dataclasses
-
-    from webtraj.cli import terminal
     from webtraj.cli.datasets import find_episode
-    from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
+    from webtraj.judging import model as model_lib
     from webtraj.judging.base import given_by
 
-    opened = open_dataset(place, storage_options=storage_options(option))
+    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    opened = open_dataset(dataset, storage_options=storage_options(option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
-    recorded = _judgement_of(trajectory, name.partition(":")[0])
+    recorded = _judgement_of(trajectory, judge.partition(":")[0])
     before = given_by(recorded)
-    differences: tuple[tuple[str, str, str], ...] = ()
-    if before.judge != "model":
-        again = await _judged_again(trajectory, recorded, name, options)
-    elif replay:
-        from webtraj.judging.model import replayed
 
-        again = replayed(before)
-    else:
-        from webtraj.judging import model as model_lib
-
+    async def ask_again() -> model_lib.Rerun:
         client = _client_of(before, options)
         try:
-            found = await model_lib.rerun(before, client)
+            return await model_lib.rerun(before, client)
         finally:
-            await _close(client)
+            await client.aclose()
+
+    differences: tuple[tuple[str, str, str], ...] = ()
+    if before.judge != "model":
+        again = asyncio.run(_judged_again(trajectory, recorded, judge, options))
+    elif replay:
+        again = model_lib.replayed(before)
+    else:
+        found = asyncio.run(ask_again())
         again, differences = found.judgement, found.differences
     same = again.outcome is before.outcome
+    was, now = before.outcome.name.lower(), again.outcome.name.lower()
     if json:
         terminal.print_json(
             {
@@ -341,35 +275,25 @@ async def _rerun(
                 "judge": before.judge,
                 "version": {"before": before.version, "now": again.version},
                 "same": same,
-                "before": before.outcome.name.lower(),
-                "now": again.outcome.name.lower(),
+                "before": was,
+                "now": now,
                 "reason": again.reason,
                 "differences": [list(difference) for difference in differences],
             }
         )
-        return same
-    console = terminal.make_console()
-    told = dataclasses.replace(again, reason=terminal.printable(again.reason))
-    verdict = "same as before" if same else f"was {before.outcome.name.lower()} before"
-    console.print(
-        f"{terminal.printable(before.judge)}: {told.outcome.name.lower()}, {verdict}.",
-        soft_wrap=True,
-    )
-    if told.reason:
-        console.print(told.reason, soft_wrap=True)
-    if before.version != again.version:
-        console.print(
-            terminal.printable(f"The judge's version was {before.version}, now {again.version}.")
-        )
-    for key, was, now in differences:
-        console.print(
-            terminal.printable(f"{key}: was {was or 'no verdict'}, now {now or 'no verdict'}")
-        )
-    return same
+    else:
+        say(f"{before.judge}: {now}, {'same as before' if same else f'was {was} before'}.")
+        if again.reason:
+            say(again.reason)
+        if before.version != again.version:
+            say(f"The judge's version was {before.version}, now {again.version}.")
+        for key, one, other in differences:
+            say(f"{key}: was {one or 'no verdict'}, now {other or 'no verdict'}")
+    if not same:
+        raise typer.Exit(1)
 
 
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
-    from webtraj import errors
     from webtraj.judging.base import given_by
 
     judgements = () if trajectory.end is None else trajectory.end.judgements
@@ -392,9 +316,6 @@ async def _judged_again(
     trajectory: EpisodeTrajectory, recorded: Judgement, spec: str, options: dict[str, Any]
 ) -> Judgement:
     """Judge the episode again, as it was before that judgement, with a judge without a model."""
-    import dataclasses
-
-    from webtraj import errors
     from webtraj.judging.base import given_by
     from webtraj.judging.catalog import make_judge_of
     from webtraj.trajectory import Outcome
@@ -423,7 +344,6 @@ async def _judged_again(
 
 
 def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
-    from webtraj import errors
     from webtraj.agents.options import read_options
 
     models = list(dict.fromkeys(call.model for call in judgement.model_calls if call.model))
@@ -434,17 +354,3 @@ def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
         )
     given = {"model": models[0] if models else "", **options}
     return read_options(given, who="the judge 'model'").make_client()
-
-
-async def _check(made: object) -> None:
-    """Raise if a judge's model does not work, before every episode becomes a judge_error."""
-    for judge in getattr(made, "judges", (made,)):
-        check = getattr(judge, "check", None)
-        if check is not None:
-            await check()
-
-
-async def _close(made: object) -> None:
-    aclose = getattr(made, "aclose", None)
-    if aclose is not None:
-        await aclose()

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from webtraj.cli import signals, terminal
+from webtraj.cli.terminal import counted, printable, say
+
 if TYPE_CHECKING:
     from webtraj.loop import LoopConfig, LoopResult
     from webtraj.loop.phases import Phase, Slot
@@ -57,7 +60,6 @@ def loop(
     --resume continues from there. The loop's folder has the results of each iteration in
     metrics.jsonl and success.png.
     """
-    from webtraj.cli import signals
     from webtraj.loop import load_loop_config
     from webtraj.loop import run as run_loop
     from webtraj.loop.configuration import to_yaml
@@ -70,7 +72,7 @@ def loop(
         with _warnings(), _Progress() as observer:
             result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     except signals.SignalReceivedError:
-        _say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
+        say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
         raise
     _tell(result, settings)
 
@@ -93,7 +95,6 @@ class _Progress:
     """Print a line for each phase, and below them the output of the running phases."""
 
     def __init__(self) -> None:
-        from webtraj.cli import terminal
 
         self._console = terminal.make_console(stderr=True)
         self._status = self._console.status("")
@@ -145,21 +146,17 @@ class _Progress:
         self._status.stop()
 
     def _say(self, text: str) -> None:
-        from webtraj.cli.terminal import printable
 
         self._console.print(printable(text), soft_wrap=True)
 
     def _show(self, slot: Slot, line: str) -> None:
         from rich.text import Text
 
-        from webtraj.cli.terminal import printable
-
         self._said[slot.key] = f"{slot}: {printable(line)}"
         self._status.update(Text("\n".join(self._said.values())))
 
 
 def _brief(line: Mapping[str, Any]) -> str:
-    from webtraj.cli.terminal import counted
 
     evaluated = line.get("evaluation", {}).get("mean", {})
     if evaluated.get("value") is not None:
@@ -187,44 +184,33 @@ def _brief(line: Mapping[str, Any]) -> str:
 
 
 def _tell(result: LoopResult, config: LoopConfig) -> None:
-    from rich.table import Table
-
-    from webtraj.cli import terminal
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = (
-        "iteration", "episodes", "success", "samples", "loss", "evaluation", "95 %", "minutes",
-    )  # fmt: skip
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for line in result.lines:
         mean = line.get("evaluation", {}).get("mean", {})
-        interval = "-" if mean.get("low") is None else f"{mean['low']:.1%} - {mean['high']:.1%}"
-        table.add_row(
-            str(line["iteration"]),
-            str(line.get("episodes", "-")),
-            _percent(line.get("success", {})),
-            str(line.get("samples", "-")),
-            "-" if line.get("loss") is None else f"{line['loss']:.4f}",
-            _percent(mean),
-            interval,
-            f"{sum(line['seconds'].values()) / 60:.1f}",
+        rows.append(
+            (
+                line["iteration"],
+                line.get("episodes", "-"),
+                _percent(line.get("success", {})),
+                line.get("samples", "-"),
+                "-" if line.get("loss") is None else f"{line['loss']:.4f}",
+                _percent(mean),
+                "-" if mean.get("low") is None else f"{mean['low']:.1%} - {mean['high']:.1%}",
+                f"{sum(line['seconds'].values()) / 60:.1f}",
+            )
         )
-    terminal.make_console().print(table)
-    number = (
-        "The iteration is" if config.iterations == 1 else f"All {config.iterations} iterations are"
-    )
-    _say(
-        f"{number} done: {result.out}" if result.finished else f"More phases are left: {result.out}"
-    )
+    columns = (
+        ">iteration", ">episodes", ">success", ">samples", ">loss", ">evaluation", ">95 %",
+        ">minutes",
+    )  # fmt: skip
+    terminal.make_console().print(terminal.make_table(*columns, rows=rows))
+    if not result.finished:
+        say(f"More phases are left: {result.out}")
+    elif config.iterations == 1:
+        say(f"The iteration is done: {result.out}")
+    else:
+        say(f"All {config.iterations} iterations are done: {result.out}")
 
 
 def _percent(rate: Mapping[str, Any]) -> str:
     return "-" if rate.get("value") is None else f"{rate['value']:.1%}"
-
-
-def _say(text: str) -> None:
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import printable
-
-    terminal.make_console().print(printable(text), soft_wrap=True)

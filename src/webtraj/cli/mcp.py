@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import HOST_HELP, OPTION_HELP, read_setting
+from webtraj import errors
+from webtraj.cli import signals
+from webtraj.cli.options import (
+    BucketOptions,
+    Host,
+    MaxSteps,
+    PolicyName,
+    Port,
+    PresetOptions,
+    read_settings,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from webtraj.integrations.mcp import BrowserTools
@@ -65,8 +76,8 @@ def mcp(
     http: Annotated[
         bool, typer.Option("--http", help="Serve streamable HTTP, instead of standard input.")
     ] = False,
-    host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 8931,
+    host: Host = "127.0.0.1",
+    port: Port = 8931,
     sessions: Annotated[
         int, typer.Option(min=1, help="The most sessions at a time, each with its own page.")
     ] = 4,
@@ -76,26 +87,16 @@ def mcp(
     page_tokens: Annotated[
         int, typer.Option(min=100, help="The most tokens of a page's text in a result.")
     ] = 20_000,
-    max_steps: Annotated[
-        int | None, typer.Option(min=1, help="Truncate an episode after this many steps.")
-    ] = None,
+    max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(help="The base seed of sessions that give none.")] = 0,
-    policy: Annotated[str, typer.Option(help="The policy's name in the records.")] = "",
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."
-        ),
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    policy: PolicyName = "",
+    options: PresetOptions = None,
+    option: BucketOptions = None,
 ) -> None:
     """Serve the browser's verbs to an MCP client, and record every session as an episode.
 
     Over standard input and output, until the client closes them; with --http, until Ctrl-C.
     """
-    from webtraj import errors
-    from webtraj.cli import signals
-    from webtraj.cli.options import storage_options
     from webtraj.integrations import mcp as mcp_lib
     from webtraj.integrations.sessions import Sessions
     from webtraj.local_pages import listen
@@ -108,7 +109,7 @@ def mcp(
             f"{misplaced[0]} is for sessions without a preset; the task of a preset decides that. "
             f"Leave out {misplaced[0]} or --preset."
         )
-    settings = dict(read_setting("--set", text) for text in options or ())
+    settings = read_settings(options)
     start_url = start or "about:blank"
     shared = Sessions(
         preset or [mcp_lib.free_task(start_url, goal)],

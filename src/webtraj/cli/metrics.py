@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import PLACE_HELP, BucketOptions, Where, condition_of, storage_options
+from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +55,7 @@ def metrics(
         str | None,
         typer.Option(help="Group by: task, group, site, difficulty, level, policy or run."),
     ] = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     crash_rule: Annotated[
         str,
         typer.Option(help="The rule for counting crashes: typed (by the outcome) or webgym."),
@@ -87,7 +90,7 @@ def metrics(
             "no page.",
         ),
     ] = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
     out: Annotated[Path | None, typer.Option(hidden=True, help="As of `report`: --html.")] = None,
 ) -> None:
     """Measure rollouts: success, crashes, steps, time, tokens, with counts and intervals.
@@ -100,25 +103,28 @@ def metrics(
     """
     import sys
 
-    from webtraj import errors
-    from webtraj.cli import terminal
-    from webtraj.cli.options import storage_options
-    from webtraj.datasets.dataset import parse_condition
     from webtraj.metrics.comparison import subjects_of
-    from webtraj.metrics.measuring import (
-        DEFAULT_GROUPINGS,
-        MAX_GROUPS,
-        to_bytes,
-        write_metrics,
-    )
+    from webtraj.metrics.measuring import DEFAULT_GROUPINGS, MAX_GROUPS, to_bytes, write_metrics
     from webtraj.runs.run import Run
     from webtraj.store.places import open_storage
 
-    _check(datasets, run=run, each_run=each_run, narrowed=bool(where or by), write=write)
+    if each_run and (run is not None or len(datasets) != 1):
+        raise errors.InvalidInputError(
+            "--each-run compares all runs of one dataset. Give one dataset, and leave out --run."
+        )
+    if write and (run is None or where or by):
+        raise errors.InvalidInputError(
+            "--write stores the metrics of one complete run. Give --run, such as --run last, and "
+            "leave out --where and --by."
+        )
     html = out or html
     options: dict[str, Any] = {}
     if html is not None:
-        _refuse_beside_html(by=by, crash_rule=crash_rule, pass_at=pass_at, price=price, write=write)
+        rule = crash_rule if crash_rule != "typed" else ""
+        beside = {"by": by, "crash-rule": rule, "pass-at": pass_at, "price": price, "write": write}
+        for name, value in beside.items():
+            if value:
+                raise errors.InvalidInputError(f"--{name} does not go with --html. Leave out one.")
     elif png is not None or title:
         raise errors.InvalidInputError("--png and --title are of a page: give --html FILE too.")
     else:
@@ -134,7 +140,7 @@ def metrics(
             place,
             run=run,
             each_run=each_run,
-            condition=None if where is None else parse_condition(where),
+            condition=condition_of(where),
             steps=steps,
             storage_options=storage_options(option),
             compared=html is not None,
@@ -157,88 +163,52 @@ def metrics(
         for _, report in found:
             sys.stdout.write(to_bytes(report, indent=False).decode())
         return
-    console = terminal.make_console()
-    console.print(_table(found, by))
+    if len(found) != 1:
+        table = comparison_table(found, by)
+    elif by is None:
+        table = details_table(found[0][1])
+    else:
+        table = groups_table(found[0][1], by)
+    terminal.make_console().print(table)
     for name, report in found:
-        console.print(_said_of(name, report), soft_wrap=True)
+        say(_said_of(name, report))
 
 
 def details_table(report: MetricsReport) -> Table:
     """Return a table with a row for each metric of a report, with interval and counts."""
     from webtraj.metrics import presenting
 
-    table = _new_table("", "value", "95 %", "from", numbers=2)
-    for row in presenting.details(report.overall):
-        table.add_row(*row)
-    return table
+    rows = presenting.details(report.overall)
+    return terminal.make_table("", ">value", ">95 %", "from", rows=rows, widest=60)
 
 
 def groups_table(report: MetricsReport, by: str) -> Table:
     """Return a table with a row for each group of a report, and a total."""
-    from webtraj.cli import terminal
     from webtraj.metrics import presenting
 
-    columns = presenting.GROUP_COLUMNS
-    table = _new_table(by, *columns, numbers=len(columns))
-    for name, group in report.by[by].items():
-        table.add_row(terminal.printable(name) or "-", *presenting.group_row(group))
-    table.add_row()
-    table.add_row("all", *presenting.group_row(report.overall))
-    return table
+    rows = [(name or "-", *presenting.group_row(group)) for name, group in report.by[by].items()]
+    rows += [(), ("all", *presenting.group_row(report.overall))]
+    columns = (f">{name}" for name in presenting.GROUP_COLUMNS)
+    return terminal.make_table(by, *columns, rows=rows, widest=60)
 
 
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
     """Return a table with a column for each report; with `by`, the success rates of the groups."""
-    from webtraj.cli import terminal
     from webtraj.metrics import presenting
 
-    names = [terminal.printable(name) for name, _ in reports]
-    table = _new_table(by or "", *names, numbers=len(names))
     overall = [report.overall for _, report in reports]
     if by is None:
         rows = presenting.comparison(overall)
     else:
         rows = presenting.group_comparison([report.by[by] for _, report in reports])
         rows += presenting.group_comparison([{"all": metrics} for metrics in overall])
-    for name, *values in rows:
-        table.add_row(terminal.printable(name) or "-", *values)
-    return table
-
-
-def _table(found: Sequence[tuple[str, MetricsReport]], by: str | None) -> Table:
-    if len(found) != 1:
-        return comparison_table(found, by)
-    return details_table(found[0][1]) if by is None else groups_table(found[0][1], by)
-
-
-def _new_table(first: str, *others: str, numbers: int) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, overflow="fold", max_width=60)
-    for index, name in enumerate(others):
-        table.add_column(name, justify="right" if index < numbers else "left", overflow="fold")
-    return table
-
-
-def _check(
-    datasets: list[str], *, run: str | None, each_run: bool, narrowed: bool, write: bool
-) -> None:
-    from webtraj import errors
-
-    if each_run and (run is not None or len(datasets) != 1):
-        raise errors.InvalidInputError(
-            "--each-run compares all runs of one dataset. Give one dataset, and leave out --run."
-        )
-    if write and (run is None or narrowed):
-        raise errors.InvalidInputError(
-            "--write stores the metrics of one complete run. Give --run, such as --run last, and "
-            "leave out --where and --by."
-        )
+    named = ((name or "-", *values) for name, *values in rows)
+    return terminal.make_table(
+        by or "", *(f">{printable(name)}" for name, _ in reports), rows=named
+    )
 
 
 def _prices(given: list[str] | None) -> dict[str, Price] | None:
-    from webtraj import errors
     from webtraj.agents.models.accounting import Price
 
     prices = {}
@@ -259,13 +229,9 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
 
 def _said_of(name: str, report: MetricsReport) -> str:
     """Return the line that goes with a report's table."""
-    from webtraj.cli.terminal import counted, printable
-
     metrics = report.overall
-    parts = [
-        f"{counted(metrics.total, 'episode')}, "
-        + counted(metrics.infrastructure_failures, "infrastructure failure")
-    ]
+    broken = counted(metrics.infrastructure_failures, "infrastructure failure")
+    parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
         parts.append(f"run {report.run}: {report.played} of {report.planned} rows done")
     if report.unreadable:
@@ -273,17 +239,7 @@ def _said_of(name: str, report: MetricsReport) -> str:
         parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
     if report.left_out:
         parts.append(f"too many groups by {', '.join(report.left_out)}")
-    return printable(f"{name}: {'; '.join(parts)}.")
-
-
-def _refuse_beside_html(**given: Any) -> None:
-    from webtraj import errors
-
-    default = {"crash_rule": "typed"}
-    for name, value in given.items():
-        if value and value != default.get(name):
-            option = f"--{name.replace('_', '-')}"
-            raise errors.InvalidInputError(f"{option} does not go with --html. Leave out one.")
+    return f"{name}: {'; '.join(parts)}."
 
 
 def _write_page(
@@ -293,7 +249,6 @@ def _write_page(
 
     import orjson
 
-    from webtraj.cli import terminal
     from webtraj.metrics.page import make_report, write_pictures, write_report
 
     made = make_report(subjects, title=title)
@@ -301,8 +256,6 @@ def _write_page(
         sys.stdout.write(orjson.dumps(made.to_data()).decode() + "\n")
         return
     write_report(made, file)
-    console = terminal.make_console()
-    console.print(terminal.printable(f"Report: {file}"), soft_wrap=True)
+    say(f"Report: {file}")
     if png is not None:
-        written = write_pictures(made, png)
-        console.print(terminal.printable(f"{len(written)} charts: {png}"), soft_wrap=True)
+        say(f"{len(write_pictures(made, png))} charts: {png}")

@@ -7,18 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from webtraj.cli.options import HOST_HELP, OPTION_HELP, read_setting
+from webtraj.cli import signals
+from webtraj.cli.options import (
+    BucketOptions,
+    Host,
+    MaxSteps,
+    Parallel,
+    PolicyName,
+    Port,
+    PresetOptions,
+    read_settings,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
 
 __all__ = ["manifest", "serve"]
 
+_Presets = Annotated[
+    list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
+]
+
 
 def serve(
-    presets: Annotated[
-        list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
-    ],
+    presets: _Presets,
     sessions: Annotated[
         int, typer.Option(min=1, help="The most clients, each with its own page.")
     ] = 8,
@@ -39,24 +52,17 @@ def serve(
         bool | None,
         typer.Option("--images/--no-images", help="Send pictures; default: as the mode needs."),
     ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option(min=1, help="Truncate an episode after this many steps.")
-    ] = None,
+    max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(help="The base seed of resets that give none.")] = 0,
-    policy: Annotated[str, typer.Option(help="The policy's name in the records.")] = "",
+    policy: PolicyName = "",
     session_timeout: Annotated[
         float,
         typer.Option(min=1, help="Seconds of silence after which a client loses its page."),
     ] = 600.0,
-    host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 8000,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."
-        ),
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    options: PresetOptions = None,
+    option: BucketOptions = None,
 ) -> None:
     """Serve tasks to OpenEnv clients until Ctrl-C.
 
@@ -64,8 +70,6 @@ def serve(
     without a judge. An episode that the browser ended is an error, never a reward.
     """
     from webtraj.agents.contexts import ContextSettings
-    from webtraj.cli import signals
-    from webtraj.cli.options import storage_options
     from webtraj.integrations import openenv  # noqa: F401  Fails before anything begins.
     from webtraj.integrations.sessions import Sessions
     from webtraj.local_pages import listen
@@ -79,7 +83,7 @@ def serve(
         max_steps=max_steps,
         seed=seed,
         policy=policy,
-        options=dict(read_setting("--set", text) for text in options or ()),
+        options=read_settings(options),
         storage_options=storage_options(option),
     )
     listen("The OpenEnv server", host, port).close()  # Fails before a dataset is made.
@@ -108,30 +112,22 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
 
 
 def manifest(
-    presets: Annotated[
-        list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
-    ],
+    presets: _Presets,
     out: Annotated[Path, typer.Option(help="Write openenv.yaml to this folder.")],
     episodes: Annotated[
         int | None, typer.Option(min=1, help="Episodes of each agent; default: one for each task.")
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 4,
+    parallel: Parallel = 4,
     seed: Annotated[int, typer.Option(help="The seed of the episodes.")] = 0,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."
-        ),
-    ] = None,
+    options: PresetOptions = None,
 ) -> None:
     """Write an OpenEnv manifest: reward range, the random agent's floor, and the oracle.
 
     Plays the tasks with the random agent and the oracle. If a task has no oracle, none is declared.
     """
-    from webtraj.cli import signals
     from webtraj.integrations.manifest import declare, measure
 
-    given = dict(read_setting("--set", text) for text in options or ())
+    given = read_settings(options)
     measured = signals.run(
         measure(presets, episodes=episodes, parallel=parallel, seed=seed, options=given)
     )

@@ -3,33 +3,124 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from webtraj import errors
+
+if TYPE_CHECKING:
+    import os
+
+    from webtraj.environments.redaction import RedactionRules
+    from webtraj.store.index import EpisodeSummary
+
 __all__ = [
-    "HOST_HELP",
-    "OPTION_HELP",
-    "PLACE_HELP",
-    "WHERE_HELP",
+    "ApiKeyVariable",
+    "BucketOptions",
+    "EndReason",
+    "Episode",
+    "Host",
     "Json",
+    "MaxSteps",
+    "ModelProvider",
+    "ModelUrl",
+    "OPTION_HELP",
+    "Outcome",
+    "PLACE_HELP",
+    "Parallel",
+    "Place",
+    "Policy",
+    "PolicyName",
+    "Port",
+    "PresetOptions",
+    "Task",
+    "WHERE_HELP",
+    "Where",
+    "condition_of",
+    "format_settings",
+    "options_for",
+    "read_pairs",
     "read_setting",
+    "read_settings",
+    "redaction_rules",
     "storage_options",
 ]
 
 PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, hf://datasets/ORG/NAME, ..."
-API_KEY_HELP = (
-    "The environment variable that holds the API key for the model's server; default: "
-    "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others."
-)
-HOST_HELP = "The address to listen at; anyone who can reach it can use the browsers."
+WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
 OPTION_HELP = (
     "For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=..., "
     "profile=.... Credentials come from the environment, a profile or the machine."
 )
+
+Place = Annotated[str, typer.Argument(help=PLACE_HELP)]
+Episode = Annotated[
+    str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
+]
+BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
+Parallel = Annotated[int, typer.Option(min=1, help="Episodes at a time.")]
+
+# Which episodes.
+
+Where = Annotated[str | None, typer.Option(help=WHERE_HELP)]
+Task = Annotated[str | None, typer.Option(help="Only this task.")]
+Policy = Annotated[str | None, typer.Option(help="Only this policy.")]
+Outcome = Annotated[
+    str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
+]
+EndReason = Annotated[
+    str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
+]
+
+# Which model.
+
+ModelProvider = Annotated[
+    str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
+]
+ModelUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--model-url",
+        "--base-url",
+        metavar="URL",
+        help="The model's server, including /v1; default: the vendor's.",
+    ),
+]
+ApiKeyVariable = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The environment variable that holds the API key for the model's server; default: "
+        "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others.",
+        show_default=False,
+    ),
+]
+
+# Sessions that a server offers to others.
+
+Host = Annotated[
+    str,
+    typer.Option(help="The address to listen at; anyone who can reach it can use the browsers."),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")]
+MaxSteps = Annotated[
+    int | None, typer.Option(min=1, help="Truncate an episode after this many steps.")
+]
+PolicyName = Annotated[str, typer.Option(help="The policy's name in the records.")]
+PresetOptions = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."),
+]
+
+
+def condition_of(where: str | None) -> Callable[[EpisodeSummary], bool] | None:
+    """Return the condition given with `--where`; None if there is none."""
+    from webtraj.datasets.dataset import parse_condition
+
+    return None if where is None else parse_condition(where)
 
 
 def read_setting(flag: str, text: str) -> tuple[str, Any]:
@@ -41,8 +132,6 @@ def read_setting(flag: str, text: str) -> tuple[str, Any]:
     Raises:
         InvalidInputError: `text` does not have this form; the message names `flag`.
     """
-    from webtraj import errors
-
     key, separator, value = text.partition("=")
     if not separator or not key.isidentifier():
         raise errors.InvalidInputError(
@@ -52,6 +141,48 @@ def read_setting(flag: str, text: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except ValueError:
         return key, value
+
+
+def format_settings(given: Iterable[str] | None) -> dict[str, str]:
+    """Return the format options given with `--set`, as text."""
+    return read_pairs("--set", given, "KEY=VALUE, each key once, such as license=mit")
+
+
+def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[str, str]:
+    """Return the texts of a repeatable flag, `name=text`, by name.
+
+    Raises:
+        InvalidInputError: One has another form, or a name occurs twice; expected was `expected`.
+    """
+    pairs: dict[str, str] = {}
+    for item in given or ():
+        name, found, text = item.partition("=")
+        if not found or name in pairs:
+            raise errors.InvalidInputError(f"{flag} got {item!r:.100}; expected {expected}.")
+        pairs[name] = text
+    return pairs
+
+
+def redaction_rules(patterns: Sequence[str] | None) -> RedactionRules | None:
+    """Return the rules given with `--redact`; None if there are none."""
+    from webtraj.environments.redaction import RedactionRules
+
+    return RedactionRules(patterns=tuple(patterns)) if patterns else None
+
+
+def read_settings(given: Iterable[str] | None) -> dict[str, Any]:
+    """Return the values given with `--set KEY=VALUE`, by key."""
+    return dict(read_setting("--set", text) for text in given or ())
+
+
+def options_for(
+    place: str | os.PathLike[str], given: Iterable[str] | None
+) -> dict[str, Any] | None:
+    """Return the bucket options for one of several places; a folder takes none."""
+    from webtraj.store.places import is_url
+
+    options = storage_options(given)
+    return options if is_url(place) else None
 
 
 def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:
@@ -64,8 +195,6 @@ def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:
         InvalidInputError: An option is unknown, or is a secret, which other users could see in the
             process list.
     """
-    from webtraj import errors
-
     options: dict[str, Any] = {}
     for item in given or ():
         name, found, value = item.partition("=")

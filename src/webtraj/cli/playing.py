@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of
+from webtraj.cli.judge_quality import say_unjudged
+from webtraj.cli.terminal import counted, say
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -75,7 +78,7 @@ def play(
         Exit: Every episode ended with an error, the judge failed on every episode, or judging or
             proposing is incomplete.
     """
-    from webtraj.cli import progress, signals
+    from webtraj.cli import progress
 
     _log(verbose=built.verbose)
     with (
@@ -84,8 +87,9 @@ def play(
     ):
         summary = signals.run(built.only_play(observer=observer, ray=ray))
         observer.rollout_ended(summary)
-    done = _judge(built, summary, go_on)
-    done = _propose(built, go_on) and done
+    judged = _judge(built, summary, go_on)
+    proposed = signals.run(built.propose())
+    done = (proposed is None or tell_proposed(proposed, go_on)) and judged
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
     return summary
@@ -94,7 +98,6 @@ def play(
 @contextlib.contextmanager
 def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     """Show the run on the terminal meanwhile, if stderr is one."""
-    from webtraj.cli import terminal
     from webtraj.view import RunMonitor
     from webtraj.view.screen import BackgroundScreen
 
@@ -109,26 +112,18 @@ def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     with BackgroundScreen(open_monitor, console) as screen:
         yield
     if screen.trouble:
-        console.print(terminal.printable(f"The monitor failed: {screen.trouble}"), soft_wrap=True)
+        say(f"The monitor failed: {screen.trouble}", stderr=True)
 
 
 def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
     """Judge the recorded episodes, report the verdicts, and return whether all are judged."""
     if built.judging is None:
         return True
-    from webtraj.cli import progress, signals, terminal
-    from webtraj.cli.judge_quality import unjudged
-
-    console = terminal.make_console()
-
-    def say(line: str) -> None:
-        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
+    from webtraj.cli import progress
 
     try:
-        with terminal.make_console(stderr=True).status("Judging") as status:
-            judged = signals.run(
-                built.judge(lambda done, total: status.update(f"Judging: {done} of {total}"))
-            )
+        with terminal.Bar("Judging") as bar:
+            judged = signals.run(built.judge(bar.show))
     except signals.SignalReceivedError:
         say(f"To judge the rest: {go_on}")
         raise
@@ -136,54 +131,33 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if counts:
         say(f"Verdicts of {judged.judge}, in {judged.place}:")
-        console.print(progress.summary_table(summary.with_outcomes(judged.outcomes)))
+        table = progress.summary_table(summary.with_outcomes(judged.outcomes))
+        terminal.make_console().print(table)
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
-    for line in unjudged(judged):
-        say(line)
+    say_unjudged(judged)
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
     return judged.complete and counts.keys() != {"judge_error"}
 
 
-def _propose(built: ConfiguredRollout, go_on: str) -> bool:
-    """Propose tasks for the recorded episodes, report them, and return whether all were read."""
-    from webtraj.cli import signals
-
-    proposed = signals.run(built.propose())
-    return proposed is None or tell_proposed(proposed, go_on)
-
-
 def tell_proposed(proposed: Proposed, go_on: str) -> bool:
     """Report proposed tasks, and return whether there are proposals for every episode."""
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted
-
     found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
-    lines = [f"{found} ({proposed.new} new) are in {proposed.tasks_place}."]
-    lines += [
-        f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks[:_MOST_SHOWN]
-    ]
-    if (more := len(proposed.tasks) - _MOST_SHOWN) > 0:
-        lines.append(f"  ... and {more} more.")
+    say(f"{found} ({proposed.new} new) are in {proposed.tasks_place}.")
+    tasks = [f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks]
+    terminal.say_first(tasks, _MOST_SHOWN, "tasks.")
     if not proposed.episodes and not proposed.failures:
-        lines.append("No episode finished by itself, so there was nothing to propose from.")
+        say("No episode finished by itself, so there was nothing to propose from.")
     if proposed.rejections:
-        lines.append("Rejected proposals, by reason:")
-    lines += [
-        f"  {number} x {reason}"
-        for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]
-    ]
+        say("Rejected proposals, by reason:")
+        reasons = [f"  {number} x {reason}" for reason, number in proposed.rejections.items()]
+        terminal.say_first(reasons, _MOST_SHOWN, "reasons.")
     if proposed.unfinished:
-        lines.append(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
-    lines += [
-        f"No proposals for {episode_id}: {why}"
-        for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]
-    ]
+        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
     if proposed.failures:
-        lines.append(f"To retry those: {go_on}")
-    console = terminal.make_console()
-    for line in lines:
-        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
+        failures = [f"No proposals for {one}: {why}" for one, why in proposed.failures.items()]
+        terminal.say_first(failures, _MOST_SHOWN, "episodes without proposals.")
+        say(f"To retry those: {go_on}")
     return not proposed.failures
 
 

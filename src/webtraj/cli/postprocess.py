@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import API_KEY_HELP, OPTION_HELP, WHERE_HELP
+from webtraj import errors
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import (
+    OPTION_HELP,
+    ApiKeyVariable,
+    ModelProvider,
+    ModelUrl,
+    Where,
+    condition_of,
+    options_for,
+    read_setting,
+)
+from webtraj.cli.terminal import counted, say, still_open
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from webtraj.processing.configuration import ProcessingConfig, StepChoice
     from webtraj.processing.ledger import ProcessingReport
 
@@ -38,21 +48,9 @@ def postprocess(
         str | None,
         typer.Option("--model", "--model-name", help="The model for steps that use one."),
     ] = None,
-    model_provider: Annotated[
-        str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
-    ] = None,
-    model_url: Annotated[
-        str | None,
-        typer.Option(
-            "--model-url",
-            "--base-url",
-            metavar="URL",
-            help="The model's server, including /v1; default: the vendor's.",
-        ),
-    ] = None,
-    api_key_variable: Annotated[
-        str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
-    ] = None,
+    model_provider: ModelProvider = None,
+    model_url: ModelUrl = None,
+    api_key_variable: ApiKeyVariable = None,
     step: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +76,7 @@ def postprocess(
     config: Annotated[
         Path | None, typer.Option(help="A YAML file with these settings; options override it.")
     ] = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     to: Annotated[
         str | None,
         typer.Option("--format", help="json, pb or pb.zst; default: the recorded dataset's."),
@@ -116,9 +114,8 @@ def postprocess(
 
     Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
-    from webtraj.cli import signals, terminal
     from webtraj.processing.configuration import load_config
-    from webtraj.processing.registry import import_steps
+    from webtraj.processing.registry import import_steps, parse_step
     from webtraj.store.layout import DatasetLayout
     from webtraj.store.places import is_url
 
@@ -142,23 +139,25 @@ def postprocess(
     if loaded.verbose:
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
         logging.getLogger("webtraj").setLevel(logging.INFO)
-    choices = _with_settings(_chosen(loaded, step), settings or [])
+    chosen: list[StepChoice] = loaded.choices() if step is None else [*map(parse_step, step)]
+    choices = _with_settings(chosen, settings or [])
     options = {
-        "read_options": _options(loaded.read, [*(option or []), *(read_option or [])]),
-        "write_options": _options(loaded.write, [*(option or []), *(write_option or [])]),
+        f"{name}_options": options_for(place, [*(option or []), *(given or [])])
+        for name, place, given in (
+            ("read", str(loaded.read), read_option),
+            ("write", str(loaded.write), write_option),
+        )
     }
     try:
         report = signals.run(_play(loaded, choices, options))
     except signals.SignalReceivedError:
-        terminal.make_console(stderr=True).print(
-            "Stopped. Finished work is kept. To resume, run the same command.", soft_wrap=True
-        )
+        say("Stopped. Finished work is kept. To resume, run the same command.", stderr=True)
         raise
     print_report(report, str(loaded.write))
     here = loaded.read is not None and not is_url(loaded.read)  # Spools have those of a bucket.
     left = len(DatasetLayout(Path(loaded.read or "")).open_episodes()) if here else 0
     if left:
-        terminal.make_console().print(f"{loaded.read}: {terminal.still_open(left)}", soft_wrap=True)
+        say(f"{loaded.read}{still_open(left)}")
     if report.failures:
         raise typer.Exit(1)
 
@@ -166,7 +165,6 @@ def postprocess(
 async def _play(
     config: ProcessingConfig, choices: list[StepChoice], options: dict[str, Any]
 ) -> ProcessingReport:
-    from webtraj.datasets.dataset import parse_condition
     from webtraj.processing.configuration import make_pipeline
     from webtraj.processing.pipeline import process
 
@@ -174,12 +172,12 @@ async def _play(
     assert config.write is not None
     client = config.make_client()
     try:
-        with _Bar() as bar:
+        with terminal.Bar("Processing") as bar:
             return await process(
                 config.read,
                 config.write,
                 make_pipeline(choices, client=client),
-                where=None if config.where is None else parse_condition(config.where),
+                where=condition_of(config.where),
                 parallel=config.parallel,
                 format=config.format,
                 retry_failed=config.retry_failed,
@@ -194,35 +192,36 @@ async def _play(
 
 def print_report(report: ProcessingReport, target: str) -> None:
     """Print a report: a table of steps, a table of tasks, and the failures."""
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
-
     console = terminal.make_console()
-    console.print(_steps_table(report))
+    steps = (
+        (
+            step.name, step.seen, step.kept, step.changed, step.failed,
+            ", ".join(f"{reason} {n}" for reason, n in step.dropped.items()),
+        )
+        for step in report.steps
+    )  # fmt: skip
+    columns = ("step", ">seen", ">kept", ">changed", ">failed", "dropped")
+    console.print(terminal.make_table(*columns, rows=steps))
     if len(report.tasks) > 1:
+        tasks = ((t.task or "-", t.episodes, t.outputs, t.dropped, t.failed) for t in report.tasks)
+        counts = (">recorded", ">processed", ">dropped", ">failed")
         console.print()
-        console.print(_tasks_table(report))
-    for failed in report.failures[:_MAX_FAILURES_SHOWN]:
-        line = f"{failed.episode_id}: {failed.step}: {failed.error}"
-        console.print(printable(line), soft_wrap=True)
-    more = len(report.failures) - _MAX_FAILURES_SHOWN
-    if more > 0:
-        console.print(f"... and {more} more failed; report.json lists them.")
+        console.print(terminal.make_table("task", *counts, rows=tasks))
+    failed = [f"{one.episode_id}: {one.step}: {one.error}" for one in report.failures]
+    terminal.say_first(failed, _MAX_FAILURES_SHOWN, "failed; report.json lists them.")
     if report.stale:
-        console.print(
+        say(
             f"{counted(len(report.stale), 'recorded episode')} changed after processing and were "
             f"not processed again: {', '.join(report.stale[:3])}"
-            + (", ..." if len(report.stale) > 3 else ""),
-            soft_wrap=True,
+            + (", ..." if len(report.stale) > 3 else "")
         )
     if report.episodes and report.dropped == report.episodes:
         console.print(_all_dropped(report), soft_wrap=True)
     found = f", {report.found} done earlier" if report.found else ""
-    console.print(
+    say(
         f"{target}: {counted(report.outputs, 'episode')} from {report.episodes} recorded "
         f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} processed now"
-        f"{found}.",
-        soft_wrap=True,
+        f"{found}."
     )
 
 
@@ -238,68 +237,7 @@ def _all_dropped(report: ProcessingReport) -> str:
     return f"Every recorded episode was dropped.{hint}"
 
 
-def _steps_table(report: ProcessingReport) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("step", overflow="fold")
-    for name in ("seen", "kept", "changed", "failed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("dropped", overflow="fold")
-    for step in report.steps:
-        dropped = ", ".join(f"{reason} {n}" for reason, n in step.dropped.items())
-        numbers = map(str, (step.seen, step.kept, step.changed, step.failed))
-        table.add_row(step.name, *numbers, dropped)
-    return table
-
-
-def _tasks_table(report: ProcessingReport) -> Table:
-    from rich.table import Table
-
-    from webtraj.cli import terminal
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("task", overflow="fold")
-    for name in ("recorded", "processed", "dropped", "failed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for task in report.tasks:
-        numbers = map(str, (task.episodes, task.outputs, task.dropped, task.failed))
-        table.add_row(terminal.printable(task.task) or "-", *numbers)
-    return table
-
-
-class _Bar:
-    """A progress bar on stderr, if that is a terminal."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-        from webtraj.cli import terminal
-
-        console = terminal.make_console(stderr=True)
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._line = self._bar.add_task("Processing", total=None)
-
-    def show(self, done: int, total: int) -> None:
-        self._bar.update(self._line, completed=done, total=total)
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._bar.stop()
-
-
 def _check(config: ProcessingConfig, imports: list[str]) -> None:
-    from webtraj import errors
 
     for name in ("read", "write"):
         if getattr(config, name) is None:
@@ -314,15 +252,7 @@ def _check(config: ProcessingConfig, imports: list[str]) -> None:
             )
 
 
-def _chosen(config: ProcessingConfig, steps: list[str] | None) -> list[StepChoice]:
-    from webtraj.processing.registry import parse_step
-
-    return config.choices() if steps is None else [parse_step(text) for text in steps]
-
-
 def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepChoice]:
-    from webtraj import errors
-    from webtraj.cli.options import read_setting
 
     for text in settings:
         name, separator, rest = text.partition(".")
@@ -337,10 +267,3 @@ def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepC
             for step, options in choices
         ]
     return choices
-
-
-def _options(place: str | None, given: list[str]) -> dict[str, Any] | None:
-    from webtraj.cli.options import storage_options
-    from webtraj.store.places import is_url
-
-    return storage_options(given) if place is not None and is_url(place) else None

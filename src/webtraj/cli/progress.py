@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from webtraj.cli import terminal
+from webtraj.cli.terminal import say
 from webtraj.metrics.rates import success_rate
 from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
@@ -19,7 +20,6 @@ from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
     from rich.table import Table
 
 __all__ = ["RolloutProgress", "summary_table"]
@@ -56,7 +56,7 @@ class RolloutProgress:
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
         self._start = 0.0
         self._shows_bar = bar
-        self._bar: Progress | None = None
+        self._bar: terminal.Bar | None = None
 
     @property
     def counts(self) -> str:
@@ -72,23 +72,10 @@ class RolloutProgress:
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Show the bar."""
-        from rich import progress
-
         self._planned = len(plan)
         self._start = self._clock()
-        console = terminal.make_console(stderr=True)
-        self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.fields[counts]}"),
-            progress.TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not (self._shows_bar and console.is_terminal),
-        )
-        self._line = self._bar.add_task("Playing", total=len(plan), counts="")
-        self._bar.start()
+        self._bar = terminal.Bar("Playing", shown=self._shows_bar)
+        self._bar.show(0, self._planned)
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Advance the bar; a retry of the same episode does not move it."""
@@ -97,7 +84,7 @@ class RolloutProgress:
         self._steps += result.num_steps
         self._rows.add(result.row)
         assert self._bar is not None
-        self._bar.update(self._line, completed=len(self._rows), counts=self.counts)
+        self._bar.show(len(self._rows), self._planned, self.counts)
 
     def rollout_ended(self, summary: RolloutSummary) -> None:
         """Take the summary of the whole run, including the earlier episodes of a resumed run."""
@@ -113,44 +100,31 @@ class RolloutProgress:
         traceback: TracebackType | None,
     ) -> None:
         if self._bar is not None:
-            self._bar.stop()
-        self._console = terminal.make_console()
+            self._bar.close()
         results = tuple(self._results)
         summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
         earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
         if earlier and results:
-            self._console.print(f"{earlier} episodes were recorded earlier; these are new:")
+            say(f"{earlier} episodes were recorded earlier; these are new:")
         if not results:
             if exc is None:
-                self._console.print(f"Nothing left to run in {self._out}.", soft_wrap=True)
+                say(f"Nothing left to run in {self._out}.")
             elif self._planned:
                 self._tell_how_to_go_on()
             return
-        self._console.print(summary_table(summary))
-        self._show_errors(summary)
+        terminal.make_console().print(summary_table(summary))
+        told = [f"{one.task}, attempt {one.attempt}: {one.error}" for one in summary.errors]
+        terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
         tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
-        self._console.print(
-            f"{len(self._rows)} of {self._planned} episodes are in {self._out}{tries}.{ended}",
-            soft_wrap=True,
-        )
+        say(f"{len(self._rows)} of {self._planned} episodes are in {self._out}{tries}.{ended}")
         cut_off = any(last.outcome is Outcome.CANCELLED for last in summary.last_tries)
         if exc is not None or cut_off or len(self._rows) < self._planned:
             self._tell_how_to_go_on()
 
     def _tell_how_to_go_on(self) -> None:
         if self._go_on:
-            self._console.print(f"To resume: {self._go_on}", soft_wrap=True)
-
-    def _show_errors(self, summary: RolloutSummary) -> None:
-        for result in summary.errors[:_MAX_ERRORS_SHOWN]:
-            self._console.print(
-                terminal.printable(f"{result.task}, attempt {result.attempt}: {result.error}"),
-                soft_wrap=True,
-            )
-        more = len(summary.errors) - _MAX_ERRORS_SHOWN
-        if more > 0:
-            self._console.print(f"... and {more} more errors.")
+            say(f"To resume: {self._go_on}")
 
 
 def summary_table(summary: RolloutSummary) -> Table:
@@ -159,30 +133,16 @@ def summary_table(summary: RolloutSummary) -> Table:
     The success rate counts only successes and failures; steps are the mean per episode. Steps per
     second are per worker for a task, and for all workers together in the total.
     """
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("task", overflow="fold")
-    for name in ("episodes", "success", "steps", "steps/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("ends", overflow="fold")
-    for task in summary.tasks:
-        table.add_row(*_row(task, task.steps_per_second))
-    table.add_row()
-    table.add_row(*_row(summary.total, summary.steps_per_second))
-    return table
+    rows: list[tuple[str, ...]] = [_row(task, task.steps_per_second) for task in summary.tasks]
+    rows += [(), _row(summary.total, summary.steps_per_second)]
+    columns = ("task", ">episodes", ">success", ">steps", ">steps/s", "ends")
+    return terminal.make_table(*columns, rows=rows)
 
 
 def _row(task: TaskSummary, steps_per_second: float) -> tuple[str, ...]:
     ends = ", ".join(f"{reason.name.lower()} {n}" for reason, n in task.end_reasons.items())
-    return (
-        terminal.printable(task.task),
-        str(task.episodes),
-        _success(task),
-        f"{task.mean_steps:.1f}",
-        f"{steps_per_second:.1f}",
-        ends,
-    )
+    counts = (str(task.episodes), _success(task), f"{task.mean_steps:.1f}")
+    return (task.task, *counts, f"{steps_per_second:.1f}", ends)
 
 
 def _success(task: TaskSummary) -> str:

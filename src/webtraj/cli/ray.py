@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from webtraj import errors
+
 __all__ = ["submit"]
 
 
@@ -77,7 +79,6 @@ def submit(
     """
     import asyncio
 
-    from webtraj import errors
     from webtraj.cli.flags import fields_of
     from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.distributed import job

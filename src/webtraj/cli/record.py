@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP
+from webtraj import errors
+from webtraj.cli import signals
+from webtraj.cli.options import BucketOptions, storage_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.demonstrating import Progress, Recorded, Recorder
@@ -53,7 +56,7 @@ def record(
     observe: Annotated[
         list[str] | None, typer.Option(help="Channels to observe; repeat for several.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
     headless: Annotated[bool, typer.Option(hidden=True)] = False,
     debugging_port: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -63,9 +66,6 @@ def record(
     pause, undo, redact, and stop with a verdict; the same keys work in this terminal. Passwords are
     never recorded.
     """
-    from webtraj import errors
-    from webtraj.cli import signals
-    from webtraj.cli.options import storage_options
     from webtraj.rollouts.recording import open_collector, settle_format
 
     if sum(given is not None for given in (url, preset, attach)) != 1:
@@ -78,13 +78,13 @@ def record(
     options = storage_options(option)
     written = settle_format(None, out, options)
     recording = _Recording(
-        lambda: open_collector(out, options, written),
-        preset=preset, url=url, attach=attach, goal=goal, task=task,
+        collect=lambda: open_collector(out, options, written),
+        preset=preset, url=url, attach=attach, seed=seed, episodes=episodes,
+        policy=policy or ("attached" if attach else "human"),
+        named={} if preset else {"goal": goal, "name": task},
+        seen={"observe": observe, "redaction": _rules(redact)},
+        headless=headless, debugging_port=debugging_port,
     )  # fmt: skip
-    recording.seed, recording.episodes = seed, episodes
-    recording.policy = policy or ("attached" if attach else "human")
-    recording.observe, recording.redact = observe, redact
-    recording.headless, recording.debugging_port = headless, debugging_port
     recorded = signals.run(recording.run(), stop=recording.stop)
     for episode in recorded:
         print(
@@ -94,32 +94,25 @@ def record(
     print(f"Recorded in {out}. To look at it: webtraj view {out}")
 
 
+@dataclasses.dataclass(kw_only=True)
 class _Recording:
     """One run of the command."""
 
+    collect: Callable[[], TrajectoryCollector]
+    preset: str | None
+    url: str | None
+    attach: str | None
     seed: int
     episodes: int
     policy: str
-    observe: Sequence[str] | None
-    redact: Sequence[str] | None
+    named: Mapping[str, Any]
+    """The goal and name of a task that is not a preset's."""
+    seen: Mapping[str, Any]
+    """What to observe and to redact."""
     headless: bool
     debugging_port: int | None
-
-    def __init__(
-        self,
-        collect: Callable[[], TrajectoryCollector],
-        *,
-        preset: str | None,
-        url: str | None,
-        attach: str | None,
-        goal: str,
-        task: str,
-    ) -> None:
-        self._collect = collect
-        self._preset, self._url, self._attach = preset, url, attach
-        self._goal, self._task = goal, task
-        self._recorder: Recorder | None = None
-        self._paused = False
+    _recorder: Recorder | None = None
+    _paused: bool = False
 
     async def run(self) -> list[Recorded]:
         """Record the episodes, and close everything."""
@@ -128,13 +121,13 @@ class _Recording:
         from webtraj.demonstrating.recorder import Recorder
 
         environment, pool = self._made()
-        collector = self._collect()
-        bar = None if self._attach else bar_lib.Bar(pool, lambda: recorder)
+        collector = self.collect()
+        bar = None if self.attach else bar_lib.Bar(pool, lambda: recorder)
         recorder = self._recorder = Recorder(
             environment,
             collector,
             policy=self.policy,
-            metadata={"source": "attach" if self._attach else "record"},
+            metadata={"source": "attach" if self.attach else "record"},
             on_progress=lambda progress: self._show(progress, bar),
         )
         recorded: list[Recorded] = []
@@ -167,37 +160,20 @@ class _Recording:
     def _made(self) -> tuple[BrowserEnvironment, BrowserPool]:
         from webtraj import demonstrating
 
-        if self._attach is not None:
-            return demonstrating.borrowed_environment(
-                self._attach,
-                goal=self._goal,
-                name=self._task,
-                observe=self.observe,
-                redaction=_rules(self.redact),
-            )
+        if self.attach is not None:
+            return demonstrating.borrowed_environment(self.attach, **self.named, **self.seen)
         port = self.debugging_port
         arguments = () if port is None else (f"--remote-debugging-port={port}",)
         pool = demonstrating.headed_pool(
-            confined=self._preset is not None, arguments=arguments, headless=self.headless
+            confined=self.preset is not None, arguments=arguments, headless=self.headless
         )
-        if self._preset is not None:
+        if self.preset is not None:
             made = demonstrating.preset_environment(
-                self._preset,
-                pool=pool,
-                seed=self.seed,
-                observe=self.observe,
-                redaction=_rules(self.redact),
+                self.preset, pool=pool, seed=self.seed, **self.seen
             )
-            return made, pool
-        assert self._url is not None
-        made = demonstrating.page_environment(
-            self._url,
-            pool=pool,
-            goal=self._goal,
-            name=self._task,
-            observe=self.observe,
-            redaction=_rules(self.redact),
-        )
+        else:
+            assert self.url is not None
+            made = demonstrating.page_environment(self.url, pool=pool, **self.named, **self.seen)
         return made, pool
 
     def _show(self, progress: Progress, bar: Any) -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from webtraj import errors
+from webtraj.cli import signals
+
 if TYPE_CHECKING:
     from webtraj.serving import ModelServer
 
@@ -97,7 +100,6 @@ def serve(
     Requests name the model by --name, its folder's name, or its path. When serving
     SAVE_PATH/model.pt, the last finished LLaMA-Factory training there is published first.
     """
-    from webtraj.cli import signals
     from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters, vllm
 
     _publish_first(Path(model))
@@ -160,8 +162,6 @@ async def _serve(server: ModelServer) -> None:
 def _one_of(literal: Any, option: str, value: str) -> Any:
     import typing
 
-    from webtraj import errors
-
     known = typing.get_args(literal)
     if value not in known:
         raise errors.InvalidInputError(
@@ -171,7 +171,6 @@ def _one_of(literal: Any, option: str, value: str) -> Any:
 
 
 def _name_and_folder(text: str) -> tuple[str, str]:
-    from webtraj import errors
 
     name, separator, folder = text.partition("=")
     if not (name and separator and folder):

@@ -1,12 +1,13 @@
-"""Run a coroutine so that a signal cancels it cleanly."""
+"""What SIGINT and SIGTERM do: cancel a coroutine cleanly, or whatever a command needs."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["SignalReceivedError", "run"]
+__all__ = ["SignalReceivedError", "handled", "run"]
 
 _T = TypeVar("_T")
 
@@ -20,6 +21,23 @@ class SignalReceivedError(Exception):
         super().__init__(f"ended by {signal.Signals(signum).name}")
         self.signal = signum
         """The signal's number."""
+
+
+@contextlib.contextmanager
+def handled(handle: Callable[[int], None]) -> Iterator[Callable[[], None]]:
+    """Call `handle` with each signal; yield what gives signals their usual effect again."""
+    before = {
+        signum: signal.signal(signum, lambda number, frame: handle(number)) for signum in _SIGNALS
+    }
+
+    def restore() -> None:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+    try:
+        yield restore
+    finally:
+        restore()
 
 
 def run(main: Coroutine[Any, Any, _T], *, stop: Callable[[], bool] | None = None) -> _T:

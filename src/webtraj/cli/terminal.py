@@ -1,4 +1,7 @@
-"""The console, and text from pages and models made safe to print."""
+"""The console: lines, tables and bars. Text from pages and models is made safe to print.
+
+What takes long to import is imported when it is first needed, so that commands may import this.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,26 @@ import dataclasses
 import datetime
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import orjson
-
-from webtraj.store.blobs import LazyBlob
-from webtraj.store.foreign import valid_data
+from webtraj.closing import Closing
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
+    "Bar",
     "brief",
     "clock",
     "counted",
     "make_console",
+    "make_table",
     "print_json",
     "printable",
+    "say",
+    "say_first",
     "still_open",
 ]
 
@@ -37,14 +41,89 @@ def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is, without markup."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, markup=False, highlight=False)
+    console = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:  # A file or a pipe has no width to fold lines to.
         console.width = _WIDTH_OF_A_PIPE
     return console
 
 
+def say(text: str, *, stderr: bool = False) -> None:
+    """Print text as one line, which the terminal wraps."""
+    print(printable(text), file=sys.stderr if stderr else sys.stdout, flush=True)
+
+
+def say_first(lines: Sequence[str], most: int, rest: str) -> None:
+    """Print the first lines, and how many more there are, as in `... and 3 more errors.`."""
+    for line in lines[:most]:
+        say(line)
+    if (more := len(lines) - most) > 0:
+        say(f"... and {more} more {rest}")
+
+
+def make_table(
+    *columns: str, rows: Iterable[Iterable[Any]] = (), widest: int | None = None
+) -> Table:
+    """Return a table without lines.
+
+    Args:
+        columns: The columns' names. One that begins with `>` is for numbers: aligned to the right.
+            Without any name, there is no header.
+        rows: The cells of each row: any values, made printable, or Rich's own text.
+        widest: The most characters of the first column before it is folded.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
+    for name in columns:
+        side: Any = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
+    table.columns[0].max_width = widest
+    for row in rows:
+        table.add_row(*(c if isinstance(c, Text) else printable(str(c)) for c in row))
+    return table
+
+
+class Bar(Closing):
+    """A progress bar on stderr, if that is a terminal.
+
+    Args:
+        what: What is done.
+        shown: Whether to show it at all.
+    """
+
+    def __init__(self, what: str, *, shown: bool = True) -> None:
+        from rich import progress
+
+        self.console = make_console(stderr=True)
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[counts]}"),
+            progress.TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=not (shown and self.console.is_terminal),
+        )
+        self._line = self._bar.add_task(what, total=None, counts="")
+
+    def show(self, done: int, total: int, counts: str = "") -> None:
+        """Show how much is done, and what came of it."""
+        self._bar.start()
+        self._bar.update(self._line, completed=done, total=total, counts=counts)
+
+    def close(self) -> None:
+        """Remove the bar. Idempotent."""
+        self._bar.stop()
+
+
 def print_json(data: Any) -> None:
     """Print data, dataclasses too, as one line of JSON."""
+    import orjson
+
+    from webtraj.store.foreign import valid_data
+
     try:
         text = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # A lone surrogate, perhaps within a dataclass.
@@ -82,12 +161,12 @@ def brief(value: Any, width: int = 60) -> str:
 
 
 def still_open(number: int) -> str:
-    """Return how many episodes of a dataset are open, in words.
+    """Return how many episodes of a dataset are open, as the end of a line; empty for none.
 
-    >>> still_open(2)
-    '2 still open or waiting for recovery (webtraj recover)'
+    >>> still_open(2), still_open(0)
+    ('; 2 still open or waiting for recovery (webtraj recover)', '')
     """
-    return f"{number} still open or waiting for recovery (webtraj recover)"
+    return f"; {number} still open or waiting for recovery (webtraj recover)" if number else ""
 
 
 def counted(number: int, noun: str) -> str:
@@ -107,6 +186,10 @@ def clock(seconds: float | None) -> str:
 
 
 def _describe(value: Any) -> str:
+    import numpy as np
+
+    from webtraj.store.blobs import LazyBlob
+
     match value:
         case bytes():
             return f"<{len(value):,} bytes>"

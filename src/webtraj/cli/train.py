@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import PLACE_HELP, BucketOptions, storage_options
+from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
     from webtraj.training.samples import Sample
@@ -81,7 +81,13 @@ def train(
     settings = load_train_config(config, overrides or (), given)
     samples, eval_samples = _samples(settings)
     _quiet()
-    with _stopping() as received, _Progress() as progress:
+    received: list[int] = []
+
+    def stop(signum: int) -> None:
+        received.append(signum)
+        usual()  # A second signal has its usual effect.
+
+    with signals.handled(stop) as usual, _Progress() as progress:
         result = train_model(
             settings,
             samples,
@@ -93,8 +99,6 @@ def train(
         return
     _tell(result, settings)
     if received and not result.finished:
-        from webtraj.cli import signals
-
         raise signals.SignalReceivedError(received[0])
     if settings.publish is not None:
         path = publish_model(settings.output, settings.publish)
@@ -123,56 +127,11 @@ def _quiet() -> None:
         transformers.logging.set_verbosity_error()
 
 
-@contextlib.contextmanager
-def _stopping() -> Iterator[list[int]]:
-    """Yield the list of received stop signals; a second signal has its usual effect."""
-    received: list[int] = []
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        del frame
-        received.append(signum)
-        restore()
-
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
-
-    for signum in before:
-        signal.signal(signum, note)
-    try:
-        yield received
-    finally:
-        restore()
-
-
-class _Progress:
+class _Progress(terminal.Bar):
     """A bar on the terminal; without a terminal, a line for every tenth of the run."""
 
     def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        from webtraj.cli import terminal
-
-        self._console = terminal.make_console(stderr=True)
-        self._bar = Progress(
-            TextColumn("Training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[counts]}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._line = self._bar.add_task("", total=None, counts="")
+        super().__init__("Training")
         self._total = 1
         self._told = 0
 
@@ -180,7 +139,7 @@ class _Progress:
         """See `TrainObserver`."""
         self._total = total
         self._told = 10 * start // max(total, 1)
-        self._console.print(
+        self.console.print(
             f"{report.used} of {report.given} samples: {report.tokens} tokens, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} with weight 0, {report.too_long} too long."
@@ -197,29 +156,21 @@ class _Progress:
             )
             + (f" Resuming from step {start}." if start else "")
         )
-        self._bar.start()
-        self._bar.update(self._line, total=total, completed=start)
+        self.show(start, total)
 
     def logged(self, entry: dict[str, Any]) -> None:
         """See `TrainObserver`."""
         if "loss" not in entry:
             return
         counts = f"loss {entry['loss']:.4f}, {entry['tokens_per_second']:.0f} tokens/s"
-        self._bar.update(self._line, completed=entry["step"], counts=counts)
+        self.show(entry["step"], self._total, counts)
         tenth = 10 * entry["step"] // self._total
-        if not self._console.is_terminal and tenth > self._told:
-            self._console.print(f"step {entry['step']} of {self._total}: {counts}")
+        if not self.console.is_terminal and tenth > self._told:
+            self.console.print(f"step {entry['step']} of {self._total}: {counts}")
         self._told = tenth
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._bar.stop()
 
 
 def _tell(result: TrainResult, settings: TrainConfig) -> None:
-    from webtraj.cli.terminal import counted
 
     if not result.planned:
         print(f"Nothing to train on; the weights are kept. Checkpoint: {result.checkpoint}")
@@ -251,7 +202,7 @@ def scratch(
     episodes: Annotated[
         int | None, typer.Option(help="Read at most this many episodes of each dataset.")
     ] = None,
-    options: Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)] = None,
+    options: BucketOptions = None,
 ) -> None:
     """Make a small model with random weights, for the agent `pointing`.
 
@@ -259,7 +210,6 @@ def scratch(
     rollout --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
     train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
     """
-    from webtraj.cli.options import storage_options
     from webtraj.training.scratch import make_model
     from webtraj.training.scratch.texts import texts_of
 

@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, Json
+from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import (
+    WHERE_HELP,
+    BucketOptions,
+    Json,
+    Place,
+    Where,
+    condition_of,
+    format_settings,
+    options_for,
+    read_pairs,
+    redaction_rules,
+    storage_options,
+)
+from webtraj.cli.terminal import counted, say, still_open
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from webtraj.datasets.transfer import PushReport, TransferReport
 
 __all__ = ["copy", "import_", "print_report", "push", "split"]
@@ -32,19 +45,16 @@ def copy(
         str | None,
         typer.Option("--format", help="The format: json, pb or pb.zst; default: the first's."),
     ] = None,
-    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    where: Where = None,
     json: Json = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Copy datasets into one, or convert them, checking every byte. Run it again to resume.
 
     Exit with 1 if an episode could not be copied: it cannot be read, or the target has another one
     of the same id.
     """
-    from webtraj import errors
-    from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
-    from webtraj.datasets.dataset import parse_condition
     from webtraj.store.places import is_url
 
     if len(places) < 2:
@@ -58,7 +68,7 @@ def copy(
         sources,
         target,
         format=to,
-        where=None if where is None else parse_condition(where),
+        where=condition_of(where),
         source_options=options if any(map(is_url, sources)) else None,
         target_options=options if is_url(target) else None,
     )
@@ -71,21 +81,17 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
     Raises:
         Exit: With 1 if an episode was not transferred.
     """
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
-
-    console = terminal.make_console()
     if json:
         terminal.print_json({"target": target, **dataclasses.asdict(report)})
     else:
         for what in (*report.clashes, *report.failed):
-            console.print(printable(what))
-        console.print(
+            say(what)
+        say(
             f"{target}: {counted(len(report.added), 'episode')} written, "
             f"{len(report.skipped)} already there"
             + (f", {len(report.clashes)} conflicting" if report.clashes else "")
             + (f", {len(report.failed)} unreadable" if report.failed else "")
-            + (f"; {terminal.still_open(len(report.left_open))}" if report.left_open else "")
+            + still_open(len(report.left_open))
         )
     if not report.complete:
         raise typer.Exit(1)
@@ -95,7 +101,7 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
 
 
 def split(
-    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    source: Place,
     into: Annotated[str, typer.Argument(help="The folder or URL that receives the parts.")],
     part: Annotated[
         list[str],
@@ -106,32 +112,21 @@ def split(
     ] = "episode",
     seed: Annotated[int, typer.Option(help="The seed of a split by shares.")] = 0,
     json: Json = False,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
 ) -> None:
     """Copy a dataset's episodes into parts, such as train and test."""
-    from webtraj import errors
-    from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
-    from webtraj.store.places import is_url
 
-    parts: dict[str, Any] = {}
-    for item in part:
-        name, found, what = item.partition("=")
-        if not found or name in parts:
-            raise errors.InvalidInputError(
-                f"--part got {item!r:.100}; expected name=share or name=condition, each name once, "
-                "such as train=0.8."
-            )
-        parts[name] = _share(what)
-    options = storage_options(option)
+    expected = "name=share or name=condition, each name once, such as train=0.8"
+    parts = {name: _share(text) for name, text in read_pairs("--part", part, expected).items()}
     reports = transfer.split(
         source,
         into,
         parts,
         together=together,  # type: ignore[arg-type]  # `split` checks it.
         seed=seed,
-        source_options=options if is_url(source) else None,
-        target_options=options if is_url(into) else None,
+        source_options=options_for(source, option),
+        target_options=options_for(into, option),
     )
     failed = False
     for name, report in reports.items():
@@ -171,7 +166,7 @@ def push(
             help="Send to this folder or URL instead, if the bucket is gone for good.",
         ),
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
     max_uploads: Annotated[int, typer.Option(min=1, help="Uploads at a time.")] = 16,
     shareable: Annotated[
         bool,
@@ -225,13 +220,11 @@ def push(
     collector's bucket options are used unless you give --option or --to. Credentials come from the
     environment, a profile or the machine; for the Hub, from HF_TOKEN or `hf auth login`.
     """
-    from webtraj import errors
-    from webtraj.cli import options, terminal
     from webtraj.collectors.spool import spools
     from webtraj.datasets import transfer
     from webtraj.store.hub import is_hub_url
 
-    given = options.storage_options(option)
+    given = storage_options(option)
     if places and any(map(is_hub_url, places)):
         if to is not None or len(places) != 2 or not is_hub_url(places[1]):
             raise errors.InvalidInputError(
@@ -254,10 +247,9 @@ def push(
         raise errors.InvalidInputError(
             f"--to {to!r:.200} needs the spool folders to send: webtraj push SPOOL --to PLACE."
         )
-    console = terminal.make_console()
     folders = spool or spools()
     if not folders:
-        console.print("no spools found: nothing to send")
+        say("no spools found: nothing to send")
     complete = True
     for folder in folders:
         try:
@@ -265,10 +257,10 @@ def push(
         except errors.WebtrajError as error:
             if len(folders) == 1:
                 raise
-            console.print(terminal.printable(f"{folder}: {error}"))
+            say(f"{folder}: {error}")
             complete = False
             continue
-        _show(console, folder, report)
+        _show(folder, report)
         complete = complete and report.complete
     if not complete:
         raise typer.Exit(1)
@@ -283,51 +275,37 @@ def _push_to_hub(
     setting: list[str] | None,
     **arguments: Any,
 ) -> None:
-    from webtraj.cli import terminal
-    from webtraj.cli.export import format_settings
-    from webtraj.cli.terminal import counted, printable
-    from webtraj.datasets.dataset import parse_condition
     from webtraj.datasets.hub import push_to_hub
-    from webtraj.environments.redaction import RedactionRules
 
     report = push_to_hub(
         source,
         target,
-        rules=RedactionRules(patterns=tuple(redact)) if redact else None,
-        where=None if where is None else parse_condition(where),
+        rules=redaction_rules(redact),
+        where=condition_of(where),
         table_options=format_settings(setting),
         **arguments,
     )
-    console = terminal.make_console()
     for problem in (*report.episodes.failed, *report.episodes.clashes):
-        console.print(printable(problem), soft_wrap=True)
-    console.print(
-        printable(
-            f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
-            f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
-        ),
-        soft_wrap=True,
+        say(problem)
+    say(
+        f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
+        f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
     )
     if not report.complete:
         raise typer.Exit(1)
 
 
-def _show(console: Console, folder: Path, report: PushReport) -> None:
-    from webtraj.cli import terminal
+def _show(folder: Path, report: PushReport) -> None:
 
     for one in report.unsent:
-        console.print(
-            terminal.printable(f"{one.episode_id}  not sent: {one.reason or 'no response'}")
-        )
+        say(f"{one.episode_id}  not sent: {one.reason or 'no response'}")
     for what in report.recovery.unreadable:
-        console.print(terminal.printable(what))
+        say(what)
     left = len(report.unsent) + len(report.recovery.unreadable)
-    console.print(
-        terminal.printable(
-            f"{folder} to {report.destination}: {report.sent_episodes} sent "
-            f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} recovered, "
-            f"{len(report.recovery.being_written)} still being written, {left} left"
-        )
+    say(
+        f"{folder} to {report.destination}: {report.sent_episodes} sent "
+        f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} recovered, "
+        f"{len(report.recovery.being_written)} still being written, {left} left"
     )
 
 
@@ -367,27 +345,21 @@ def import_(
 
     Run it again to add new recordings. Pickles are read as data: nothing in them is loaded or run.
     """
-    from webtraj.cli import terminal
-    from webtraj.cli.terminal import counted, printable
     from webtraj.datasets import importers
     from webtraj.store.index import EpisodeSummary
 
-    console = terminal.make_console()
-
     def tell(found: EpisodeSummary | importers.Problem | importers.Skipped) -> None:
         if isinstance(found, importers.Problem):
-            console.print(printable(f"failed   {found.where}: {found.error}"))
+            say(f"failed   {found.where}: {found.error}")
         elif quiet:
             return
         elif isinstance(found, importers.Skipped):
-            console.print(printable(f"skipped  {found.where}: {found.why}"))
+            say(f"skipped  {found.where}: {found.why}")
         else:
-            console.print(
-                printable(
-                    f"imported {found.episode_id}  {found.task}: "
-                    f"{counted(found.num_steps, 'step')}, "
-                    f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
-                )
+            say(
+                f"imported {found.episode_id}  {found.task}: "
+                f"{counted(found.num_steps, 'step')}, "
+                f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
             )
 
     report = importers.import_episodes(
@@ -402,11 +374,9 @@ def import_(
         format=format,
         on_found=tell,
     )
-    console.print(
-        printable(
-            f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
-            f"{len(report.problems)} failed"
-        )
+    say(
+        f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
+        f"{len(report.problems)} failed"
     )
     if report.problems:
         raise typer.Exit(1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from webtraj import errors
+from webtraj.cli import signals
+from webtraj.cli.terminal import counted, say_first
 
 if TYPE_CHECKING:
     from webtraj.training.llamafactory import Update, UpdateConfig
@@ -74,8 +75,6 @@ def update(
     train by hand with `llamafactory-cli train`. The trained model is then published as
     <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
-    from webtraj import errors
-
     if check is not None:
         check_folder(check, python)
         return
@@ -140,14 +139,10 @@ def check_folder(folder: Path, python: Path | None) -> None:
     Raises:
         Exit: With 1 if there are problems.
     """
-    from webtraj.cli.terminal import counted, printable
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
-    for problem in report.problems[:_SHOWN]:
-        print(printable(str(problem)))
-    if (more := len(report.problems) - _SHOWN) > 0:
-        print(f"... and {more} more problems")
+    say_first(list(map(str, report.problems)), _SHOWN, "problems")
     if not report.clean:
         raise typer.Exit(1)
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
@@ -156,7 +151,6 @@ def check_folder(folder: Path, python: Path | None) -> None:
 
 
 def _tell(prepared: Update) -> None:
-    from webtraj.cli.terminal import counted
 
     for name, value in prepared.replay.rows():
         print(f"{name}: {value}")
@@ -192,7 +186,11 @@ def _train(prepared: Update, python: Path) -> None:
     from webtraj.training.llamafactory import publish, run_training, train_config
 
     config = prepared.config
-    with _ended_by_signals():
+
+    def end(signum: int) -> None:
+        raise signals.SignalReceivedError(signum)
+
+    with signals.handled(end):  # Stop the trainer's process too, which has its own session.
         result = run_training(
             prepared.data,
             python=python,
@@ -207,23 +205,6 @@ def _train(prepared: Update, python: Path) -> None:
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)
     print(f"Model: {path}")
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and Ctrl-C stop the trainer's process too, which has its own session."""
-    from webtraj.cli.signals import SignalReceivedError
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        del frame
-        raise SignalReceivedError(signum)
-
-    before = {signum: signal.signal(signum, end) for signum in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
 
 
 class _Progress:

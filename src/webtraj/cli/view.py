@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP
+from webtraj import errors
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import BucketOptions, storage_options
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,7 +66,7 @@ def view(
     blob_cache: Annotated[
         str | None, typer.Option(help="For buckets: a folder that caches images.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    option: BucketOptions = None,
     terminal: Annotated[
         bool,
         typer.Option(
@@ -96,10 +98,6 @@ def view(
     for a run that died. --terminal exits when the run is over, and shows its status once if the
     output is not a terminal.
     """
-    from webtraj import errors
-    from webtraj.cli import signals
-    from webtraj.cli.options import storage_options
-
     options = storage_options(option)
     if write_labels is not None:
         _write_labels(datasets, write_labels, options)
@@ -129,7 +127,6 @@ def view(
 
 
 def _monitor(named: list[str], run: str | None, options: dict[str, Any] | None) -> RunMonitor:
-    from webtraj import errors
     from webtraj.view import RunMonitor
 
     if len(named) != 1:
@@ -142,8 +139,6 @@ def _monitor(named: list[str], run: str | None, options: dict[str, Any] | None) 
 
 def _watch(watched: RunMonitor, every: float | None, *, once: bool, json: bool) -> None:
     """Show a run in the terminal, or print it as JSON, until it is over."""
-    from webtraj import errors
-    from webtraj.cli import terminal
     from webtraj.store.places import is_url
     from webtraj.view import screen
 
@@ -163,8 +158,6 @@ def _watch(watched: RunMonitor, every: float | None, *, once: bool, json: bool) 
 
 def _print_lines(watched: RunMonitor, every: float, *, once: bool) -> None:
     import time
-
-    from webtraj.cli import terminal
 
     status = watched.look()
     terminal.print_json(status.to_data())

@@ -41,22 +41,19 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
 """The terminal's keys: what each does."""
 
 
+_VERDICTS = {"success": Outcome.SUCCESS, "failure": Outcome.FAILURE, "stop": None}
+
+
 def obey(recorder: Recorder, name: str, *, paused: bool = False, answer: str = "") -> None:
     """Give the recorder the command of a button or key; ignore an unknown one."""
-    said = answer.strip() or None
-    match name:
-        case "pause":
-            (recorder.resume if paused else recorder.pause)()
-        case "undo":
-            recorder.undo()
-        case "redact":
-            recorder.redact()
-        case "success":
-            recorder.stop(Outcome.SUCCESS, answer=said)
-        case "failure":
-            recorder.stop(Outcome.FAILURE, answer=said)
-        case "stop":
-            recorder.stop(answer=said)
+    if name in _VERDICTS:
+        recorder.stop(_VERDICTS[name], answer=answer.strip() or None)
+    elif name == "pause":
+        (recorder.resume if paused else recorder.pause)()
+    elif name == "undo":
+        recorder.undo()
+    elif name == "redact":
+        recorder.redact()
 
 
 class Bar:

@@ -144,10 +144,11 @@ def preset_environment(
     from webtraj import registry
 
     selected = registry.select(selector)
+    no_browser = errors.InvalidInputError(
+        _WATCHED.format(selector=selector, example="miniwob/click-test")
+    )
     if not selected.uses_browser:
-        raise errors.InvalidInputError(
-            _WATCHED.format(selector=selector, example="miniwob/click-test")
-        )
+        raise no_browser
     parts = selected.split()
     if len(parts) > 1:
         message = _SEVERAL.format(selector=selector, example=parts[0].name)
@@ -155,9 +156,7 @@ def preset_environment(
     options = {} if observe is None else {"observe": observe}
     environment = selected.make(pool=pool, seed=seed, max_steps=None, **options)
     if not isinstance(environment, BrowserEnvironment):
-        raise errors.InvalidInputError(
-            _WATCHED.format(selector=selector, example="miniwob/click-test")
-        )
+        raise no_browser
     if redaction is not None:
         environment.redact_more(redaction)
     return environment

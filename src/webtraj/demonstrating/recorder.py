@@ -524,9 +524,7 @@ class Recorder:
         if self._session is None or page is not self._page or not self._is_open:
             return
         self._page = self._session.page
-        if self._is_effect(_EFFECT):
-            assert self._held is not None
-            self._held.result = None
+        if self._takes_effect(_EFFECT):
             return
         await self._commit_before_travel()
         self._hold_new(a.CloseTab())
@@ -538,13 +536,9 @@ class Recorder:
             return
         held = self._held
         if travel.kind == "page":
-            if self._is_effect(_SLOW_EFFECT):
-                assert held is not None
-                held.result = None
+            self._takes_effect(_SLOW_EFFECT)
             return
-        if travel.kind != "goto" and self._is_effect(_EFFECT):
-            assert held is not None
-            held.result = None
+        if travel.kind != "goto" and self._takes_effect(_EFFECT):
             return
         action = _travel_action(travel)
         if action is None:
@@ -566,10 +560,13 @@ class Recorder:
         await self._commit()
         self._before = self._left = None
 
-    def _is_effect(self, seconds: float) -> bool:
-        """Whether what the page does now may come from the step held back."""
+    def _takes_effect(self, seconds: float) -> bool:
+        """Whether what the page does now may come from the step held back; it is looked at anew."""
         held = self._held
-        return held is not None and time.monotonic() - held.deed.time <= seconds
+        if held is None or time.monotonic() - held.deed.time > seconds:
+            return False
+        held.result = None
+        return True
 
     # Commands.
 

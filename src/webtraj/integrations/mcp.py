@@ -442,16 +442,11 @@ class BrowserTools:
     def _meta(self, handle: str, one: _Open) -> dict[str, Any]:
         turn = one.turn
         assert turn is not None
+        names = ("episode_id", "task", "seed", "goal", "step", "reward", "done")
         return {
             "session": handle,
-            "episode_id": turn.episode_id,
-            "task": turn.task,
-            "seed": turn.seed,
-            "goal": turn.goal,
-            "step": turn.step,
-            "reward": turn.reward,
+            **{name: getattr(turn, name) for name in names},
             "total_reward": one.session.total_reward,
-            "done": turn.done,
             "outcome": turn.outcome.name.lower() if turn.done else "",
         }
 

@@ -253,30 +253,22 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         assert self._loop is not None
         self._used = self._loop.time()
         outcome = turn.outcome.name.lower()
+        known = {name: getattr(turn, name) for name in ("task", "goal", "seed", "done")}
         self._state = WebState(
+            **known,
             episode_id=self._state.episode_id or turn.episode_id or None,
             step_count=turn.step,
-            task=turn.task,
-            goal=turn.goal,
-            seed=turn.seed,
             recorded_as=turn.episode_id,
-            done=turn.done,
             outcome=outcome if turn.done else "",
             total_reward=self._session.total_reward,
         )
+        shown = ("heading", "page", "instructions", "episode_id", "reward")
         return WebObservation(
-            goal=turn.goal,
-            heading=turn.heading,
-            page=turn.page,
+            **known,
+            **{name: getattr(turn, name) for name in shown},
             notices=list(turn.notices),
             image=base64.b64encode(turn.image).decode(),
-            instructions=turn.instructions,
-            task=turn.task,
-            seed=turn.seed,
-            episode_id=turn.episode_id,
             outcome=outcome,
-            reward=turn.reward,
-            done=turn.done,
         )
 
     def _failed(self, failure: EpisodeFailedError) -> None:

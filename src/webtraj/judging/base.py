@@ -17,8 +17,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
@@ -28,11 +28,13 @@ __all__ = [
     "FirstKnown",
     "Judge",
     "PARALLEL",
+    "REWARDS",
     "VERDICTS",
     "given_by",
     "has_verdict",
     "is_judgeable",
     "is_unanswered",
+    "judged_as",
     "judgement_by",
     "with_judgement",
 ]
@@ -43,6 +45,9 @@ episode."""
 
 PARALLEL = 8
 """How many episodes are judged at a time, by default."""
+
+REWARDS: Mapping[Outcome, float] = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
+"""The rewards of verdicts; others have none."""
 
 _OPEN_TO_JUDGEMENT = (Outcome.UNKNOWN, *VERDICTS)
 
@@ -66,6 +71,20 @@ class Judge(Protocol):
         Raises:
             InvalidInputError: The judge is misconfigured and cannot judge any episode.
         """
+
+
+def judged_as(
+    judge: Judge, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
+) -> Judgement:
+    """Return a judge's judgement with the reward of its outcome."""
+    return Judgement(
+        judge=judge.name,
+        version=judge.version,
+        outcome=outcome,
+        reward=REWARDS.get(outcome),
+        reason=reason,
+        findings=findings or {},
+    )
 
 
 async def judgement_by(judge: Judge, trajectory: EpisodeTrajectory) -> Judgement:

@@ -7,14 +7,13 @@ dataclass that is a judge. Its fields are the options.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.judging.base import Judge
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.named import make_of, offered
+from webtraj.named import make_of, nearest, offered
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
@@ -77,10 +76,8 @@ def make_judge(
         made: Judge = make_of(others[name], name, options, kind="judge")
         return made
     known = (*JUDGES, *others)
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
     raise errors.InvalidInputError(
-        f"No judge is named {name!r}. {hint}Choose one of: {', '.join(known)}."
+        f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from webtraj.judging.base import judged_as
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
 __all__ = ["EnvironmentJudge"]
 
 _VERSION = "2"
-_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 _SAID = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR)
 
 
@@ -46,18 +46,12 @@ class EnvironmentJudge:
         outcome, reason = _compared(recorded, shown)
         if outcome is Outcome.UNKNOWN and self.success_reward is not None:
             outcome, reason = _by_reward(trajectory, self.success_reward)
-        return Judgement(
-            judge=self.name,
-            version=self.version,
-            outcome=outcome,
-            reward=_REWARDS.get(outcome),
-            reason=reason,
-            findings={
-                "recorded_outcome": recorded.name.lower(),
-                "shown_success": shown,
-                "total_reward": trajectory.total_reward,
-            },
-        )
+        findings = {
+            "recorded_outcome": recorded.name.lower(),
+            "shown_success": shown,
+            "total_reward": trajectory.total_reward,
+        }
+        return judged_as(self, outcome, reason, findings)
 
     def _recorded(self, trajectory: EpisodeTrajectory) -> Outcome:
         """Return the environment's verdict, as far as it is still on record."""

@@ -7,7 +7,7 @@ import functools
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -70,10 +70,7 @@ def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
     left as many characters. It stays known until the field shows a different number of characters,
     other typing changes it, or an action may have typed into the focused element.
     """
-    return list(_typed_texts(steps))
-
-
-def _typed_texts(steps: Sequence[StepRecord]) -> Iterator[Mapping[str, str]]:
+    after: list[Mapping[str, str]] = []
     known: dict[str, str] = {}
     masked: Mapping[str, int] | None = None
     for step in steps:
@@ -83,7 +80,8 @@ def _typed_texts(steps: Sequence[StepRecord]) -> Iterator[Mapping[str, str]]:
         else:
             held = _after(step, known, before) if masked else {}
             known = {ref: text for ref, text in held.items() if masked.get(ref) == _length(text)}
-        yield known
+        after.append(known)
+    return after
 
 
 def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
@@ -351,8 +349,6 @@ def _is_unit(word: str) -> bool:
 
 
 def _value_of(element: Ref) -> str:
-    import json
-
     for state in element.states:
         if state.startswith(_EVALUATING_VALUE):
             return str(json.loads(state.removeprefix("value=")))

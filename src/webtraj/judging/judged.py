@@ -150,7 +150,12 @@ class _Judging:
         self._judge = judge
         self._observer = observer or (lambda done, total: None)
         self._book = dataset.judgements
-        ended = [summary for summary in dataset.summaries if self._is_new(summary)]
+        ended = [
+            summary
+            for summary in dataset.summaries
+            if summary.end_reason in _ENDED
+            and not self._book.has(summary.episode_id, judge.name, judge.version)
+        ]
         self._todo = [
             summary for summary in ended if when == "always" or summary.outcome in _UNDECIDED
         ]
@@ -183,11 +188,6 @@ class _Judging:
             known=self._known,
             failures=self._failures,
             stopped=self._stopped,
-        )
-
-    def _is_new(self, summary: EpisodeSummary) -> bool:
-        return summary.end_reason in _ENDED and not self._book.has(
-            summary.episode_id, self._judge.name, self._judge.version
         )
 
     async def _work(self, todo: Iterator[EpisodeSummary]) -> None:

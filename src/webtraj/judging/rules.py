@@ -38,6 +38,7 @@ import pydantic
 
 from webtraj import errors
 from webtraj.judging import predicates
+from webtraj.judging.base import judged_as
 from webtraj.judging.evaluating import Evaluation
 from webtraj.judging.final_state import FinalState
 from webtraj.judging.predicates import Predicate
@@ -123,7 +124,6 @@ def _of_yaml(text: str, name: str) -> Any:
 
 
 _VERSION = "4"
-_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 _MAX_PROBLEMS = 10
 _MAX_SHOWN = 5
 _MAX_FILE = 4 * 2**20
@@ -209,13 +209,14 @@ class RuleJudge:
         try:
             rule = self._rule_of(trajectory)
         except errors.InvalidInputError as error:
-            return self._said(Outcome.JUDGE_ERROR, f"The task's own rule is wrong: {error}")
+            return judged_as(self, Outcome.JUDGE_ERROR, f"The task's own rule is wrong: {error}")
         if rule is None:
-            return self._said(Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
+            return judged_as(self, Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
         goal = _goal_of(trajectory)
         values = {} if rule.goal is None else predicates.match_goal(rule.goal, goal)
         if values is None:
-            return self._said(
+            return judged_as(
+                self,
                 Outcome.JUDGE_ERROR,
                 f"The goal {goal!r:.200} is not like that of the rule, {rule.goal!r:.200}.",
             )
@@ -227,7 +228,7 @@ class RuleJudge:
         }
         outcome, reason = _decided(truths, evaluation.problems)
         findings = {"rule": self._name_of(rule), "holds": truths, "goal": values}
-        return self._said(outcome, reason, findings)
+        return judged_as(self, outcome, reason, findings)
 
     def _rule_of(self, trajectory: EpisodeTrajectory) -> Rule | None:
         own = _own_rule(trajectory)
@@ -238,18 +239,6 @@ class RuleJudge:
     def _name_of(self, rule: Rule) -> str:
         place = next((n for n, known in enumerate(self.rules) if known is rule), None)
         return "the task's own" if place is None else f"rules.{place}"
-
-    def _said(
-        self, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
-    ) -> Judgement:
-        return Judgement(
-            judge=self.name,
-            version=self.version,
-            outcome=outcome,
-            reward=_REWARDS.get(outcome),
-            reason=reason,
-            findings=findings or {},
-        )
 
 
 def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:

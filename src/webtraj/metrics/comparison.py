@@ -20,6 +20,7 @@ from webtraj.metrics.live import flat
 from webtraj.metrics.measuring import MetricsReport, measure
 from webtraj.metrics.rates import (
     Rate,
+    bounds,
     difference_interval,
     mcnemar_p,
     paired_difference_interval,
@@ -236,8 +237,9 @@ def _point(
 ) -> Point:
     kept = dataset if reading.condition is None else dataset.filter(reading.condition)
     report = measure(kept, run=run, steps=reading.steps, plans=plans, **reading.options)
+    point = Point(label="", place=place, report=report, graded={}, faults={}, note=note)
     if not reading.compared:
-        return Point(label="", place=place, report=report, graded={}, faults={}, note=note)
+        return point
     summaries: Sequence[EpisodeSummary] = kept.summaries
     if report.run:
         of_run = Run(dataset.place.storage, report.run)
@@ -250,15 +252,8 @@ def _point(
         left = f"{len(report.unreadable)} episodes unreadable; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
     faults, examples = _faults(dataset, summaries, steps=reading.steps)
-    return Point(
-        label="",
-        place=place,
-        report=report,
-        graded=_graded(summaries),
-        faults=faults,
-        examples=examples,
-        note=note,
-    )
+    graded = _graded(summaries)
+    return dataclasses.replace(point, graded=graded, faults=faults, examples=examples, note=note)
 
 
 def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
@@ -334,7 +329,7 @@ class Difference:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Newcombe's 95 % interval for independent episodes."""
-        return difference_interval(_counts(self.first), _counts(self.second))
+        return difference_interval(self.first.counts, self.second.counts)
 
     @property
     def is_clear(self) -> bool:
@@ -344,14 +339,12 @@ class Difference:
 
     def to_data(self) -> dict[str, Any]:
         """Return the difference as JSON data."""
-        low, high = self.interval or (None, None)
         return {
             "name": self.name,
             "first": self.first.to_data(),
             "second": self.second.to_data(),
             "difference": self.value,
-            "low": low,
-            "high": high,
+            **bounds(self.interval),
         }
 
 
@@ -396,8 +389,7 @@ class Pairs:
 
     def to_data(self) -> dict[str, Any]:
         """Return the pairs as JSON data."""
-        low, high = self.interval or (None, None)
-        numbers = {"difference": self.value, "low": low, "high": high, "p": self.p}
+        numbers = {"difference": self.value, **bounds(self.interval), "p": self.p}
         return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
 
 
@@ -475,7 +467,3 @@ def _pairs(first: Mapping[Any, bool], second: Mapping[Any, bool]) -> Pairs | Non
         gained=dict(gained.most_common()),
         lost=dict(lost.most_common()),
     )
-
-
-def _counts(rate: Rate) -> tuple[int, int]:
-    return rate.numerator, rate.denominator

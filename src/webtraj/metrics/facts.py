@@ -31,6 +31,7 @@ from webtraj.trajectory import (
     INFRASTRUCTURE_FAILURES,
     Decision,
     EndReason,
+    EpisodeInfo,
     EpisodeTrajectory,
     ModelCall,
     Outcome,
@@ -362,49 +363,41 @@ class EpisodeFacts:
     @classmethod
     def of_summary(cls, summary: EpisodeSummary, origin: Origin | None = None) -> EpisodeFacts:
         """Return the facts from a line of a dataset's index."""
-        start, end = summary.start_time, summary.end_time
         known = Origin() if origin is None else origin
-        return cls(
-            episode_id=summary.episode_id,
-            task=summary.task,
-            policy=summary.policy,
-            attempts_key=summary.group_id or f"{summary.policy}\0{summary.task}",
-            outcome=summary.outcome,
-            end_reason=summary.end_reason,
-            num_steps=summary.num_steps,
-            reward=_reward(summary.total_reward, summary.end_reason),
-            seconds=None if start is None or end is None else max(end - start, 0.0),
-            start_time=start,
-            end_time=end,
-            origin=known if known.site else dataclasses.replace(known, site=summary.site),
-        )
+        known = known if known.site else dataclasses.replace(known, site=summary.site)
+        return cls._of(summary, summary, known, None)
 
     @classmethod
     def of_trajectory(
         cls, trajectory: EpisodeTrajectory, origin: Origin | None = None, *, steps: StepFacts
     ) -> EpisodeFacts:
         """Return the facts from a whole record and its `step_facts`."""
-        info = trajectory.info
-        start, end = trajectory.start_time, trajectory.end_time
+        return cls._of(trajectory.info, trajectory, _origin(trajectory, origin), steps)
+
+    @classmethod
+    def _of(
+        cls,
+        info: EpisodeInfo | EpisodeSummary,
+        played: EpisodeTrajectory | EpisodeSummary,
+        origin: Origin,
+        steps: StepFacts | None,
+    ) -> EpisodeFacts:
+        start, end = played.start_time, played.end_time
         return cls(
             episode_id=info.episode_id,
             task=info.task,
             policy=info.policy,
             attempts_key=info.group_id or f"{info.policy}\0{info.task}",
-            outcome=trajectory.outcome,
-            end_reason=trajectory.end_reason,
-            num_steps=trajectory.num_steps,
-            reward=_reward(trajectory.total_reward, trajectory.end_reason),
+            outcome=played.outcome,
+            end_reason=played.end_reason,
+            num_steps=played.num_steps,
+            reward=played.total_reward if played.end_reason in _ENDED else None,
             seconds=None if start is None or end is None else max(end - start, 0.0),
             start_time=start,
             end_time=end,
-            origin=_origin(trajectory, origin),
+            origin=origin,
             steps=steps,
         )
-
-
-def _reward(total: float, end_reason: EndReason) -> float | None:
-    return total if end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED) else None
 
 
 def _origin(trajectory: EpisodeTrajectory, origin: Origin | None) -> Origin:

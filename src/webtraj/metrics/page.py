@@ -23,7 +23,6 @@ from webtraj.metrics import figures, presenting
 from webtraj.metrics.comparison import Comparison, Difference, Point, Subject, compare
 from webtraj.metrics.figures import Picture
 from webtraj.metrics.measuring import plain
-from webtraj.metrics.rates import Rate
 from webtraj.store import files
 
 __all__ = [
@@ -223,12 +222,7 @@ def write_report(report: Report, path: Path) -> None:
             f"Not overwriting {str(path)!r}: it exists and is not a webtraj report. Choose another "
             "file with --html."
         )
-    content = report_html(report).encode("utf-8", "replace")
-    try:
-        files.make_folder(path.parent)
-        files.write_atomically(path, content)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
+    _write(path, report_html(report).encode("utf-8", "replace"))
 
 
 def write_pictures(report: Report, folder: Path) -> list[Path]:
@@ -241,13 +235,17 @@ def write_pictures(report: Report, folder: Path) -> list[Path]:
     written = []
     for picture in report.pictures():
         path = folder / f"{picture.name}.png"
-        try:
-            files.make_folder(folder)
-            files.write_atomically(path, picture.png())
-        except OSError as error:
-            raise _cannot_write(path, error) from error
+        _write(path, picture.png())
         written.append(path)
     return written
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        files.make_folder(path.parent)
+        files.write_atomically(path, content)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
 
 
 def _cannot_write(path: Path, error: OSError) -> errors.InvalidInputError:
@@ -390,8 +388,8 @@ def _difference_row(difference: Difference) -> tuple[object, ...]:
     shown: object = "-" if value is None else _signed(value)
     if value is not None and difference.is_clear:
         better = (value > 0) == (difference.name not in ("crashed rate", "blocked rate"))
-        shown = _Marked(_signed(value), "up" if better else "down")
-    rates = (_rate(difference.first), _rate(difference.second))
+        shown = _Cell(_signed(value), mark="up" if better else "down")
+    rates = map(presenting.rate_with_counts, (difference.first, difference.second))
     return (difference.name or "-", *rates, shown, interval)
 
 
@@ -447,7 +445,7 @@ def _listed(text: str, point: Point, **fields: str) -> object:
     query = urllib.parse.urlencode(
         {"dataset": absolute_place(point.place), **fields}, errors="replace"
     )
-    return _Linked(text, f"{VIEWER}#/?{query}")
+    return _Cell(text, f"{VIEWER}#/?{query}")
 
 
 def _details(report: Report) -> str:
@@ -482,22 +480,12 @@ def _figure(picture: Picture) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Linked:
-    """A cell's text, and where it leads."""
+class _Cell:
+    """A cell's text, the page that it leads to, and its CSS class."""
 
     text: str
-    href: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Marked:
-    """A cell's text and CSS class."""
-
-    text: str
-    mark: str
+    href: str = ""
+    mark: str = ""
 
 
 def _table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
@@ -514,15 +502,15 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, caption:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, _Marked):
-        return f'<td class="{value.mark}">{_escaped(value.text)}</td>'
-    return f"<td>{_text(value)}</td>"
+    mark = f' class="{value.mark}"' if isinstance(value, _Cell) and value.mark else ""
+    return f"<td{mark}>{_text(value)}</td>"
 
 
 def _text(value: object) -> str:
-    if isinstance(value, _Linked):
-        return f'<a href="{_escaped(value.href)}">{_escaped(value.text)}</a>'
-    return _escaped(value)
+    if not isinstance(value, _Cell):
+        return _escaped(value)
+    text = _escaped(value.text)
+    return f'<a href="{_escaped(value.href)}">{text}</a>' if value.href else text
 
 
 def _section(title: str, *parts: str) -> str:
@@ -545,13 +533,7 @@ def _note(point: Point) -> object:
     report = point.report
     run = f"run {report.run}: {report.played} of {report.planned} rows" if report.run else ""
     note = "; ".join(part for part in (run, point.note) if part)
-    return _Marked(note, "note") if note else ""
-
-
-def _rate(rate: Rate) -> str:
-    if rate.value is None:
-        return "-"
-    return f"{rate.value:.1%} ({rate.numerator}/{rate.denominator})"
+    return _Cell(note, mark="note") if note else ""
 
 
 def _signed(value: float) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Ratio",
     "Spread",
     "SpreadTally",
+    "bounds",
     "difference_interval",
     "is_broken",
     "mcnemar_p",
@@ -114,6 +115,12 @@ def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
     }
 
 
+def bounds(interval: tuple[float, float] | None) -> dict[str, float | None]:
+    """Return an interval as JSON data; its bounds are None if there is none."""
+    low, high = interval or (None, None)
+    return {"low": low, "high": high}
+
+
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
     """Return the unbiased estimate of the probability that one of `k` attempts succeeds.
 
@@ -151,27 +158,25 @@ class Rate:
         """The share; None if there are no episodes."""
         return self.numerator / self.denominator if self.denominator else None
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Both numbers."""
+        return self.numerator, self.denominator
+
     @classmethod
     def total(cls, rates: Iterable[Self]) -> Self:
         """Return the rate over all episodes of several rates."""
-        counts = [(rate.numerator, rate.denominator) for rate in rates]
+        counts = [rate.counts for rate in rates]
         return cls(sum(made for made, _ in counts), sum(of for _, of in counts))
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Wilson's 95 % interval for the underlying probability; None if there are no episodes."""
-        return wilson_interval(self.numerator, self.denominator)
+        return wilson_interval(*self.counts)
 
     def to_data(self) -> dict[str, Any]:
         """Return JSON data, with the values computed from the counts."""
-        low, high = self.interval or (None, None)
-        return {
-            "value": self.value,
-            "numerator": self.numerator,
-            "denominator": self.denominator,
-            "low": low,
-            "high": high,
-        }
+        return {"value": self.value, **dataclasses.asdict(self), **bounds(self.interval)}
 
 
 GRADED = (Outcome.SUCCESS, *AGENT_FAILURES)
@@ -223,11 +228,7 @@ class Ratio:
 
     def to_data(self) -> dict[str, Any]:
         """Return JSON data, with the value computed from the counts."""
-        return {
-            "value": self.value,
-            "numerator": self.numerator,
-            "denominator": self.denominator,
-        }
+        return {"value": self.value, **dataclasses.asdict(self)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ class PassAtK:
 
 
 def difference_interval(
-    first: tuple[int, int], second: tuple[int, int], *, confidence: float = CONFIDENCE
+    first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[float, float] | None:
     """Return an interval for how much the second probability exceeds the first.
 
@@ -324,15 +325,14 @@ def difference_interval(
     Args:
         first: Successes and trials.
         second: Successes and trials, independent of the first.
-        confidence: The confidence of the interval.
 
     Returns:
         Its bounds; None if either has no trials.
 
     Raises:
-        InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
+        InvalidInputError: A count is invalid.
     """
-    one, other = (wilson_interval(*counts, confidence=confidence) for counts in (first, second))
+    one, other = wilson_interval(*first), wilson_interval(*second)
     if one is None or other is None:
         return None
     before, after = first[0] / first[1], second[0] / second[1]
@@ -343,7 +343,7 @@ def difference_interval(
 
 
 def paired_difference_interval(
-    both: int, first_only: int, second_only: int, neither: int, *, confidence: float = CONFIDENCE
+    both: int, first_only: int, second_only: int, neither: int
 ) -> tuple[float, float] | None:
     """Return an interval for the same difference from pairs: the same episodes, played by two.
 
@@ -355,7 +355,6 @@ def paired_difference_interval(
         first_only: The number in which only the first succeeds.
         second_only: The number in which only the second succeeds.
         neither: The number in which neither succeeds.
-        confidence: The confidence of the interval.
 
     >>> [round(end, 4) for end in paired_difference_interval(20, 2, 12, 16)]
     [0.0562, 0.3292]
@@ -364,14 +363,14 @@ def paired_difference_interval(
         Its bounds; None without pairs.
 
     Raises:
-        InvalidInputError: A count is negative, or `confidence` is not between 0 and 1.
+        InvalidInputError: A count is negative.
     """
     counts = (both, first_only, second_only, neither)
     if min(counts) < 0:
         raise errors.InvalidInputError(f"Invalid counts of pairs {counts}: expected 0 or more.")
     pairs = sum(counts)
-    one = wilson_interval(both + first_only, pairs, confidence=confidence)
-    other = wilson_interval(both + second_only, pairs, confidence=confidence)
+    one = wilson_interval(both + first_only, pairs)
+    other = wilson_interval(both + second_only, pairs)
     if one is None or other is None:
         return None
     before, after = (both + first_only) / pairs, (both + second_only) / pairs

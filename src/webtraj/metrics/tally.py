@@ -365,10 +365,7 @@ class Tally:
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,
-            valid=valid,
-            blocked=blocked,
-            crashed=crashed,
-            unfinished=classes[EpisodeClass.UNFINISHED],
+            **{kind.value: classes[kind] for kind in EpisodeClass},
             successes=successes,
             failures=failures,
             ungraded=valid - successes - failures,

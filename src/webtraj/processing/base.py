@@ -52,9 +52,8 @@ class Changed:
 Result = EpisodeTrajectory | Drop | Changed
 
 
-@runtime_checkable
-class Step(Protocol):
-    """One step of a pipeline. Concurrent tasks share one step."""
+class _Named(Protocol):
+    """What every step says of itself."""
 
     @property
     def name(self) -> str:
@@ -68,6 +67,11 @@ class Step(Protocol):
     def settings(self) -> Mapping[str, Any]:
         """The settings, as plain data. No secrets."""
 
+
+@runtime_checkable
+class Step(_Named, Protocol):
+    """One step of a pipeline. Concurrent tasks share one step."""
+
     def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
         """Process a trajectory.
 
@@ -77,20 +81,8 @@ class Step(Protocol):
 
 
 @runtime_checkable
-class OrderedStep(Protocol):
+class OrderedStep(_Named, Protocol):
     """A step whose result depends on the earlier trajectories."""
-
-    @property
-    def name(self) -> str:
-        """See `Step.name`."""
-
-    @property
-    def version(self) -> str:
-        """See `Step.version`."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """See `Step.settings`."""
 
     def signature(self, trajectory: EpisodeTrajectory) -> Any:
         """Return small JSON data that determines the result."""

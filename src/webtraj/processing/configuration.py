@@ -24,7 +24,6 @@ import pydantic
 
 from webtraj import configuration, errors
 from webtraj.agents.models.base import ModelClient, Provider
-from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
 from webtraj.processing.registry import MAIN_OPTIONS, make_step, parse_step
 
@@ -150,11 +149,8 @@ def read_choice(written: Any) -> StepChoice:
 
 def default_steps(*, with_model: bool) -> list[StepChoice]:
     """Return the steps to run if none are named."""
-    names = (
-        ("clean", "judge", "drop-no-effect", "prune-loops", "describe")
-        if with_model
-        else ("clean", "drop-no-effect", "prune-loops")
-    )
+    plain = ["drop-no-effect", "prune-loops"]
+    names = ["clean", "judge", *plain, "describe"] if with_model else ["clean", *plain]
     return [(name, {}) for name in names]
 
 
@@ -199,7 +195,4 @@ def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None =
     Raises:
         InvalidInputError: A step or option is unknown, or a step needs a model.
     """
-    steps: list[Step | OrderedStep] = [
-        make_step(name, options, client=client) for name, options in choices
-    ]
-    return Pipeline(steps)
+    return Pipeline(make_step(name, options, client=client) for name, options in choices)

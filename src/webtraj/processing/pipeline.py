@@ -57,44 +57,34 @@ class _Outcome:
     found: bool = False
 
 
+@dataclasses.dataclass(kw_only=True)
 class Run:
     """See `webtraj.processing.pipeline.process`."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        *,
-        where: Callable[[EpisodeSummary], bool] | None,
-        parallel: int,
-        retry_failed: bool,
-        patience: int,
-        observer: Callable[[int, int], None] | None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._where = where
-        self._parallel = parallel
-        self._retry_failed = retry_failed
-        self._patience = patience
-        self._observer = observer or (lambda done, total: None)
+    pipeline: Pipeline
+    where: Callable[[EpisodeSummary], bool] | None
+    parallel: int
+    retry_failed: bool
+    patience: int
+    observer: Callable[[int, int], None]
+
+    def __post_init__(self) -> None:
         # An ordered step remembers what it admitted, so each run has its own copy.
         steps = [
             copy.deepcopy(step) if isinstance(step, OrderedStep) else step
-            for step in pipeline.steps
+            for step in self.pipeline.steps
         ]
         # One thread per episode that waits for storage, and one to write the ledger.
-        self._threads = ThreadPoolExecutor(parallel + 1, "webtraj-processing")
+        self._threads = ThreadPoolExecutor(self.parallel + 1, "webtraj-processing")
         self._flow = Flow(steps, self._in_thread)
         self._early: dict[int, tuple[EpisodeSummary, _Outcome]] = {}
-        self._committed = 0
-        self._found = 0
-        self._failed_in_a_row = 0
+        self._committed = self._found = self._failed_in_a_row = self._total = 0
         self._flushing = asyncio.Lock()
         self._flushed_at = 0.0
         self._source: Dataset
         self._target: Target
         self._ledger: Ledger
         self._stale: tuple[str, ...] = ()
-        self._total = 0
 
     async def play(
         self,
@@ -107,23 +97,19 @@ class Run:
     ) -> ProcessingReport:
         """Process the remaining episodes; see `process`."""
         with self._threads:
-            dataset = await self._in_thread(
+            dataset = self._source = await self._in_thread(
                 lambda: open_dataset(read, storage_options=read_options, complete=True)
             )
-            self._source = dataset
+            form = format or dataset.place.header.format
             writer = await self._in_thread(
-                lambda: DatasetWriter(
-                    write,
-                    format=format or dataset.place.header.format,
-                    storage_options=write_options,
-                )
+                lambda: DatasetWriter(write, format=form, storage_options=write_options)
             )
             with contextlib.ExitStack() as stack:
                 stack.callback(writer.close)
-                self._target = Target(writer, self._pipeline.identity)
+                self._target = Target(writer, self.pipeline.identity)
                 await self._in_thread(lambda: stack.enter_context(self._target.claimed()))
                 self._ledger = await self._in_thread(
-                    lambda: Ledger(writer.place.storage, self._pipeline.identity.hash)
+                    lambda: Ledger(writer.place.storage, self.pipeline.identity.hash)
                 )
                 await self._process(dataset)
                 return await self._in_thread(self._report)
@@ -132,7 +118,7 @@ class Run:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     async def _process(self, dataset: Dataset) -> None:
-        chosen = dataset if self._where is None else dataset.filter(self._where)
+        chosen = dataset if self.where is None else dataset.filter(self.where)
         entries = self._ledger.entries
         listed = [output for entry in entries.values() for output in entry.passage.outputs]
         await self._in_thread(lambda: self._target.find_outputs(listed))
@@ -150,10 +136,10 @@ class Run:
             and known.sha256 != self._source.judgements.digest(one)
         )
         self._total = len(new) + len(failed)
-        self._observer(0, self._total)
+        self.observer(0, self._total)
         self._flushed_at = asyncio.get_running_loop().time()
         workers = [
-            asyncio.create_task(self._work(todo)) for _ in range(min(self._parallel, self._total))
+            asyncio.create_task(self._work(todo)) for _ in range(min(self.parallel, self._total))
         ]
         try:
             await asyncio.gather(*workers)
@@ -170,7 +156,7 @@ class Run:
 
     def _is_to_retry(self, summary: EpisodeSummary) -> bool:
         entry = self._ledger.entries.get(summary.episode_id)
-        return entry is not None and entry.failure is not None and self._retry_failed
+        return entry is not None and entry.failure is not None and self.retry_failed
 
     async def _work(self, todo: Iterator[tuple[int, EpisodeSummary]]) -> None:
         for number, summary in todo:
@@ -211,7 +197,7 @@ class Run:
         return _Outcome(passage)
 
     def _head(self, summary: EpisodeSummary) -> Derivation:
-        identity = self._pipeline.identity
+        identity = self.pipeline.identity
         return Derivation(
             step=HEAD_STEP,
             version=_HEAD_VERSION,
@@ -243,8 +229,8 @@ class Run:
             self._committed += 1
             self._found += outcome.found
             self._failed_in_a_row = self._failed_in_a_row + 1 if entry.failure else 0
-            self._observer(self._committed, self._total)
-            if self._failed_in_a_row == self._patience:
+            self.observer(self._committed, self._total)
+            if self._failed_in_a_row == self.patience:
                 assert entry.failure is not None
                 raise errors.ProcessingStoppedError(
                     f"{self._failed_in_a_row} episodes in a row could not be processed, so the run "
@@ -260,8 +246,8 @@ class Run:
 
     def _report(self) -> ProcessingReport:
         report = make_report(
-            self._pipeline.identity.hash,
-            [(step.name, step.version) for step in self._pipeline.steps],
+            self.pipeline.identity.hash,
+            [(step.name, step.version) for step in self.pipeline.steps],
             self._ledger.entries.values(),
             stale=self._stale,
             now=self._committed,
@@ -275,11 +261,7 @@ class Run:
 
 def _failure(step: str, error: Exception) -> Failure:
     kind = type(error)
-    name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     return Failure(step, name, str(error)[:_LONGEST_MESSAGE])
 
 
@@ -356,12 +338,12 @@ async def process(
         )
     check_apart(read, write)
     run = Run(
-        pipeline,
+        pipeline=pipeline,
         where=where,
         parallel=parallel,
         retry_failed=retry_failed,
         patience=patience,
-        observer=observer,
+        observer=observer or (lambda done, total: None),
     )
     return await run.play(
         read, write, format=format, read_options=read_options, write_options=write_options

@@ -16,7 +16,6 @@ because a dataset's file names it. An installed package adds steps through the e
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import inspect
 import json
@@ -98,20 +97,18 @@ class StepKind:
             InvalidInputError: An option is unknown, or a required one is missing.
         """
         known = _options_of(self.function)
-        settings = {
-            name: parameter.default
-            for name, parameter in known.items()
-            if name != "client" and parameter.default is not inspect.Parameter.empty
-        }
-        settings.update(options)
         wanted = [name for name in known if name != "client"]
+        defaults = {name: known[name].default for name in wanted}
+        settings = {n: v for n, v in defaults.items() if v is not inspect.Parameter.empty}
+        settings |= options
         _check_options(self.name, settings, wanted, needed=wanted)
         if client is not None and "client" not in known:
             raise errors.InvalidInputError(f"The step {self.name!r} takes no client.")
-        if client is None and "client" in known:
-            client_parameter = known["client"]
-            if client_parameter.default is inspect.Parameter.empty:
-                raise _needs_model(self.name)
+        wants = known["client"].default if "client" in known else None
+        if client is None and wants is inspect.Parameter.empty:
+            raise errors.InvalidInputError(
+                f"The step {self.name!r} needs a model; give one (--model)."
+            )
         return FunctionStep(self.function, self.name, self.version, settings, client)
 
 
@@ -178,11 +175,10 @@ def make_step(
     if maker is None and name in (others := offered(ENTRY_POINT_GROUP)):
         maker = class_at(others[name])
     if maker is None:
-        nearest = difflib.get_close_matches(name, step_names(), n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        known_names = step_names()
         raise errors.InvalidInputError(
-            f"No step is named {name!r:.100}. {hint}Choose one of: {', '.join(step_names())}; "
-            "to use your own step, import its module (--import)."
+            f"No step is named {name!r:.100}. {nearest(name, known_names)}Choose one of: "
+            f"{', '.join(known_names)}; to use your own step, import its module (--import)."
         )
     takes_client = "client" in _options_of(maker.function if isinstance(maker, StepKind) else maker)
     if not isinstance(maker, StepKind):
@@ -275,10 +271,6 @@ def _check_options(
         raise errors.InvalidInputError(
             f"The step {name!r} {problem}; its options: {', '.join(known) or 'none'}.{hint}"
         )
-
-
-def _needs_model(name: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(f"The step {name!r} needs a model; give one (--model).")
 
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:

@@ -42,6 +42,7 @@ import orjson
 from webtraj import errors
 from webtraj import local_pages as serving_lib
 from webtraj.local_pages import missing
+from webtraj.metrics.rates import bounds
 from webtraj.view import values
 from webtraj.view.table import parse_query
 
@@ -133,19 +134,17 @@ class _Handlers:
     async def episodes(self, request: Request) -> Response:
         query = parse_query(request.query_params.multi_items())
         page = await _in_thread(self._viewer.page, query)
-        rows = [row.to_data() for row in page.rows]
-        low, high = page.success.interval or (None, None)
+        solved, graded = page.success.counts
         return _json(
             {
                 "total": page.total,
                 "offset": query.offset,
-                "rows": rows,
+                "rows": [row.to_data() for row in page.rows],
                 "facets": page.facets,
                 "graded": {
-                    "success": page.success.numerator,
-                    "of": page.success.denominator,
-                    "low": low,
-                    "high": high,
+                    "success": solved,
+                    "of": graded,
+                    **bounds(page.success.interval),
                     "broken": page.broken,
                 },
             }

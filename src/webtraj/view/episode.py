@@ -46,9 +46,7 @@ def decision_data(values: Values, decision: trajectory_lib.Decision | None) -> A
     if decision is None:
         return None
     return {
-        "thought": values.text(decision.thought),
-        "memory": values.text(decision.memory),
-        "parse_error": values.text(decision.parse_error),
+        **values.texts(decision, "thought", "memory", "parse_error"),
         "metadata": values.data(decision.metadata),
         "calls": [call_data(values, call) for call in decision.model_calls],
     }
@@ -57,13 +55,10 @@ def decision_data(values: Values, decision: trajectory_lib.Decision | None) -> A
 def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
     """Return a model call as JSON data."""
     return {
-        "model": values.text(call.model),
-        "provider": values.text(call.provider),
-        "policy_version": values.text(call.policy_version),
+        **values.texts(call, "model", "provider", "policy_version", "finish_reason", "error"),
         "messages": [_message(values, message) for message in call.messages],
         "reply": values.text(call.text),
         "reasoning": values.text(reasoning_of(call)),
-        "finish_reason": values.text(call.finish_reason),
         "usage": values.data(call.usage),
         "latency": number(call.latency),
         "start_time": number(call.start_time),
@@ -71,7 +66,6 @@ def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
         "tokens": list(_tokens(values, call)),
         "prompt_tokens": len(call.prompt_token_ids),
         "response": values.data(_short(call.response)),
-        "error": values.text(call.error),
     }
 
 
@@ -171,6 +165,7 @@ def _short(response: Any) -> Any:
 _TIMINGS = ("act", "settle", "observe", "pictures", "total", "waiting")
 _PICTURES = ("screenshot", "pixels", "image", "shot")
 """Channels to search for a step's image first; otherwise the first image is taken."""
+_ACTED_ON = ("ref", "role", "name", "selector", "settled", "error", "error_kind")
 _TREES = ("axtree", "axtree_txt")
 
 
@@ -228,13 +223,7 @@ def action_data(values: Values, action: Any, acted: Any = None) -> dict[str, Any
         "point": point,
         "path": path,
         "box": _box(known.get("box")),
-        "ref": values.text(known.get("ref")),
-        "role": values.text(known.get("role")),
-        "name": values.text(known.get("name")),
-        "selector": values.text(known.get("selector")),
-        "settled": values.text(known.get("settled")),
-        "error": values.text(known.get("error")),
-        "error_kind": values.text(known.get("error_kind")),
+        **values.texts(known, *_ACTED_ON),
     }
 
 
@@ -386,13 +375,9 @@ def _record(record: Any) -> dict[str, Any]:
 
 def _info(values: Values, info: trajectory_lib.EpisodeInfo) -> dict[str, Any]:
     return {
-        "task": values.text(info.task),
-        "goal": values.text(info.goal),
-        "site": values.text(info.site),
+        **values.texts(info, "task", "goal", "site", "environment", "policy"),
         "seed": values.data(info.seed),
-        "environment": values.text(info.environment),
         "versions": values.data(info.versions),
-        "policy": values.text(info.policy),
         "group": values.text(info.group_id),
         "attempt": values.data(info.attempt),
         "links": {
@@ -414,13 +399,7 @@ def _end(values: Values, end: trajectory_lib.EpisodeEnd | None) -> dict[str, Any
         "phase": None if end.phase is None else end.phase.value,
         "detail": values.text(end.detail),
         "outcome": end.outcome.name.lower(),
-        "error": None
-        if error is None
-        else {
-            "type": values.text(error.type),
-            "message": values.text(error.message),
-            "traceback": values.text(error.traceback),
-        },
+        "error": error and values.texts(error, "type", "message", "traceback"),
         "action_in_flight": end.action_in_flight,
         "in_flight_action": in_flight,
         "in_flight_decision": decision_data(values, end.in_flight_decision),
@@ -431,11 +410,9 @@ def _end(values: Values, end: trajectory_lib.EpisodeEnd | None) -> dict[str, Any
 
 def _judgement(values: Values, found: trajectory_lib.Judgement) -> dict[str, Any]:
     return {
-        "judge": values.text(found.judge),
-        "version": values.text(found.version),
+        **values.texts(found, "judge", "version", "reason"),
         "outcome": found.outcome.name.lower(),
         "reward": number(found.reward),
-        "reason": values.text(found.reason),
         "evidence": values.data(found.findings),
         "time": number(found.time),
         "calls": [call_data(values, call) for call in found.model_calls],

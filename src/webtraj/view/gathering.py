@@ -219,18 +219,16 @@ class Gathering(Closing):
             known = {_url(followed) for followed in before.values()}
             for folder in self._folders:
                 for found in datasets_in(folder, said=self._said):
-                    if str(found.place).rstrip("/") not in known:
-                        self._take_in(found)
+                    if str(found.place).rstrip("/") in known:
+                        continue
+                    try:
+                        self._open(found)
+                    except errors.WebtrajError as error:  # The next scan retries it.
+                        _logger.warning("Cannot open %s: %s", found.place, error)
             self._scanned = self._clock()
             return self.followed is not before
         finally:
             self._scanning.release()
-
-    def _take_in(self, found: FoundDataset) -> None:
-        try:
-            self._open(found)
-        except errors.WebtrajError as error:  # The next scan retries it.
-            _logger.warning("Cannot open %s: %s", found.place, error)
 
     def _open(self, found: FoundDataset) -> None:
         in_bucket = is_url(found.place)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.metrics.rates import Rate, mean_of_tasks
+from webtraj.metrics.rates import Rate, bounds, mean_of_tasks
 from webtraj.store.places import is_url
 from webtraj.view.source import Source
 from webtraj.view.table import Table
@@ -123,11 +123,10 @@ def iterations_data(
                 continue
             rates = counts[shown[0].name]
             for task, rate in rates.items():
-                numbers = [*_counts(rate), *(rate.interval or (None, None))]
+                numbers = [*rate.counts, *(rate.interval or (None, None))]
                 tasks.setdefault(task, []).append([len(told), len(points), *numbers])
             overall = Rate.total(rates.values())
-            low, high = overall.interval or (None, None)
-            solved, graded = _counts(overall)
+            solved, graded = overall.counts
             points.append(
                 {
                     "at": number - one.shift,
@@ -135,8 +134,8 @@ def iterations_data(
                     "iteration": number,
                     "judged": shown[0] is one.judged.get(number),
                     "writing": any(source.name in now for source in _versions_of(one, number)),
-                    "mean": mean_of_tasks(list(map(_counts, rates.values()))),
-                    "all": {"successes": solved, "graded": graded, "low": low, "high": high},
+                    "mean": mean_of_tasks([rate.counts for rate in rates.values()]),
+                    "all": {"successes": solved, "graded": graded, **bounds(overall.interval)},
                 }
             )
         if points:
@@ -183,10 +182,6 @@ def _gradients(every: Iterable[Series]) -> Iterator[tuple[str, list[dict[str, An
                 points.append({**where, **values})
         if points:
             yield one.home.rpartition("/")[2], points
-
-
-def _counts(rate: Rate) -> tuple[int, int]:
-    return rate.numerator, rate.denominator
 
 
 def _versions_of(series: Series, number: int) -> list[Source]:

@@ -354,11 +354,9 @@ class Sites:
 
     def add(self, site: str, seconds: float | None, steps: int, *, fault: bool) -> None:
         """Add an ended episode."""
-        pace = self._paces.get(site) or SitePace(
-            site=site, episodes=0, seconds=0.0, steps=0, faults=0
-        )
-        self._paces[site] = dataclasses.replace(
-            pace,
+        pace = self._paces.get(site) or SitePace(site=site)
+        self._paces[site] = SitePace(
+            site=site,
             episodes=pace.episodes + 1,
             seconds=pace.seconds + (seconds or 0.0),
             steps=pace.steps + steps,

@@ -467,7 +467,7 @@ class RunMonitor:
             parallel=self._parallel,
             started=min(began, default=None),
             outcomes={outcome.name.lower(): n for outcome, n in outcomes.items() if n},
-            success=(rate.numerator, rate.denominator),
+            success=rate.counts,
             interval=rate.interval,
             steps=self._pace.steps + sum(tail.steps for tail in tails.values()),
             minute=self._pace.minute(tails.values(), now),

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from webtraj import errors
@@ -65,16 +65,9 @@ class Changes:
 class Follower:
     """A reader of one dataset's changes. Not safe to share between threads."""
 
-    def __init__(
-        self,
-        place: DatasetPlace,
-        judgements: Judgements,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, place: DatasetPlace, judgements: Judgements) -> None:
         self._place = place
         self._judgements = judgements
-        self._clock = clock
         self._index = IndexTail(place.storage)
         self._known: dict[str, EpisodeSummary] = {}
         self._open: dict[str, tuple[int, EpisodeSummary]] = {}
@@ -135,7 +128,7 @@ class Follower:
             except OSError:
                 continue  # It has just been sealed.
             found[episode_id] = (told.st_size, summary)
-            quiet = self._clock() - told.st_mtime > _QUIET
+            quiet = time.time() - told.st_mtime > _QUIET
             episodes.append(OpenEpisode(summary, UNSEALED if quiet else RUNNING))
         self._open = found
         return episodes

@@ -29,7 +29,6 @@ __all__ = [
     "Rows",
     "RunStatus",
     "SitePace",
-    "UNDER_WAY",
     "Writer",
     "retry_policy",
 ]
@@ -70,20 +69,9 @@ class Cell(enum.StrEnum):
     """Cancelled, or its process died; a resumed run runs it again."""
 
 
-UNDER_WAY = (Cell.RESETTING, Cell.ASKING, Cell.ACTING, Cell.SEALING, Cell.ELSEWHERE)
-"""The states of running episodes."""
-
+_OTHER_NAMES = {Outcome.UNKNOWN: Cell.UNGRADED, Outcome.CANCELLED: Cell.CUT_SHORT}
 CELL_OF_OUTCOME: Mapping[Outcome, Cell] = {
-    Outcome.SUCCESS: Cell.SUCCESS,
-    Outcome.FAILURE: Cell.FAILURE,
-    Outcome.UNKNOWN: Cell.UNGRADED,
-    Outcome.BLOCKED: Cell.BLOCKED,
-    Outcome.ENV_ERROR: Cell.ENV_ERROR,
-    Outcome.AGENT_ERROR: Cell.AGENT_ERROR,
-    Outcome.MODEL_ERROR: Cell.MODEL_ERROR,
-    Outcome.JUDGE_ERROR: Cell.JUDGE_ERROR,
-    Outcome.TIMEOUT: Cell.TIMEOUT,
-    Outcome.CANCELLED: Cell.CUT_SHORT,
+    outcome: _OTHER_NAMES.get(outcome) or Cell[outcome.name] for outcome in Outcome
 }
 
 
@@ -134,11 +122,11 @@ class SitePace:
     """The totals of one site, or of one task without a site."""
 
     site: str
-    episodes: int
-    seconds: float
+    episodes: int = 0
+    seconds: float = 0.0
     """The total time of the episodes."""
-    steps: int
-    faults: int
+    steps: int = 0
+    faults: int = 0
     """Episodes that ended with an error, a deadline, or a dead process."""
 
     @property

@@ -43,68 +43,71 @@ __all__ = [
     "WORDS",
     "Words",
     "parse_query",
-    "reading",
     "searched",
 ]
 
 # Columns that follow a list of rows, in which rows are added and replaced.
 #
-# `of(rows, replaced)` updates a column. `replaced` lists the positions of all rows ever replaced,
-# in order. Both lists only grow.
-
-_Row = TypeVar("_Row")
+# `follow(rows, replaced)`, or `of`, updates a column. `replaced` lists the positions of all rows
+# ever replaced, in order. Both lists only grow.
 
 
-class Numbers(Generic[_Row]):
-    """A column of numbers; NaN where unknown."""
+class _Column:
+    """An array with a number for each row.
 
-    def __init__(self, read: Callable[[_Row], float]) -> None:
-        self._read = read
-        self._array = np.empty(0, np.float64)
+    Args:
+        value: Returns a row's number.
+        kind: The array's type.
+    """
+
+    def __init__(self, value: Callable[[Row], float], kind: type) -> None:
+        self._value = value
         self._seen = 0
+        self.array: NDArray[Any] = np.empty(0, kind)
 
-    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
-        """Return the numbers of all rows."""
-        have = len(self._array)
+    def follow(self, rows: Sequence[Row], replaced: Sequence[int]) -> Self:
+        """Return the updated column."""
+        have = len(self.array)
         for position in replaced[self._seen :]:
             if position < have:
-                self._array[position] = self._read(rows[position])
+                self.array[position] = self._value(rows[position])
         self._seen = len(replaced)
         if have < len(rows):
-            new = np.fromiter(map(self._read, rows[have:]), np.float64, len(rows) - have)
-            self._array = np.concatenate((self._array, new))
-        return self._array
+            new = np.fromiter(map(self._value, rows[have:]), self.array.dtype, len(rows) - have)
+            self.array = np.concatenate((self.array, new))
+        return self
 
 
-class Words(Generic[_Row]):
+class Numbers(_Column):
+    """A column of numbers; NaN where unknown."""
+
+    def __init__(self, read: Callable[[Row], float]) -> None:
+        super().__init__(read, np.float64)
+
+
+class Words(_Column):
     """A column of words from a small set, stored as codes.
 
     Attributes:
-        codes: The code of each row's word.
         known: The code of each word that any row has or had.
-        words: The words, indexed by code.
     """
 
-    def __init__(self, read: Callable[[_Row], str]) -> None:
-        self._read = read
-        self._seen = 0
-        self.codes = np.empty(0, np.int64)
+    def __init__(self, read: Callable[[Row], str]) -> None:
+        super().__init__(lambda row: self.known.setdefault(read(row), len(self.known)), np.int64)
         self.known: dict[str, int] = {}
-        self.words: list[str] = []
+        self._words: list[str] = []
 
-    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> Self:
-        """Return the updated column."""
-        have = len(self.codes)
-        for position in replaced[self._seen :]:
-            if position < have:
-                self.codes[position] = self._code(rows[position])
-        self._seen = len(replaced)
-        if have < len(rows):
-            new = np.fromiter(map(self._code, rows[have:]), np.int64, len(rows) - have)
-            self.codes = np.concatenate((self.codes, new))
-        if len(self.words) < len(self.known):
-            self.words = list(self.known)
-        return self
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """The code of each row's word."""
+        return self.array
+
+    @property
+    def words(self) -> list[str]:
+        """The words, indexed by code."""
+        if len(self._words) < len(self.known):
+            self._words = list(self.known)
+        return self._words
 
     def ranks(self) -> NDArray[np.float64]:
         """Return the rank of each row's word among all words; NaN for an empty word."""
@@ -115,71 +118,55 @@ class Words(Generic[_Row]):
             ranks[self.known[""]] = math.nan
         return ranks[self.codes]
 
-    def _code(self, row: _Row) -> int:
-        return self.known.setdefault(self._read(row), len(self.known))
 
-
-class Texts(Generic[_Row]):
+class Texts:
     """A column of texts."""
 
-    def __init__(self, read: Callable[[_Row], str]) -> None:
+    def __init__(self, read: Callable[[Row], str]) -> None:
         self._read = read
         self._seen = 0
         self._texts: list[str] = []
 
-    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> list[str]:
-        """Return the texts of all rows."""
+    def of(self, rows: Sequence[Row], replaced: Sequence[int]) -> tuple[list[str], bool]:
+        """Return the texts of all rows, and whether any of them is new."""
         have = len(self._texts)
-        for position in replaced[self._seen :]:
-            if position < have:
-                self._texts[position] = self._read(rows[position])
+        new = [position for position in replaced[self._seen :] if position < have]
+        for position in new:
+            self._texts[position] = self._read(rows[position])
         self._seen = len(replaced)
         self._texts.extend(map(self._read, rows[have:]))
-        return self._texts
+        return self._texts, bool(new) or have < len(rows)
 
 
-class Ranks(Generic[_Row]):
+class Ranks:
     """A column with the rank of each row's text among all texts; NaN for an empty text.
 
     Suits texts that mostly differ. The order is kept, so that sorting again after adding rows takes
     a fraction of the time.
-
-    Args:
-        read: Returns the texts of rows.
     """
 
-    def __init__(self, read: Callable[[Iterable[_Row]], list[str]]) -> None:
-        self._read = read
-        self._seen = 0
-        self._texts: list[str] = []
+    def __init__(self, read: Callable[[Row], str]) -> None:
+        self._texts = Texts(read)
         self._order: list[int] = []
         self._ranks = np.empty(0, np.float64)
 
-    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
+    def of(self, rows: Sequence[Row], replaced: Sequence[int]) -> NDArray[np.float64]:
         """Return the ranks of all rows."""
-        have, new = len(self._texts), [p for p in replaced[self._seen :] if p < len(self._texts)]
-        if have == len(rows) and not new:
+        texts, changed = self._texts.of(rows, replaced)
+        if not changed:
             return self._ranks
-        for position in new:
-            (self._texts[position],) = self._read([rows[position]])
-        self._seen = len(replaced)
-        self._texts += self._read(rows[have:])
-        self._order += range(have, len(rows))
-        self._order.sort(key=self._texts.__getitem__)
-        self._ranks = self._ranked()
-        return self._ranks
-
-    def _ranked(self) -> NDArray[np.float64]:
-        ordered = list(map(self._texts.__getitem__, self._order))
+        self._order += range(len(self._order), len(rows))
+        self._order.sort(key=texts.__getitem__)
+        ordered = list(map(texts.__getitem__, self._order))
         others = map(operator.ne, itertools.islice(ordered, 1, None), ordered)
         ranks = np.zeros(len(ordered))
         if ordered:
             ranks[1:] = np.cumsum(np.fromiter(others, np.bool_, len(ordered) - 1))
             if not ordered[0]:
                 ranks[ranks == 0] = math.nan
-        placed = np.empty(len(ordered))
-        placed[self._order] = ranks
-        return placed
+        self._ranks = np.empty(len(ordered))
+        self._ranks[self._order] = ranks
+        return self._ranks
 
 
 # Queries: filters, search words, an order, and a page.
@@ -364,16 +351,6 @@ def _valid(text: str) -> str:
     return text if text.isascii() else unicode_text(text)
 
 
-def reading(read: Callable[[Row], str]) -> Callable[[Iterable[Row]], list[str]]:
-    """Return a function that reads a text field of many rows."""
-
-    def read_all(rows: Iterable[Row]) -> list[str]:
-        texts = list(map(read, rows))
-        return texts if all(map(str.isascii, texts)) else list(map(_valid, texts))
-
-    return read_all
-
-
 WORDS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: row.dataset,
     "task": lambda row: _valid(row.summary.task),
@@ -386,9 +363,9 @@ WORDS: dict[str, Callable[[Row], str]] = {
 }
 """Fields with few distinct values, for filters and counts."""
 TEXTS: dict[str, Callable[[Row], str]] = {
-    "goal": operator.attrgetter("summary.goal"),
-    "group": operator.attrgetter("summary.group_id"),
-    "id": operator.attrgetter("summary.episode_id"),
+    "goal": lambda row: _valid(row.summary.goal),
+    "group": lambda row: _valid(row.summary.group_id),
+    "id": lambda row: _valid(row.summary.episode_id),
 }
 """Fields that differ in most rows."""
 NUMBERS: dict[str, Callable[[Row], float]] = {
@@ -447,7 +424,7 @@ class Table:
         self._replaced: list[int] = []
         self._words = {name: Words(read) for name, read in WORDS.items()}
         self._numbers = {name: Numbers(read) for name, read in NUMBERS.items()}
-        self._ranks = {name: Ranks(reading(read)) for name, read in TEXTS.items()}
+        self._ranks = {name: Ranks(read) for name, read in TEXTS.items()}
         self._texts = Texts(searched)
         self._word_ranks: dict[str, NDArray[np.float64]] = {}
         self._found = _Kept[_Found]()
@@ -570,7 +547,7 @@ class Table:
         return np.isin(column.codes, wanted)
 
     def _containing(self, words: tuple[str, ...]) -> _Mask:
-        texts = self._texts.of(self._rows, self._replaced)
+        texts, _ = self._texts.of(self._rows, self._replaced)
         mask = np.fromiter((words[0] in text for text in texts), np.bool_, len(texts))
         for word in words[1:]:
             for position in np.flatnonzero(mask):
@@ -605,10 +582,10 @@ class Table:
         return self._word_ranks[name]
 
     def _numbers_of(self, name: str) -> NDArray[np.float64]:
-        return self._numbers[name].of(self._rows, self._replaced)
+        return self._numbers[name].follow(self._rows, self._replaced).array
 
-    def _words_of(self, name: str) -> Words[Row]:
-        return self._words[name].of(self._rows, self._replaced)
+    def _words_of(self, name: str) -> Words:
+        return self._words[name].follow(self._rows, self._replaced)
 
 
 class _Kept(Generic[_T]):

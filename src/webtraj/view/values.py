@@ -249,6 +249,11 @@ class Values:
 
         return orjson.dumps(self.data(value), option=orjson.OPT_INDENT_2).decode()
 
+    def texts(self, record: Any, *names: str) -> dict[str, str]:
+        """Return the texts of a record's fields, or of a mapping's keys."""
+        mapping = isinstance(record, Mapping)
+        return {n: self.text(record.get(n) if mapping else getattr(record, n)) for n in names}
+
     def picture(self, value: Any) -> dict[str, Any] | None:
         """Return an image as `{"url", "width", "height"}`; None if the value is not an image.
 

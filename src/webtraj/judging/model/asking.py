@@ -1,4 +1,4 @@
-"""Asking a model for votes on questions, with less evidence if it does not fit.
+"""Votes on questions: what is read from calls, and how they are stored.
 
 A vote depends only on its calls, so stored calls give the same vote again.
 """
@@ -10,25 +10,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from webtraj import errors, structured_output
+from webtraj import errors
 from webtraj.agents.models.base import (
     Image,
     Message,
-    ModelClient,
     Part,
     Role,
-    Sampling,
-    Structure,
     Text,
 )
-from webtraj.judging.model.case import Answered, Case, JudgeSettings, Question, Vote
-from webtraj.judging.model.prompts import Prompts
+from webtraj.judging.model.case import Answered, Case, Question, Vote
 from webtraj.structured_output import Reading, object_of, read_object
 from webtraj.trajectory import Judgement, ModelCall
 
 __all__ = [
     "Ask",
-    "Asker",
     "Compose",
     "JUDGING_WORDS",
     "Recorded",
@@ -151,56 +146,6 @@ def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
             return Vote(reading.value.word, reading.value.reasoning)
         reason = call.error or reading.broken
     return Vote(reason=reason, lost=bool(calls and calls[-1].error))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asker:
-    """Asks models questions."""
-
-    settings: JudgeSettings
-    prompts: Prompts
-    forms: structured_output.Forms
-    """What has been learned about each client. Shared."""
-
-    async def ask(
-        self, client: ModelClient, question: Question, compose: Compose
-    ) -> tuple[Ask, ...]:
-        """Ask for one vote and return all calls made for it, in order.
-
-        If the conversation is too long for the model, retry a few times, halving the evidence each
-        time.
-        """
-        words = self.prompts.words[question.prompt]
-        asks: list[Ask] = []
-        shown: Sequence[Message] = ()
-        for halved in range(self.settings.halvings + 1):
-            messages = compose(question, halved)
-            if not messages or messages == shown:
-                continue  # Halving removed nothing.
-            answer = await structured_output.ask(
-                client,
-                messages,
-                lambda call: read_call(call, words),
-                sampling=self._sampling(words),
-                again=self.prompts.ask_again,
-                attempts=self.settings.retries + 1,
-                timeout=self.settings.timeout,
-                forms=self.forms,
-            )
-            asks += [Ask(call, halved) for call in answer.calls]
-            if not isinstance(answer.error, errors.ContextOverflowError):
-                asks[-1] = dataclasses.replace(asks[-1], unanswered=answer.error is not None)
-                break
-            shown = messages
-        return tuple(asks)
-
-    def _sampling(self, words: Sequence[str]) -> Sampling:
-        structure = Structure("json", schema_of(words))
-        return Sampling(
-            temperature=self.settings.temperature,
-            max_tokens=self.settings.max_tokens,
-            structure=structure if self.settings.structured else None,
-        )
 
 
 # The transcript maps each call of a judgement to its question and vote.

@@ -11,22 +11,21 @@ from collections.abc import Awaitable, Callable, Sequence
 import orjson
 
 from webtraj import errors, structured_output
-from webtraj.agents.models.base import Message, ModelClient, Sampling
+from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.closing import AsyncClosing
-from webtraj.judging.base import is_judgeable
-from webtraj.judging.model.asking import Ask, Asker, Compose, Recorded, Transcript
+from webtraj.judging.base import REWARDS, is_judgeable, judged_as
+from webtraj.judging.model.asking import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
 from webtraj.judging.model.evidence import Composer, Evidence, gather, halved
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
-__all__ = ["ModelJudge", "Rerun", "replayed", "rerun", "rewarded"]
+__all__ = ["ModelJudge", "Rerun", "replayed", "rerun"]
 
 _CODE_VERSION = "3"
 """Bump this when the handling of evidence or replies changes."""
 _NOT_JUDGEABLE = "The episode did not end by itself, so it says nothing of the agent."
-_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 
 class ModelJudge(AsyncClosing):
@@ -42,7 +41,6 @@ class ModelJudge(AsyncClosing):
     Args:
         models: The client of the model to ask, or a routing of stages to clients.
         settings: The settings.
-        clock: The time, in seconds since the epoch.
     """
 
     def __init__(
@@ -50,12 +48,10 @@ class ModelJudge(AsyncClosing):
         models: ModelClient | Routing,
         *,
         settings: JudgeSettings | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.routing = Routing.to(models)
         self.settings = settings or JudgeSettings()
         self.prompts = load_prompts()
-        self._clock = clock
         self._forms = structured_output.Forms()
         self._version = _version(self.settings, self.prompts.sha256)
 
@@ -117,13 +113,12 @@ class ModelJudge(AsyncClosing):
             compose: A function that makes the conversation for a question.
             evidence: The evidence of the case, for the findings.
         """
-        asker = Asker(self.settings, self.prompts, self._forms)
         transcript = Transcript()
         examination = examine(case)
         try:
             questions = next(examination)
             while True:
-                asked = await self._ask(asker, questions, compose)
+                asked = await self._ask(questions, compose)
                 answers = [
                     transcript.add(question, self._words(question), votes)
                     for question, votes in zip(questions, asked, strict=True)
@@ -145,7 +140,7 @@ class ModelJudge(AsyncClosing):
         return self._judgement(found, transcript.calls)
 
     async def _ask(
-        self, asker: Asker, questions: Sequence[Question], compose: Compose
+        self, questions: Sequence[Question], compose: Compose
     ) -> list[list[tuple[Ask, ...]]]:
         """Ask all questions concurrently and return the calls of each vote on each question."""
         jobs: list[Callable[[], Awaitable[tuple[Ask, ...]]]] = []
@@ -154,31 +149,55 @@ class ModelJudge(AsyncClosing):
             clients = self.routing.of(question.stage)
             votes.append(question.votes if compose(question, 0) else 0)
             jobs += [
-                functools.partial(asker.ask, clients[number % len(clients)], question, compose)
+                functools.partial(self._vote, clients[number % len(clients)], question, compose)
                 for number in range(votes[-1])
             ]
         asked = iter(await structured_output.all_of(jobs, self.settings.max_concurrency))
         return [[next(asked) for _ in range(number)] for number in votes]
 
+    async def _vote(
+        self, client: ModelClient, question: Question, compose: Compose
+    ) -> tuple[Ask, ...]:
+        """Ask for one vote and return all calls made for it, in order.
+
+        If the conversation is too long for the model, retry a few times, halving the evidence each
+        time.
+        """
+        settings, words = self.settings, self._words(question)
+        sampling = Sampling(
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            structure=Structure("json", schema_of(words)) if settings.structured else None,
+        )
+        asks: list[Ask] = []
+        shown: Sequence[Message] = ()
+        for halved_times in range(settings.halvings + 1):
+            messages = compose(question, halved_times)
+            if not messages or messages == shown:
+                continue  # Halving removed nothing.
+            answer = await structured_output.ask(
+                client,
+                messages,
+                lambda call: read_call(call, words),
+                sampling=sampling,
+                again=self.prompts.ask_again,
+                attempts=settings.retries + 1,
+                timeout=settings.timeout,
+                forms=self._forms,
+            )
+            asks += [Ask(call, halved_times) for call in answer.calls]
+            if not isinstance(answer.error, errors.ContextOverflowError):
+                asks[-1] = dataclasses.replace(asks[-1], unanswered=answer.error is not None)
+                break
+            shown = messages
+        return tuple(asks)
+
     def _words(self, question: Question) -> tuple[str, ...]:
         return self.prompts.words[question.prompt]
 
     def _judgement(self, examined: Examined, calls: Sequence[ModelCall] = ()) -> Judgement:
-        return Judgement(
-            judge=self.name,
-            version=self.version,
-            outcome=examined.outcome,
-            reward=rewarded(examined.outcome),
-            reason=examined.reason,
-            findings=examined.findings,
-            model_calls=tuple(calls),
-            time=self._clock(),
-        )
-
-
-def rewarded(outcome: Outcome) -> float | None:
-    """Return the reward of an outcome; None if it is neither success nor failure."""
-    return _REWARDS.get(outcome)
+        made = judged_as(self, examined.outcome, examined.reason, examined.findings)
+        return dataclasses.replace(made, model_calls=tuple(calls), time=time.time())
 
 
 def _version(settings: JudgeSettings, prompts_sha256: str) -> str:
@@ -247,7 +266,7 @@ def replayed(judgement: Judgement) -> Judgement:
     return dataclasses.replace(
         judgement,
         outcome=examined.outcome,
-        reward=rewarded(examined.outcome),
+        reward=REWARDS.get(examined.outcome),
         reason=examined.reason,
         findings={**judgement.findings, **examined.findings},
     )

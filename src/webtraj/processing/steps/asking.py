@@ -6,6 +6,8 @@ finally raises an error. So a step only ever records a complete answer.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,15 +19,17 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
 from webtraj.environments.browser.observation import changes_between
+from webtraj.judging.model.evidence import one_line
+from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
-from webtraj.processing.steps.prompts import Prompt
+from webtraj.processing.steps.prompts import load_prompt
 from webtraj.structured_output import Reading
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, StepRecord
 
 __all__ = [
     "Asker",
+    "AskingStep",
     "ReplyForm",
-    "asker_of",
     "changes_text",
     "goal_of",
     "page_text",
@@ -36,7 +40,7 @@ __all__ = [
 
 # Describing an episode to a model: its task, steps and pages as text.
 
-_LONGEST_LINE = 300
+_line = functools.partial(one_line, longest=300)
 
 
 def goal_of(trajectory: EpisodeTrajectory) -> str:
@@ -75,9 +79,8 @@ def changes_text(before: Any, after: Any, characters: int) -> str:
     urls = [looking.text_channel(one, "url") for one in (before, after)]
     if urls[0] != urls[1]:
         lines.insert(0, f"The page is now <{_line(urls[1])}>.")
-    last = looking.channel(after, "last_action")
-    if isinstance(last, Mapping) and last.get("error"):
-        lines.insert(0, f"The action was not done: {_line(str(last['error']))}")
+    if error := looking.last_action(after).get("error"):
+        lines.insert(0, f"The action was not done: {_line(str(error))}")
     text, _ = cut_lines("\n".join(lines), characters, len)
     return text or "Nothing that is seen."
 
@@ -98,14 +101,8 @@ def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
     on = (
         f" on {element.role} {json.dumps(element.name, ensure_ascii=False)}" if element.role else ""
     )
-    last = looking.channel(step.observation, "last_action")
-    error = str(last.get("error") or "") if isinstance(last, Mapping) else ""
+    error = str(looking.last_action(step.observation).get("error") or "")
     return f"{looking.said(step.action)}{on}{f'; not done: {error}' if error else ''}"
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 _AGAIN = (
@@ -128,39 +125,64 @@ class ReplyForm(pydantic.BaseModel):
 _Form = TypeVar("_Form", bound=ReplyForm)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AskingStep(options.PlainStep):
+    """The options of a step that asks a model."""
+
+    name: str = dataclasses.field(default="", init=False)
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model. It is not closed."""
+    attempts: int = 3
+    """The number of attempts to get a usable reply."""
+    timeout: float = 120.0
+    """The time limit of one call, in seconds."""
+    max_tokens: int = 1024
+    """The maximum length of a reply, in tokens."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings, as plain data."""
+        model = "" if self.client is None else self.client.name
+        return {**options.settings_of(self), "model": model}
+
+
 class Asker(Generic[_Form]):
     """Asks one prompt's question. Concurrent tasks share one asker.
 
     Args:
-        client: The model.
-        prompt: The prompt.
+        step: The step that asks.
+        prompt: The name of the prompt.
         form: The form of valid replies.
-        attempts: The number of attempts to get a usable reply.
-        timeout: The time limit of one call, in seconds.
-        max_tokens: The maximum length of a reply, in tokens.
+
+    Raises:
+        InvalidInputError: The step has no client, or an option is out of range.
     """
 
-    def __init__(
-        self,
-        client: ModelClient,
-        prompt: Prompt,
-        form: type[_Form],
-        *,
-        attempts: int,
-        timeout: float,
-        max_tokens: int,
-    ) -> None:
-        self._client = client
-        self._prompt = prompt
+    def __init__(self, step: AskingStep, prompt: str, form: type[_Form]) -> None:
+        if step.client is None:
+            raise errors.InvalidInputError(_NO_MODEL.format(step=step.name))
+        options.check_number(step.name, "attempts", step.attempts, least=1, most=20)
+        options.check_number(step.name, "timeout", step.timeout, least=0.001, whole=False)
+        options.check_number(step.name, "max_tokens", step.max_tokens, least=1)
+        self.model = step.client.name
+        """The model's name."""
+        self.prompt = load_prompt(prompt)
+        """The prompt."""
+        self._client = step.client
         self._form = form
-        self._attempts = attempts
-        self._timeout = timeout
+        self._attempts = step.attempts
+        self._timeout = step.timeout
         self._forms = structured_output.Forms()
         self._sampling = Sampling(
             temperature=0.0,
-            max_tokens=max_tokens,
+            max_tokens=step.max_tokens,
             structure=Structure("json", form.model_json_schema()),
         )
+
+    def changed(self, *made: EpisodeTrajectory, **changes: Any) -> Changed:
+        """Return a result that the model was asked for."""
+        sha256 = self.prompt.sha256
+        return Changed(made, changes, model=self.model, prompt_sha256=sha256)
 
     async def ask(
         self,
@@ -181,8 +203,8 @@ class Asker(Generic[_Form]):
         """
         shown = [Image(picture) for picture in pictures]
         messages = (
-            Message.of("system", self._prompt.system),
-            Message.of("user", *shown, self._prompt.ask(fields)),
+            Message.of("system", self.prompt.system),
+            Message.of("user", *shown, self.prompt.ask(fields)),
         )
 
         def read(call: ModelCall) -> Reading[_Form]:
@@ -204,34 +226,11 @@ class Asker(Generic[_Form]):
             raise answer.error
         if answer.value is None:
             error = errors.ModelError(
-                _NO_ANSWER.format(
-                    model=self._client.name, times=self._attempts, broken=answer.broken
-                )
+                _NO_ANSWER.format(model=self.model, times=self._attempts, broken=answer.broken)
             )
             error.call = answer.calls[-1]
             raise error
         return answer.value, answer.calls[-1]
-
-
-def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
-    """Return an asker for a step with the fields client, attempts, timeout and max_tokens.
-
-    Raises:
-        InvalidInputError: There is no client, or an option is out of range.
-    """
-    if step.client is None:
-        raise errors.InvalidInputError(_NO_MODEL.format(step=step.name))
-    options.check_number(step.name, "attempts", step.attempts, least=1, most=20)
-    options.check_number(step.name, "timeout", step.timeout, least=0.001, whole=False)
-    options.check_number(step.name, "max_tokens", step.max_tokens, least=1)
-    return Asker(
-        step.client,
-        prompt,
-        form,
-        attempts=step.attempts,
-        timeout=step.timeout,
-        max_tokens=step.max_tokens,
-    )
 
 
 def read_reply(call: ModelCall, form: type[_Form]) -> Reading[_Form]:

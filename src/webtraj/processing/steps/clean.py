@@ -8,7 +8,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ _BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR, Outcome.CANCELLED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Clean:
+class Clean(options.PlainStep):
     """Drops episodes that are empty, too short, incomplete, without valid actions, or cut short.
 
     The reasons, in the order of checking:
@@ -55,17 +55,11 @@ class Clean:
 
     name: str = dataclasses.field(default="clean", init=False)
     version: str = dataclasses.field(default="2", init=False)
-    needs_model: ClassVar[bool] = False
     min_steps: int = 1
     """The minimum number of actions. Many tasks take a single click, so 1 keeps them."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "min_steps", self.min_steps, least=0)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
@@ -131,7 +125,8 @@ def _coefficients() -> np.ndarray[Any, np.dtype[np.uint64]]:
 _MULTIPLY, _ADD = _coefficients()
 
 
-class Dedupe:
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Dedupe(options.PlainStep):
     """Keeps the first of similar episodes, in the dataset's order.
 
     Only episodes of the same task, goal and outcome are compared. Two are the same if all their
@@ -142,50 +137,33 @@ class Dedupe:
     With `threshold=1`, only exact duplicates are dropped. With `prefer_reward`, an episode with a
     higher reward than all similar ones is kept too; the ones kept earlier stay.
 
-    Args:
-        threshold: The similarity from which an episode is dropped; above 0, at most 1.
-        prefer_reward: Whether to keep an episode with more reward than the earlier ones.
-        same_pages: Whether the pages must be the same too. If not, two episodes are similar if they
-            took the same actions anywhere.
-
     Raises:
         InvalidInputError: An option is out of range.
     """
 
-    name = "dedupe"
-    version = "1"
-    needs_model = False
+    name: str = dataclasses.field(default="dedupe", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    threshold: float = 0.9
+    """The similarity from which an episode is dropped; above 0, at most 1."""
+    prefer_reward: bool = False
+    """Whether to keep an episode with more reward than the earlier ones."""
+    same_pages: bool = True
+    """Whether the pages must be the same too. If not, two episodes are similar if they took the
+    same actions anywhere."""
+    _exact: dict[str, _Kept] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    _banded: dict[tuple[Any, ...], list[_Kept]] = dataclasses.field(
+        default_factory=lambda: collections.defaultdict(list), init=False, repr=False
+    )
 
-    def __init__(
-        self,
-        *,
-        threshold: float = 0.9,
-        prefer_reward: bool = False,
-        same_pages: bool = True,
-    ) -> None:
+    def __post_init__(self) -> None:
         # The bands reliably find a similarity of one half.
-        options.check_number(self.name, "threshold", threshold, least=0.5, most=1, whole=False)
-        options.check_flags(self.name, prefer_reward=prefer_reward, same_pages=same_pages)
-        self._threshold = float(threshold)
-        self._prefer_reward = prefer_reward
-        self._same_pages = same_pages
-        self._exact: dict[str, _Kept] = {}
-        self._banded: collections.defaultdict[tuple[Any, ...], list[_Kept]] = (
-            collections.defaultdict(list)
-        )
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return {
-            "threshold": self._threshold,
-            "prefer_reward": self._prefer_reward,
-            "same_pages": self._same_pages,
-        }
+        options.check_number(self.name, "threshold", self.threshold, least=0.5, most=1, whole=False)
+        options.check_flags(self)
+        self.threshold = float(self.threshold)
 
     def signature(self, trajectory: trajectory_lib.EpisodeTrajectory) -> dict[str, Any]:
         """Return the episode's signature: about a kilobyte, whatever its length."""
-        done = list(_steps_of(trajectory, self._same_pages))
+        done = list(_steps_of(trajectory, self.same_pages))
         info = trajectory.info
         group = _hash(info.task, " ".join(info.goal.split()), trajectory.outcome.name)
         return {
@@ -206,7 +184,7 @@ class Dedupe:
         )
         group = signature["group"]
         like, likeness = self._most_like(group, new)
-        if like is not None and not (self._prefer_reward and new.reward > like.reward):
+        if like is not None and not (self.prefer_reward and new.reward > like.reward):
             exact = likeness == 1 and like.exact == new.exact
             detail = f"like {like.episode_id}, {likeness:.2f}"
             return Drop("the same as another" if exact else "nearly the same as another", detail)
@@ -224,14 +202,14 @@ class Dedupe:
         for band in self._bands_of(group, new):
             for other in self._banded.get(band, ()):
                 likeness = float(np.mean(other.minhash == new.minhash))
-                if likeness >= self._threshold:
+                if likeness >= self.threshold:
                     found.setdefault(other.episode_id, (other, likeness))
         if not found:
             return None, 0.0
         return max(found.values(), key=lambda pair: pair[0].reward)
 
     def _bands_of(self, group: str, kept: _Kept) -> Iterator[tuple[Any, ...]]:
-        if self._threshold == 1:
+        if self.threshold == 1:
             return
         for number, band in enumerate(kept.minhash.reshape(_BANDS, -1).tolist()):
             yield (group, number, *band)

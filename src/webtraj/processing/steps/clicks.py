@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
@@ -58,8 +58,8 @@ def named_once(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
     """Return the role and name of a step's target, if they are unique on its page."""
-    last = looking.channel(step.observation, "last_action")
-    if not isinstance(last, Mapping) or last.get("error"):
+    last = looking.last_action(step.observation)
+    if last.get("error"):
         return None
     role, name = str(last.get("role") or ""), str(last.get("name") or "")
     if not role or not is_sayable(name):
@@ -169,7 +169,7 @@ _KIND = "hindsight/click-kind"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RelabelClicks:
+class RelabelClicks(options.PlainStep):
     """Makes a one-step episode of each click on an element with a unique role and name.
 
     It needs no model: the clicks are on record. Whatever the episode's outcome, its clicks teach
@@ -187,7 +187,6 @@ class RelabelClicks:
 
     name: str = dataclasses.field(default="relabel-clicks", init=False)
     version: str = dataclasses.field(default="2", init=False)
-    needs_model: ClassVar[bool] = False
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
     sequences: bool = False
@@ -206,12 +205,7 @@ class RelabelClicks:
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(
-            self.name,
-            keep_original=self.keep_original,
-            sequences=self.sequences,
-            kinds=self.kinds,
-        )
+        options.check_flags(self)
         options.check_wording(self.name, "kind_wording", self.kind_wording, ("{role}",))
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
         options.check_wording(
@@ -221,73 +215,58 @@ class RelabelClicks:
             ("{role}", "{name}", "{role2}", "{name2}"),
         )
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
-
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its clicks."""
-        made: list[EpisodeTrajectory] = []
-        if not is_derived(trajectory) and trajectory.end is not None:
-            clicks = dict(_clicks_in(trajectory))
-            made = [
-                self._of_one(trajectory, position, element)
-                for position, element in itertools.islice(clicks.items(), self.most)
-            ]
-            if self.sequences:
-                pairs = ((one, one + 1) for one in clicks if one + 1 in clicks)
-                made += [
-                    self._of_two(trajectory, pair, clicks)
-                    for pair in itertools.islice(pairs, self.most)
-                ]
-            if self.kinds:
-                made += [
-                    self._of_a_kind(trajectory, position, role)
-                    for position, role in itertools.islice(_kinds_in(trajectory), self.most)
-                ]
+        if is_derived(trajectory) or trajectory.end is None:
+            return trajectory if self.keep_original else Drop("no click to ask for")
+        steps = trajectory.steps
+        clicks = dict(_clicks_in(trajectory))
+        singles = [
+            derived(
+                trajectory,
+                [position],
+                suffix=f".click{steps[position].index}",
+                task=_TASK,
+                goal=options.worded(self.wording, {"role": element[0], "name": element[1]}),
+                rule={"success": {"last_action": _acted_on(element)}},
+            )
+            for position, element in itertools.islice(clicks.items(), self.most)
+        ]
+        in_a_row = [one for one in clicks if one + 1 in clicks] if self.sequences else []
+        pairs = [
+            self._of_two(trajectory, one, clicks[one], clicks[one + 1])
+            for one in in_a_row[: self.most]
+        ]
+        of_a_kind = _kinds_in(trajectory) if self.kinds else ()
+        kinds = [
+            derived(
+                trajectory,
+                [position],
+                suffix=f".kind{steps[position].index}",
+                task=_KIND,
+                goal=options.worded(self.kind_wording, {"role": role}),
+                rule={"success": {"last_action": {"role": role}}},
+            )
+            for position, role in itertools.islice(of_a_kind, self.most)
+        ]
+        made = [*singles, *pairs, *kinds]
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
-        changes: dict[str, Any] = {"clicks": [_source(one)["step"] for one in _of(_TASK, made)]}
-        if pairs_made := [_source(one)["steps"] for one in _of(_SEQUENCE, made)]:
-            changes["sequences"] = pairs_made
-        if kinds_made := [_source(one)["step"] for one in _of(_KIND, made)]:
-            changes["kinds"] = kinds_made
+        changes: dict[str, Any] = {"clicks": [_source(one)["step"] for one in singles]}
+        if pairs:
+            changes["sequences"] = [_source(one)["steps"] for one in pairs]
+        if kinds:
+            changes["kinds"] = [_source(one)["step"] for one in kinds]
         originals = (trajectory,) if self.keep_original else ()
         return Changed((*originals, *made), changes)
-
-    def _of_one(
-        self, trajectory: EpisodeTrajectory, position: int, element: tuple[str, str]
-    ) -> EpisodeTrajectory:
-        role, name = element
-        return derived(
-            trajectory,
-            [position],
-            suffix=f".click{trajectory.steps[position].index}",
-            task=_TASK,
-            goal=options.worded(self.wording, {"role": role, "name": name}),
-            rule={"success": {"last_action": _acted_on(element)}},
-        )
-
-    def _of_a_kind(
-        self, trajectory: EpisodeTrajectory, position: int, role: str
-    ) -> EpisodeTrajectory:
-        return derived(
-            trajectory,
-            [position],
-            suffix=f".kind{trajectory.steps[position].index}",
-            task=_KIND,
-            goal=options.worded(self.kind_wording, {"role": role}),
-            rule={"success": {"last_action": {"role": role}}},
-        )
 
     def _of_two(
         self,
         trajectory: EpisodeTrajectory,
-        pair: tuple[int, int],
-        clicks: Mapping[int, tuple[str, str]],
+        position: int,
+        first: tuple[str, str],
+        second: tuple[str, str],
     ) -> EpisodeTrajectory:
-        first, second = (clicks[position] for position in pair)
         words = {"role": first[0], "name": first[1], "role2": second[0], "name2": second[1]}
         in_order = [
             {"last_action": _acted_on(second)},
@@ -295,16 +274,12 @@ class RelabelClicks:
         ]
         return derived(
             trajectory,
-            pair,
-            suffix=f".clicks{trajectory.steps[pair[0]].index}",
+            [position, position + 1],
+            suffix=f".clicks{trajectory.steps[position].index}",
             task=_SEQUENCE,
             goal=options.worded(self.sequence_wording, words),
             rule={"success": {"all": in_order}},
         )
-
-
-def _of(task: str, made: Sequence[EpisodeTrajectory]) -> list[EpisodeTrajectory]:
-    return [one for one in made if one.info.task == task]
 
 
 def _source(made: EpisodeTrajectory) -> Mapping[str, Any]:
@@ -330,8 +305,8 @@ def _kinds_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str]]:
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if step.first or not is_plain_click(step):
             continue
-        last = looking.channel(step.observation, "last_action")
-        if not isinstance(last, Mapping) or last.get("error"):
+        last = looking.last_action(step.observation)
+        if last.get("error"):
             continue
         roles = {each.role for each in refs_in(looking.text_channel(before.observation, "axtree"))}
         if len(roles) > 1 and last.get("role") in roles:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import pydantic
 
 from webtraj import structured_output
-from webtraj.agents.models.base import ModelClient
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, options
-from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
 __all__ = ["AFTERWARDS", "DESCRIPTION", "Describe"]
@@ -35,7 +32,7 @@ class _Description(asking.ReplyForm):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(asking.AskingStep):
     """Writes `Decision.metadata["description"]` for each step, and missing thoughts.
 
     The model sees the task, the page before, the action and the changes. The agent's own thoughts
@@ -52,8 +49,6 @@ class Describe:
     name: str = dataclasses.field(default="describe", init=False)
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = True
-    client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model. It is not closed."""
     thoughts: bool = True
     """Whether to write missing thoughts."""
     pictures: bool = False
@@ -62,28 +57,13 @@ class Describe:
     """The most characters of a page to show."""
     parallel: int = 4
     """The number of steps per episode to ask about at once."""
-    attempts: int = 3
-    """The number of attempts to get a usable reply."""
-    timeout: float = 120.0
-    """The time limit of one call, in seconds."""
-    max_tokens: int = 1024
-    """The maximum length of a reply, in tokens."""
-    _prompt: Prompt = dataclasses.field(init=False, repr=False)
     _asker: asking.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        prompt = load_prompt("describe")
-        object.__setattr__(self, "_prompt", prompt)
-        object.__setattr__(self, "_asker", asking.asker_of(self, prompt, _Description))
-        options.check_flags(self.name, thoughts=self.thoughts, pictures=self.pictures)
+        options.put(self, _asker=asking.Asker(self, "describe", _Description))
+        options.check_flags(self)
         options.check_number(self.name, "page_characters", self.page_characters, least=100)
         options.check_number(self.name, "parallel", self.parallel, least=1)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        assert self.client is not None
-        return {**options.settings_of(self), "model": self.client.name}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
         """Return the episode with its descriptions.
@@ -91,7 +71,6 @@ class Describe:
         Raises:
             ModelError: A description failed.
         """
-        assert self.client is not None
         steps = trajectory.steps
         positions = [place for place, step in enumerate(steps) if _is_open(step)]
         if not positions:
@@ -111,15 +90,10 @@ class Describe:
             if described[place].decision is not None
             and (_thought(described[place]) != _thought(steps[place]))
         ]
-        return Changed(
-            (dataclasses.replace(trajectory, steps=described),),
-            {"described": positions, "thoughts": thoughts},
-            model=self.client.name,
-            prompt_sha256=self._prompt.sha256,
-        )
+        made_of = dataclasses.replace(trajectory, steps=described)
+        return self._asker.changed(made_of, described=positions, thoughts=thoughts)
 
     async def _described(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
-        assert self.client is not None
         shown = structured_output.quoted(
             {
                 "task": ("task", goal or "It is not known."),
@@ -150,8 +124,8 @@ class Describe:
             DESCRIPTION: " ".join(reply.description.split()),
             AFTERWARDS: {
                 "fields": written,
-                "model": self.client.name,
-                "prompt_sha256": self._prompt.sha256,
+                "model": self._asker.model,
+                "prompt_sha256": self._asker.prompt.sha256,
             },
         }
         decision = dataclasses.replace(decision, thought=thought, metadata=metadata)

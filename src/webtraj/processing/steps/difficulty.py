@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import pydantic
 
 from webtraj import errors, structured_output
-from webtraj.agents.models.base import ModelClient
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, options
-from webtraj.processing.steps.prompts import load_prompt
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
 
 __all__ = ["DIFFICULTY", "GradeDifficulty"]
@@ -29,7 +27,7 @@ class _Grade(asking.ReplyForm):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GradeDifficulty:
+class GradeDifficulty(asking.AskingStep):
     """Writes `EpisodeInfo.metadata["difficulty"]`: a score and WebGym's level for it.
 
     The score is the task's own or, as in WebGym, the number of its facts. If the task has neither,
@@ -42,13 +40,6 @@ class GradeDifficulty:
 
     name: str = dataclasses.field(default="grade-difficulty", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
-    client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model for tasks without a score; None for no model. It is not closed."""
-    attempts: int = 3
-    """The number of attempts to get a usable reply."""
-    timeout: float = 120.0
-    """The time limit of one call, in seconds."""
     max_tokens: int = 512
     """The maximum length of a reply, in tokens."""
     _asker: asking.Asker[_Grade] | None = dataclasses.field(
@@ -56,16 +47,8 @@ class GradeDifficulty:
     )
 
     def __post_init__(self) -> None:
-        if self.client is None:
-            return
-        asker = asking.asker_of(self, load_prompt("difficulty"), _Grade)
-        object.__setattr__(self, "_asker", asker)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        model = "" if self.client is None else self.client.name
-        return {**options.settings_of(self), "model": model}
+        if self.client is not None:
+            options.put(self, _asker=asking.Asker(self, "difficulty", _Grade))
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
         """Return the episode with its task's difficulty.
@@ -80,14 +63,13 @@ class GradeDifficulty:
         if score:
             return _graded(trajectory, {"score": score, "by": "task"})
         goal = asking.goal_of(trajectory)
-        if self._asker is None or self.client is None or not goal:
+        if self._asker is None or not goal:
             return trajectory
         shown = structured_output.quoted({"task": ("task", goal)})
         reply, _ = await self._asker.ask(shown)
-        grade = {"score": reply.difficulty, "by": self.client.name, "reason": reply.reason}
-        changed = _graded(trajectory, grade)
-        prompt = load_prompt("difficulty")
-        return dataclasses.replace(changed, model=self.client.name, prompt_sha256=prompt.sha256)
+        by = self._asker.model
+        graded = _graded(trajectory, {"score": reply.difficulty, "by": by, "reason": reply.reason})
+        return self._asker.changed(*graded.trajectories, **graded.changes)
 
 
 def _counted(info: EpisodeInfo) -> int:

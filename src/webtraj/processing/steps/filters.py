@@ -7,8 +7,7 @@ what the index knows, `where` is cheaper: episodes that do not match are never r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -26,7 +25,7 @@ _OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(options.PlainStep):
     """Keeps the episodes that meet a condition (see `webtraj.datasets.dataset`).
 
     A condition uses the fields of a dataset's index; fields of the file (`format`, `size`,
@@ -38,7 +37,6 @@ class Filter:
 
     name: str = dataclasses.field(default="filter", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
     where: str
     """The condition."""
     _met: Callable[[EpisodeSummary], bool] = dataclasses.field(
@@ -50,12 +48,7 @@ class Filter:
             raise errors.InvalidInputError(
                 f"{self.name}: where is {self.where!r:.200}; expected a condition, as text."
             )
-        object.__setattr__(self, "_met", parse_condition(self.where))
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
+        options.put(self, _met=parse_condition(self.where))
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if it meets the condition."""
@@ -63,7 +56,7 @@ class Filter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FilterOutcome:
+class FilterOutcome(options.PlainStep):
     """Keeps episodes by outcome.
 
     >>> FilterOutcome(outcomes="success").settings
@@ -72,20 +65,13 @@ class FilterOutcome:
 
     name: str = dataclasses.field(default="filter-outcome", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
     outcomes: tuple[str, ...] = ("success",)
     """The outcomes to keep, in lower case."""
 
     def __post_init__(self) -> None:
-        outcomes = options.words(self.name, "outcomes", self.outcomes)
-        object.__setattr__(self, "outcomes", outcomes)
-        for outcome in outcomes:
+        options.read_words(self, "outcomes")
+        for outcome in self.outcomes:
             options.choice(self.name, "outcomes", outcome, _OUTCOMES)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if its outcome is one of them."""
@@ -94,24 +80,18 @@ class FilterOutcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FilterSite:
+class FilterSite(options.PlainStep):
     """Keeps episodes by their site: glob patterns such as `*.example.org`."""
 
     name: str = dataclasses.field(default="filter-site", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
     sites: tuple[str, ...] = ("*",)
     """Patterns of sites to keep."""
     exclude: tuple[str, ...] = ()
     """Patterns of sites to drop, overriding `sites`."""
 
     def __post_init__(self) -> None:
-        _read_patterns(self, "sites", "exclude")
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
+        options.read_words(self, "sites", "exclude")
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if its site is kept."""
@@ -120,34 +100,23 @@ class FilterSite:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FilterTask:
+class FilterTask(options.PlainStep):
     """Keeps episodes by their task: glob patterns such as `miniwob/click-*`."""
 
     name: str = dataclasses.field(default="filter-task", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
     tasks: tuple[str, ...] = ("*",)
     """Patterns of tasks to keep."""
     exclude: tuple[str, ...] = ()
     """Patterns of tasks to drop, overriding `tasks`."""
 
     def __post_init__(self) -> None:
-        _read_patterns(self, "tasks", "exclude")
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
+        options.read_words(self, "tasks", "exclude")
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if its task is kept."""
         task = trajectory.info.task
         return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
-
-
-def _read_patterns(step: FilterSite | FilterTask, *names: str) -> None:
-    for name in names:
-        object.__setattr__(step, name, options.words(step.name, name, getattr(step, name)))
 
 
 def _wanted(text: str, patterns: tuple[str, ...], exclude: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
@@ -187,7 +187,7 @@ _UNNAMED: Mapping[str, str] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RelabelForms:
+class RelabelForms(options.PlainStep):
     """Makes an episode of each form that was filled in and submitted by clicking a button.
 
     It needs no model: the axtree shows the fields' values when the button was clicked. A click
@@ -216,7 +216,6 @@ class RelabelForms:
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
     version: str = dataclasses.field(default="4", init=False)
-    needs_model: ClassVar[bool] = False
     wording: str | tuple[str, ...] = "{what} and click {button}."
     """The goal; `{what}` is composed of the following, separated by commas, and capitalized if it
     comes first. This and the following may each be several texts: the episode determines which one
@@ -236,7 +235,7 @@ class RelabelForms:
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(self.name, keep_original=self.keep_original)
+        options.check_flags(self)
         for option, blanks in (
             ("wording", ("{what}", "{button}")),
             ("select", ("{checked}",)),
@@ -245,12 +244,7 @@ class RelabelForms:
             ("pick", ("{value}", "{name}")),
         ):
             texts = checked(self.name, option, getattr(self, option), blanks)
-            object.__setattr__(self, option, texts)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
+            options.put(self, **{option: texts})
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its forms."""
@@ -420,12 +414,12 @@ def _advances(
 ) -> bool:
     """Return whether a step set fields to their final values, or changed only what is around."""
     step = trajectory.steps[position]
-    last = looking.channel(step.observation, "last_action")
+    last = looking.last_action(step.observation)
     changed = _changed(before, after)
     return (
         (bool(changed) or before.shape != after.shape)
         and isinstance(looking.action_of(step.action), _FILLING if changed else _MOVING)
-        and isinstance(last, Mapping)
+        and bool(last)
         and not last.get("error")
         and all(after.values[field] == final.values[field] for field in changed)
         and all(_is_wordable(field, after.values[field]) for field in changed)

@@ -29,7 +29,7 @@ _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeStep:
+class JudgeStep(options.PlainStep):
     """Adds a judge's judgement to each judgeable episode and sets its outcome.
 
     Episodes that did not end by themselves pass unchanged: there is nothing to judge. An episode
@@ -66,7 +66,7 @@ class JudgeStep:
     _judge: Judge = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        options.check_flags(self.name, only_unknown=self.only_unknown)
+        options.check_flags(self)
         options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
         judge = self.judge if self.judge is not None else self._named()
         object.__setattr__(self, "_judge", judge)

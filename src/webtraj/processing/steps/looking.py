@@ -33,6 +33,7 @@ __all__ = [
     "focus_in",
     "is_empty",
     "is_unobserved",
+    "last_action",
     "never_observed",
     "said",
     "text_channel",
@@ -98,6 +99,12 @@ def text_channel(observation: Any, name: str) -> str:
     """Return a text channel; empty if it is not text."""
     value = channel(observation, name)
     return value if isinstance(value, str) else ""
+
+
+def last_action(observation: Any) -> Mapping[str, Any]:
+    """Return what an observation says of the action before it; empty if nothing."""
+    last = channel(observation, "last_action")
+    return last if isinstance(last, Mapping) else {}
 
 
 def content_of(value: Any) -> Any:
@@ -225,8 +232,7 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
 
     For a keyboard action that names no element, it is the focused element.
     """
-    last = channel(step.observation, "last_action")
-    last = last if isinstance(last, Mapping) else {}
+    last = last_action(step.observation)
     tree = text_channel(before, "axtree")
     action = action_of(step.action)
     ref = str(last.get("ref") or "") or _ref_of(action)

@@ -6,16 +6,19 @@ import dataclasses
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from webtraj import errors
 
 __all__ = [
+    "PlainStep",
     "check_flags",
     "check_number",
     "check_wording",
     "choice",
     "matches",
+    "put",
+    "read_words",
     "settings_of",
     "worded",
     "words",
@@ -23,6 +26,33 @@ __all__ = [
 
 _NOT_SETTINGS = ("client", "judge", "secrets")
 """Fields that are not plain data or must not be recorded."""
+
+
+class PlainStep:
+    """A step that is a frozen dataclass, whose fields are its options."""
+
+    __slots__ = ()
+    needs_model: ClassVar[bool] = False
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings, as plain data."""
+        return settings_of(self)
+
+
+def put(step: Any, **values: Any) -> None:
+    """Set fields of a frozen step while it is made."""
+    for name, value in values.items():
+        object.__setattr__(step, name, value)
+
+
+def read_words(step: Any, *names: str) -> None:
+    """Make tuples of options that are one word or several.
+
+    Raises:
+        InvalidInputError: One is neither.
+    """
+    put(step, **{name: words(step.name, name, getattr(step, name)) for name in names})
 
 
 def settings_of(step: Any) -> dict[str, Any]:
@@ -67,16 +97,17 @@ def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
         )
 
 
-def check_flags(step: str, **options: Any) -> None:
-    """Check that options are true or false.
+def check_flags(step: Any) -> None:
+    """Check that the options that are true or false are.
 
     Raises:
         InvalidInputError: One is something else.
     """
-    for option, value in options.items():
+    for field in dataclasses.fields(step):
+        value = getattr(step, field.name) if field.type in (bool, "bool") else True
         if not isinstance(value, bool):
             raise errors.InvalidInputError(
-                f"{step}: {option} is {value!r:.200}; expected true or false."
+                f"{step.name}: {field.name} is {value!r:.200}; expected true or false."
             )
 
 

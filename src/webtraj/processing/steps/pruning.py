@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -74,7 +74,7 @@ _WORD = re.compile(r"[^\W_]{2,}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PruneLoops:
+class PruneLoops(options.PlainStep):
     """Cuts the steps between two identical states of a page.
 
     Two states are identical if they have the same URL, tabs, scroll position, page lines (ignoring
@@ -93,7 +93,6 @@ class PruneLoops:
 
     name: str = dataclasses.field(default="prune-loops", init=False)
     version: str = dataclasses.field(default="2", init=False)
-    needs_model: ClassVar[bool] = False
     cut_side_effects: bool = False
     """Whether to also cut detours with typing, clicks or submitted forms."""
     compare_screenshots: bool = True
@@ -101,16 +100,7 @@ class PruneLoops:
     and then the detour stays."""
 
     def __post_init__(self) -> None:
-        options.check_flags(
-            self.name,
-            cut_side_effects=self.cut_side_effects,
-            compare_screenshots=self.compare_screenshots,
-        )
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
+        options.check_flags(self)
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
@@ -251,7 +241,7 @@ _MOVES_VIEW = ("scroll", "scroll_at", "hover", "move_mouse")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DropNoEffect:
+class DropNoEffect(options.PlainStep):
     """Drops steps without an observed change, unless they may have had a hidden effect.
 
     Pages have hidden state: if two buttons must be clicked in turn, the first click may show
@@ -274,7 +264,6 @@ class DropNoEffect:
 
     name: str = dataclasses.field(default="drop-no-effect", init=False)
     version: str = dataclasses.field(default="2", init=False)
-    needs_model: ClassVar[bool] = False
     channels: tuple[str, ...] = COMPARED
     """The channels to compare. `screenshot` alone is WebGym's rule, apart from the exceptions
     above."""
@@ -289,23 +278,14 @@ class DropNoEffect:
     """Glob patterns of environments to leave unchanged."""
 
     def __post_init__(self) -> None:
-        for option in ("channels", "except_tasks", "except_environments"):
-            words = options.words(self.name, option, getattr(self, option))
-            object.__setattr__(self, option, words)
-        options.check_flags(
-            self.name, keep_interactive=self.keep_interactive, keep_errors=self.keep_errors
-        )
+        options.read_words(self, "channels", "except_tasks", "except_environments")
+        options.check_flags(self)
         unknown = sorted(set(self.channels) - set(COMPARED))
         if unknown or not self.channels:
             raise errors.InvalidInputError(
                 f"{self.name}: channels is {list(self.channels)}; expected some of "
                 f"{', '.join(COMPARED)}."
             )
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        return options.settings_of(self)
 
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
@@ -346,7 +326,7 @@ class DropNoEffect:
             return False
         if not _can_tell(step) or _took_focus(before.observation, step):
             return False
-        if is_invalid(step) or _error_of(step):
+        if is_invalid(step) or looking.last_action(step.observation).get("error"):
             return not self.keep_errors and not changed
         element = looking.element_of(before.observation, step)
         return not (self.keep_interactive and element.is_interactive)
@@ -417,8 +397,3 @@ def _can_tell(step: StepRecord) -> bool:
         looking.channel(step.observation, name) is not None
         for name in ("screenshot", "scroll", "boxes")
     )
-
-
-def _error_of(step: StepRecord) -> str:
-    last = looking.channel(step.observation, "last_action")
-    return str(last.get("error") or "") if isinstance(last, Mapping) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -17,7 +17,7 @@ __all__ = ["Redact"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Redact:
+class Redact(options.PlainStep):
     r"""Replaces secrets and matches of rules by `<secret:name>` everywhere in an episode.
 
     It searches the text of pages, actions, thoughts, prompts and replies, bytes that are text,
@@ -35,7 +35,6 @@ class Redact:
 
     name: str = dataclasses.field(default="redact", init=False)
     version: str = dataclasses.field(default="1", init=False)
-    needs_model: ClassVar[bool] = False
     patterns: tuple[str, ...] = ()
     """Names of ready-made patterns (see `webtraj.environments.redaction.rules`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -45,7 +44,7 @@ class Redact:
     _rules: RedactionRules = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "patterns", options.words(self.name, "patterns", self.patterns))
+        options.read_words(self, "patterns")
         for option in ("regexes", "secrets"):
             if not isinstance(getattr(self, option), Mapping):
                 raise errors.InvalidInputError(
@@ -55,9 +54,8 @@ class Redact:
             raise errors.InvalidInputError(
                 f"{self.name}: nothing to redact; give patterns, regexes or secrets."
             )
-        rules = RedactionRules(patterns=self.patterns, regexes=self.regexes)
-        object.__setattr__(self, "_rules", rules)
-        Redactor(self.secrets, rules=rules)  # Raises early if a name or value is wrong.
+        options.put(self, _rules=RedactionRules(patterns=self.patterns, regexes=self.regexes))
+        Redactor(self.secrets, rules=self._rules)  # Raises early if a name or value is wrong.
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -10,12 +10,10 @@ from typing import Annotated, Any, ClassVar, Final
 import pydantic
 
 from webtraj import structured_output
-from webtraj.agents.models.base import ModelClient
 from webtraj.judging.base import is_judgeable
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import asking, options
 from webtraj.processing.steps.difficulty import DIFFICULTY
-from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 
 __all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal", "of_any_goal"]
@@ -40,7 +38,7 @@ class _Hindsight(asking.ReplyForm):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Relabel:
+class Relabel(asking.AskingStep):
     """Asks a model which task an episode achieved, and makes an episode of that task.
 
     The model must quote its evidence from the steps and pages it sees; an answer whose evidence
@@ -60,8 +58,6 @@ class Relabel:
     name: str = dataclasses.field(default="relabel", init=False)
     version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = True
-    client: ModelClient | None = dataclasses.field(default=None, repr=False)
-    """The model. It is not closed."""
     outcomes: tuple[str, ...] = ("failure", "unknown")
     """The outcomes of episodes to relabel; others pass unchanged."""
     keep_original: bool = True
@@ -71,31 +67,16 @@ class Relabel:
     """The most characters of pages to show; the last pages come first."""
     max_steps: int = 60
     """The number of last actions to show."""
-    attempts: int = 3
-    """The number of attempts to get a usable reply."""
-    timeout: float = 120.0
-    """The time limit of one call, in seconds."""
-    max_tokens: int = 1024
-    """The maximum length of a reply, in tokens."""
-    _prompt: Prompt = dataclasses.field(init=False, repr=False)
     _asker: asking.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        prompt = load_prompt("relabel")
-        object.__setattr__(self, "_prompt", prompt)
-        object.__setattr__(self, "_asker", asking.asker_of(self, prompt, _Hindsight))
-        object.__setattr__(self, "outcomes", options.words(self.name, "outcomes", self.outcomes))
+        options.put(self, _asker=asking.Asker(self, "relabel", _Hindsight))
+        options.read_words(self, "outcomes")
         for outcome in self.outcomes:
             options.choice(self.name, "outcomes", outcome, _OUTCOMES)
-        options.check_flags(self.name, keep_original=self.keep_original)
+        options.check_flags(self)
         options.check_number(self.name, "page_characters", self.page_characters, least=100)
         options.check_number(self.name, "max_steps", self.max_steps, least=1)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings, as plain data."""
-        assert self.client is not None
-        return {**options.settings_of(self), "model": self.client.name}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and its relabelled copy.
@@ -103,7 +84,6 @@ class Relabel:
         Raises:
             ModelError: The model gave no usable answer.
         """
-        assert self.client is not None
         if (
             trajectory.outcome.name.lower() not in self.outcomes
             or RELABELLED in trajectory.info.metadata
@@ -124,13 +104,11 @@ class Relabel:
         reply, _ = await self._asker.ask(shown, check=lambda reply: _fault_of(reply, seen))
         if not reply.achieved:
             return trajectory if self.keep_original else Drop("nothing achieved")
-        made = _relabelled(trajectory, reply, self.client.name)
-        return Changed(
-            (trajectory, made) if self.keep_original else (made,),
-            {"goal": made.info.goal, "evidence": list(reply.evidence)},
-            model=self.client.name,
-            prompt_sha256=self._prompt.sha256,
-        )
+        made = _relabelled(trajectory, reply, self._asker.model)
+        result = self._asker.changed(made, goal=made.info.goal, evidence=list(reply.evidence))
+        if self.keep_original:
+            result = dataclasses.replace(result, trajectories=(trajectory, made))
+        return result
 
 
 def _fault_of(reply: _Hindsight, seen: str) -> str:
