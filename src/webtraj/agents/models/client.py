@@ -187,8 +187,6 @@ class HttpModelClient(AsyncClosing):
 
     _path: ClassVar[str]
     """The path of requests, below the base URL."""
-    _read: ClassVar[Callable[[Any], Reply]]
-    """Parses an answer into a reply. Raises `AttemptError`."""
 
     def __init__(
         self,
@@ -247,6 +245,11 @@ class HttpModelClient(AsyncClosing):
         self, messages: Sequence[Message], sampling: Sampling, policy_version: str
     ) -> Prepared:
         """Return a call ready to send, given what is known about the server."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def _read(answer: Any) -> Reply:
+        """Parse an answer into a reply. Raises `AttemptError`."""
 
     async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
         """Send a call, and return it as it was answered, and the answer. Raises `AttemptError`."""

@@ -244,7 +244,11 @@ def _to_anthropic(messages: Sequence[Message], show: _Show) -> list[dict[str, An
 def _tool_result(message: Message, show: _Show) -> dict[str, Any]:
     call = message.calls[0]
     content = [_anthropic_part(part, show) for part in message.parts]
-    result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": call.id,
+        "content": content,
+    }
     if message.failed:
         result["is_error"] = True
     if toolset := call.item.get("toolset_name"):
