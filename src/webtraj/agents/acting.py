@@ -16,6 +16,7 @@ from webtraj.agents import screens, structures
 from webtraj.agents.base import seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
+from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import (
@@ -280,11 +281,8 @@ class ModelActor:
         return viewport or screens.viewport_of(observation)
 
     def _goal(self, observation: Mapping[str, Any]) -> str:
-        return str(observation.get("goal") or self._described().get("goal", ""))
-
-    def _described(self) -> Mapping[str, Any]:
-        describe = getattr(self._environment, "describe_episode", None)
-        return describe() if callable(describe) else {}
+        goal = observation.get("goal")
+        return str(goal or environment_lib.description_of(self._environment).get("goal", ""))
 
 
 def _said(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:

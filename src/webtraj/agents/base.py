@@ -132,8 +132,7 @@ def seed_text(seed: int, environment: environment_lib.Environment) -> str:
     Attempts of a group share task and seed but get different texts. The seed is a text, not a
     number, because `random.Random` hashes it: nearby seeds are unrelated.
     """
-    describe = getattr(environment, "describe_episode", None)
-    episode = describe() if callable(describe) else {}
+    episode = environment_lib.description_of(environment)
     parts = [seed, episode.get("task", ""), episode.get("seed", "")]
     if "attempt" in episode:
         parts.append(episode["attempt"])

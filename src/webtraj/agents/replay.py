@@ -110,8 +110,7 @@ class ReplayAgent:
         Raises:
             InvalidInputError: No recording matches, or several do.
         """
-        describe = getattr(environment, "describe_episode", None)
-        episode: Mapping[str, Any] = describe() if callable(describe) else {}
+        episode = environment_lib.description_of(environment)
         task, seed = episode.get("task", ""), episode.get("seed")
         of_task = [recording for recording in self.recordings if recording.task == task]
         same = [recording for recording in of_task if recording.seed == seed]

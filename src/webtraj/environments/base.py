@@ -42,6 +42,7 @@ __all__ = [
     "Seeded",
     "UNKNOWN_STEP_TYPE",
     "broken_rules",
+    "description_of",
     "is_termination",
     "outcome_of",
     "step_type_of",
@@ -111,6 +112,12 @@ class DescribesEpisode(Protocol):
         Keys are field names of `webtraj.EpisodeInfo` (task, goal, seed, ...). Called before `reset`
         and again after FIRST, because some fields, such as the goal, are known only then.
         """
+
+
+def description_of(environment: Any) -> Mapping[str, Any]:
+    """Return what an environment says of its current or next episode; empty if it says nothing."""
+    describe = getattr(environment, "describe_episode", None)
+    return describe() if callable(describe) else {}
 
 
 @runtime_checkable

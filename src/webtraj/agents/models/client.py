@@ -248,7 +248,7 @@ class HttpModelClient(AsyncClosing):
 
     @staticmethod
     @abc.abstractmethod
-    def _read(answer: Any) -> Reply:
+    def _read(answer: Any, /) -> Reply:
         """Parse an answer into a reply. Raises `AttemptError`."""
 
     async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
