@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from email import message_from_bytes, policy
 from http import cookies
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -91,12 +90,7 @@ class LocalServer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

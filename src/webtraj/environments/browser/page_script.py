@@ -562,19 +562,41 @@ class ForeignFrames:
         for key in [key for key in self._frames if key[0] is page]:
             self._drop(self._frames[key])
 
-    async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
-        """Add the content of a page's frames to what the page script saw.
+    async def look_into(
+        self,
+        page: Page,
+        seen: dict[str, Any],
+        options: Mapping[str, Any],
+        *,
+        parent: _Frame | None = None,
+        depth: int = 1,
+        budget: list[int] | None = None,
+    ) -> None:
+        """Add the content of the frames in a document to what the page script saw there.
 
         Args:
             page: The page.
-            seen: The result of `observe` for its top document. Modified in place.
+            seen: The result of `observe` for the document. Modified in place.
             options: The options of that call.
+            parent: The frame whose document it is; None for the page's top document.
+            depth: How many frames deep the document's frames are.
+            budget: How many more frames may be read; changed.
 
         Raises:
             BrowserCrashedError: The page died.
         """
-        budget = [_MAX_FRAMES]
-        await self._look_into(page, None, seen, options, depth=1, budget=budget)
+        budget = [_MAX_FRAMES] if budget is None else budget
+        found = seen.pop("foreign", [])
+        if depth > _MAX_DEPTH:
+            return
+        chosen = found[: budget[0]]
+        budget[0] -= len(chosen)
+        told = await asyncio.gather(
+            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
+        )
+        # From last to first, because each insertion moves the lines after it.
+        for place, inside in reversed(list(zip(chosen, told, strict=True))):
+            merge_frame(seen, place, inside)
 
     async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
         """Call the page script's `prepare` in the frame of a ref.
@@ -601,28 +623,6 @@ class ForeignFrames:
             kind = "gone" if gone else "no_answer"
             message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
             return {"refused": kind, "message": message, "element": None}
-
-    async def _look_into(
-        self,
-        page: Page,
-        parent: _Frame | None,
-        seen: dict[str, Any],
-        options: Mapping[str, Any],
-        *,
-        depth: int,
-        budget: list[int],
-    ) -> None:
-        found = seen.pop("foreign", [])
-        if depth > _MAX_DEPTH:
-            return
-        chosen = found[: budget[0]]
-        budget[0] -= len(chosen)
-        told = await asyncio.gather(
-            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
-        )
-        # From last to first, because each insertion moves the lines after it.
-        for place, inside in reversed(list(zip(chosen, told, strict=True))):
-            merge_frame(seen, place, inside)
 
     async def _look_at(
         self,
@@ -652,7 +652,7 @@ class ForeignFrames:
                 self._drop(known)
             return _no_answer()
         frame.silent, frame.url = False, inside["url"]
-        await self._look_into(page, frame, inside, options, depth=depth + 1, budget=budget)
+        await self.look_into(page, inside, options, parent=frame, depth=depth + 1, budget=budget)
         if inside.get("marks", {}).get("refs"):
             await self._keep_marks_in_sight(page, frame, inside["marks"])
         return inside
