@@ -63,6 +63,7 @@ __all__ = [
     "EpisodeTracker",
     "OnCollectorError",
     "TrajectoryCollectingEnvironment",
+    "error_type",
     "outcome_of_error",
 ]
 
@@ -655,17 +656,19 @@ def outcome_of_error(error: BaseException, phase: Phase) -> trajectory_lib.Outco
     return trajectory_lib.Outcome.ENV_ERROR
 
 
+def error_type(cls: type[BaseException]) -> str:
+    """Return the name of an exception's class in records."""
+    module = cls.__module__
+    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
+
+
 def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
-    cls = type(error)
-    name = (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
     try:
         message = str(error)
     except Exception as broken:  # A broken __str__ must not hide the error itself.
         message = f"<str failed: {type(broken).__name__}>"
     return trajectory_lib.ErrorInfo(
-        type=name,
+        type=error_type(type(error)),
         message=_without_folders(message),
         traceback=_without_folders("".join(traceback.format_exception(error))),
     )

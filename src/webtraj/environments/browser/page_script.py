@@ -408,12 +408,8 @@ def _value_of(answer: Mapping[str, Any]) -> Any:
 # with a prefix (`f2e`) that leads an action back to it. A frame that hangs, disappears or crashes
 # shows nothing inside and affects nothing else.
 
-_NO_ANSWER: Final = "... no answer"
-
-
-def _no_answer() -> dict[str, Any]:
-    """Return the content shown for a frame that does not answer."""
-    return {"axtree": _NO_ANSWER}
+_NO_ANSWER: Final = {"axtree": "... no answer"}
+"""The content shown for a frame that does not answer."""
 
 
 def _shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
@@ -447,9 +443,20 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
     if inside.get("text"):
         seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
     if "passwords" in inside:
-        _merge_passwords(seen["passwords"], place, inside["passwords"])
+        passwords, more = seen["passwords"], inside["passwords"]
+        passwords["refs"] += more["refs"]
+        passwords["values"] += more["values"]
+        passwords["boxes"] += [_shift(box, place["origin"]) for box in more["boxes"]]
+        passwords["focused"] = passwords["focused"] or more["focused"]
     if "private" in inside:
-        _merge_private(seen["private"], place, inside["private"])
+        private, more = seen["private"], inside["private"]
+        private["lines"] += more["lines"]
+        private["pieces"] += more["pieces"]
+        private["fields"] += [
+            [name, ref, _shift(box, place["origin"])] for name, ref, box in more["fields"]
+        ]
+        private["focused"] = private["focused"] or more["focused"]
+        private["overflow"] = private["overflow"] or more["overflow"]
 
 
 def _merge_axtree(seen: dict[str, Any], place: Mapping[str, Any], axtree: str) -> None:
@@ -470,27 +477,6 @@ def _merge_boxes(
     at = boxes["refs"].index(place["ref"]) + 1
     boxes["refs"][at:at] = inside["refs"]
     boxes["boxes"][at:at] = [_shift(box, place["origin"]) for box in inside["boxes"]]
-
-
-def _merge_passwords(
-    passwords: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
-) -> None:
-    passwords["refs"] += inside["refs"]
-    passwords["values"] += inside["values"]
-    passwords["boxes"] += [_shift(box, place["origin"]) for box in inside["boxes"]]
-    passwords["focused"] = passwords["focused"] or inside["focused"]
-
-
-def _merge_private(
-    private: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
-) -> None:
-    private["lines"] += inside["lines"]
-    private["pieces"] += inside["pieces"]
-    private["fields"] += [
-        [name, ref, _shift(box, place["origin"])] for name, ref, box in inside["fields"]
-    ]
-    private["focused"] = private["focused"] or inside["focused"]
-    private["overflow"] = private["overflow"] or inside["overflow"]
 
 
 _MAX_FRAMES: Final = 10
@@ -645,12 +631,12 @@ class ForeignFrames:
         except TimeoutError:
             if known := self._frames.get((page, place["ref"])):
                 known.silent = True
-            return _no_answer()
+            return dict(_NO_ANSWER)
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
             if known := self._frames.get((page, place["ref"])):
                 self._drop(known)
-            return _no_answer()
+            return dict(_NO_ANSWER)
         frame.silent, frame.url = False, inside["url"]
         await self.look_into(page, inside, options, parent=frame, depth=depth + 1, budget=budget)
         if inside.get("marks", {}).get("refs"):
