@@ -13,7 +13,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import screens, structures
-from webtraj.agents.base import seed_text
+from webtraj.agents.base import given_up, seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments import base as environment_lib
@@ -97,13 +97,13 @@ class ModelActor:
         self._note(page, reply, calls[-1], dialect)
         checks = decision.metadata.get("safety_checks")
         if checks and not self._agent.acknowledge_safety_checks:
-            raise _given_up(
+            raise given_up(
                 "the model's provider asks a person to check its action (pending_safety_checks: "
                 f"{checks}). Set acknowledge_safety_checks to go on",
                 decision,
             )
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
-            raise _given_up(
+            raise given_up(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                 f"{reply.parse_error}",
                 decision,
@@ -159,7 +159,7 @@ class ModelActor:
                     raise
                 if cuts == agent.context.cut_harder or tighter is None:
                     reason = f"the context is too long for the model, cut {cuts} times: {error}"
-                    raise _given_up(reason, failed) from error
+                    raise given_up(reason, failed) from error
                 self._settings = tighter  # Later steps need it too: they are no shorter.
             else:
                 calls.append(call)
@@ -313,9 +313,3 @@ def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
-
-
-def _given_up(reason: str, decision: trajectory_lib.Decision) -> errors.EpisodeGivenUpError:
-    error = errors.EpisodeGivenUpError(reason)
-    error.decision = decision
-    return error

@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "seed_text"]
+__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "given_up", "seed_text"]
 
 Act = Callable[[Any], Any]
 """Takes an observation and returns a decision or an awaitable of it: `Actor.act` or a function."""
@@ -124,6 +124,13 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
         "webtraj.Decision, an action such as Click('12'), or a string such as \"click('12')\". "
         "Wrap an action of any other type: webtraj.Decision(action=...)."
     )
+
+
+def given_up(reason: str, decision: trajectory_lib.Decision) -> errors.EpisodeGivenUpError:
+    """Return the error that gives up an episode at a decision."""
+    error = errors.EpisodeGivenUpError(reason)
+    error.decision = decision
+    return error
 
 
 def seed_text(seed: int, environment: environment_lib.Environment) -> str:

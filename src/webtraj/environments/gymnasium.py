@@ -101,7 +101,7 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
     def reset(self) -> dm_env.TimeStep:
         """See `dm_env.Environment.reset`."""
         self._needs_reset = True
-        observation, self._info = self._environment.reset(seed=self._next_seed())
+        observation, self._info = self._environment.reset(seed=self._seed_of(self._episodes_begun))
         self._episodes_begun += 1
         self._needs_reset = False
         self._goal = _goal_in(observation)
@@ -152,7 +152,7 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
             "environment": name,
             "versions": {"gymnasium": gymnasium.__version__},
         }
-        seed = self._next_seed() if self._needs_reset else self._current_seed()
+        seed = self._seed_of(self._episodes_begun - (not self._needs_reset))
         if seed is not None:
             description["seed"] = seed
         if self._goal and not self._needs_reset:
@@ -164,11 +164,8 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._environment, name)
 
-    def _next_seed(self) -> int | None:
-        return None if self._base_seed is None else self._base_seed + self._episodes_begun
-
-    def _current_seed(self) -> int | None:
-        return None if self._base_seed is None else self._base_seed + self._episodes_begun - 1
+    def _seed_of(self, episode: int) -> int | None:
+        return None if self._base_seed is None else self._base_seed + episode
 
 
 def _goal_in(observation: Any) -> str:
