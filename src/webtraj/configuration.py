@@ -22,6 +22,7 @@ from typing import Any, ClassVar, TypeVar
 import pydantic
 
 from webtraj import credentials, errors
+from webtraj.named import nearest
 
 __all__ = [
     "COMMAND_LINE",
@@ -108,12 +109,10 @@ def read_named(
     known = shipped(package)
     if config_dir is not None:
         known = sorted({*known, *(path.stem for path in Path(config_dir).glob("*.yaml"))})
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
     where = f" in {str(config_dir)!r} or" if config_dir is not None else ""
     raise errors.InvalidInputError(
-        f"No configuration {name!r}{where} among the built-in ones. {hint}Choose one of: "
-        f"{', '.join(known)}."
+        f"No configuration {name!r}{where} among the built-in ones. {nearest(name, known)}"
+        f"Choose one of: {', '.join(known)}."
     )
 
 

@@ -422,37 +422,37 @@ def _first_line(factory: Callable[..., Any] | str) -> str:
 def _load_builtin() -> None:
     global _builtin_loaded
     with _lock:
-        if _builtin_loaded:
-            return
-        _builtin_loaded = True  # First, because the calls below register.
-        before = dict(_presets)
-        try:
-            _register_ours()
-        except BaseException:  # Such as Ctrl-C: the next call registers all again.
-            _restore(before)
-            _builtin_loaded = False
-            raise
+        if not _builtin_loaded:
+            _builtin_loaded = True  # First, because the calls below register.
+            try:
+                _all_or_none(_register_ours)
+            except BaseException:
+                _builtin_loaded = False
+                raise
 
 
 def _load_all() -> None:
     global _plugins_loaded
     _load_builtin()
     with _lock:
-        if _plugins_loaded:
-            return
-        _plugins_loaded = True
-        before = dict(_presets)
-        try:
-            _load_plugins()
-        except BaseException:
-            _restore(before)
-            _plugins_loaded = False
-            raise
+        if not _plugins_loaded:
+            _plugins_loaded = True
+            try:
+                _all_or_none(_load_plugins)
+            except BaseException:
+                _plugins_loaded = False
+                raise
 
 
-def _restore(presets: dict[str, Preset]) -> None:
-    _presets.clear()
-    _presets.update(presets)
+def _all_or_none(load: Callable[[], None]) -> None:
+    """Register presets, or none of them, if it is interrupted: the next call registers all."""
+    before = dict(_presets)
+    try:
+        load()
+    except BaseException:  # Such as Ctrl-C.
+        _presets.clear()
+        _presets.update(before)
+        raise
 
 
 def _choose(match: re.Match[str], tasks: Sequence[_T]) -> tuple[_T, ...]:
@@ -535,25 +535,22 @@ def _check_arguments(
 def _load_plugins() -> None:
     """Let every installed package register its presets. A failure is only a warning."""
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-        _load_plugin(entry_point)
-
-
-def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
-    try:
-        entry_point.load()()
-    except Exception as error:  # Third-party code must not stop the rest.
-        package = entry_point.dist.name if entry_point.dist else "an unknown package"
-        warnings.warn(
-            f"Could not load the presets of {package} ({entry_point.name} = {entry_point.value}): "
-            f"{type(error).__name__}: {error}",
-            PresetPluginWarning,
-            stacklevel=2,
-        )
+        try:
+            entry_point.load()()
+        except Exception as error:  # Third-party code must not stop the rest.
+            package = entry_point.dist.name if entry_point.dist else "an unknown package"
+            warnings.warn(
+                f"Could not load the presets of {package} ({entry_point.name} = "
+                f"{entry_point.value}): {type(error).__name__}: {error}",
+                PresetPluginWarning,
+                stacklevel=2,
+            )
 
 
 _MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
 _FIXTURE_SITE = "webtraj.testing.site:FixtureEnvironment"
 _APPS = "webtraj.environments.apps.environment:AppEnvironment"
+_WEB = "webtraj.environments.browser.environment:make_web_environment"
 
 
 def _register_ours() -> None:
@@ -562,51 +559,22 @@ def _register_ours() -> None:
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
     from webtraj.testing.site.names import TASKS as SITE_TASKS
 
+    def ours(name: str, factory: str, description: str, tasks: Tasks | None = None) -> None:
+        register(name, factory, description=description, tasks=tasks, uses_browser=True)
+
     for task in TASKS:
-        register(
-            f"miniwob/{task}",
-            _MINIWOB,
-            description=f"The MiniWoB++ page {task}.",
-            tasks=(task,),
-            uses_browser=True,
-        )
+        ours(f"miniwob/{task}", _MINIWOB, f"The MiniWoB++ page {task}.", (task,))
     for subset, tasks in SUBSETS.items():
-        register(
-            f"miniwob/{subset}",
-            _MINIWOB,
-            description=f"The MiniWoB++ pages of the subset {subset!r}, one after the other.",
-            tasks=tasks,
-            uses_browser=True,
-        )
-    register(
-        "miniwob/solved",
-        _MINIWOB,
-        description="The MiniWoB++ pages that the oracle agent can play.",
-        tasks=_solved_miniwob,
-        uses_browser=True,
-    )
+        described = f"The MiniWoB++ pages of the subset {subset!r}, one after the other."
+        ours(f"miniwob/{subset}", _MINIWOB, described, tasks)
+    described = "The MiniWoB++ pages that the oracle agent can play."
+    ours("miniwob/solved", _MINIWOB, described, _solved_miniwob)
     for task in SITE_TASKS:
-        register(
-            f"fixture/{task}",
-            _FIXTURE_SITE,
-            description=f"The task {task} of the fixture site.",
-            tasks=(task,),
-            uses_browser=True,
-        )
-    register(
-        "fixture/all",
-        _FIXTURE_SITE,
-        description="All tasks of the fixture site, one after the other.",
-        tasks=SITE_TASKS,
-        uses_browser=True,
-    )
+        ours(f"fixture/{task}", _FIXTURE_SITE, f"The task {task} of the fixture site.", (task,))
+    described = "All tasks of the fixture site, one after the other."
+    ours("fixture/all", _FIXTURE_SITE, described, SITE_TASKS)
     _register_templates(TEMPLATES)
-    register(
-        "web",
-        "webtraj.environments.browser.environment:make_web_environment",
-        description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
-        uses_browser=True,
-    )
+    ours("web", _WEB, "Any web site: make('web', task=WebTask(goal=..., start_url=...)).")
 
 
 def register_app(app: App, *, tasks: str) -> None:

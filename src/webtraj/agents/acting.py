@@ -13,9 +13,10 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import screens, structures
-from webtraj.agents.base import seed_text
+from webtraj.agents.base import given_up, seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
+from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import (
@@ -96,13 +97,13 @@ class ModelActor:
         self._note(page, reply, calls[-1], dialect)
         checks = decision.metadata.get("safety_checks")
         if checks and not self._agent.acknowledge_safety_checks:
-            raise _given_up(
+            raise given_up(
                 "the model's provider asks a person to check its action (pending_safety_checks: "
                 f"{checks}). Set acknowledge_safety_checks to go on",
                 decision,
             )
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
-            raise _given_up(
+            raise given_up(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                 f"{reply.parse_error}",
                 decision,
@@ -158,7 +159,7 @@ class ModelActor:
                     raise
                 if cuts == agent.context.cut_harder or tighter is None:
                     reason = f"the context is too long for the model, cut {cuts} times: {error}"
-                    raise _given_up(reason, failed) from error
+                    raise given_up(reason, failed) from error
                 self._settings = tighter  # Later steps need it too: they are no shorter.
             else:
                 calls.append(call)
@@ -280,11 +281,8 @@ class ModelActor:
         return viewport or screens.viewport_of(observation)
 
     def _goal(self, observation: Mapping[str, Any]) -> str:
-        return str(observation.get("goal") or self._described().get("goal", ""))
-
-    def _described(self) -> Mapping[str, Any]:
-        describe = getattr(self._environment, "describe_episode", None)
-        return describe() if callable(describe) else {}
+        goal = observation.get("goal")
+        return str(goal or environment_lib.description_of(self._environment).get("goal", ""))
 
 
 def _said(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:
@@ -315,9 +313,3 @@ def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
-
-
-def _given_up(reason: str, decision: trajectory_lib.Decision) -> errors.EpisodeGivenUpError:
-    error = errors.EpisodeGivenUpError(reason)
-    error.decision = decision
-    return error

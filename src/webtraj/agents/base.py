@@ -18,7 +18,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "seed_text"]
+__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "given_up", "seed_text"]
 
 _BARE_ACTIONS = (str, numbers.Number, np.generic, np.ndarray)
 
@@ -134,14 +134,20 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
     )
 
 
+def given_up(reason: str, decision: trajectory_lib.Decision) -> errors.EpisodeGivenUpError:
+    """Return the error that gives up an episode at a decision."""
+    error = errors.EpisodeGivenUpError(reason)
+    error.decision = decision
+    return error
+
+
 def seed_text(seed: int, environment: environment_lib.Environment) -> str:
     """Return the random seed of an agent in an episode, from its own seed and the episode.
 
     Attempts of a group share task and seed but get different texts. The seed is a text, not a
     number, because `random.Random` hashes it: nearby seeds are unrelated.
     """
-    describe = getattr(environment, "describe_episode", None)
-    episode = describe() if callable(describe) else {}
+    episode = environment_lib.description_of(environment)
     parts = [seed, episode.get("task", ""), episode.get("seed", "")]
     if "attempt" in episode:
         parts.append(episode["attempt"])

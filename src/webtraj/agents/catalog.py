@@ -7,7 +7,6 @@ that is an agent. Its fields are the options; a field `seed` gets the rollout's 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.named import make_of, offered
+from webtraj.named import make_of, nearest, offered
 
 __all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent"]
 
@@ -57,10 +56,8 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
         made = make_of(others[name], name, options, kind="agent", defaults={"seed": seed})
         return as_agent(made)
     known = (*AGENTS, *others)
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
     raise errors.InvalidInputError(
-        f"No agent is named {name!r}. {hint}Choose one of: {', '.join(known)}."
+        f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
     )
 
 

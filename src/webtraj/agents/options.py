@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -174,19 +175,8 @@ class ModelOptions(pydantic.BaseModel):
 
 
 _LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
-_CONTEXT = (
-    "images",
-    "full_rounds",
-    "slide",
-    "older_lines",
-    "screenshots",
-    "page_tokens",
-    "old_page_tokens",
-    "changes",
-    "text_tokens",
-    "memory",
-    "keep_thinking",
-    "cut_harder",
+_CONTEXT = tuple(
+    field.name for field in dataclasses.fields(contexts_lib.ContextSettings) if field.name != "mode"
 )
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop")
 

@@ -63,6 +63,5 @@ class _OracleActor:
 
 
 def _task_of(environment: environment_lib.Environment) -> str:
-    describe = getattr(environment, "describe_episode", None)
-    task = describe().get("task") if callable(describe) else None
+    task = environment_lib.description_of(environment).get("task")
     return f"the task {task!r}" if task else f"the environment {type(environment).__name__}"

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.agents.base import seed_text
+from webtraj.agents.base import given_up, seed_text
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.options import read_options
@@ -762,12 +762,11 @@ class _Actor:
             return decision
         self._invalid_in_a_row += 1
         if self._invalid_in_a_row >= agent.max_invalid_actions:
-            given_up = errors.EpisodeGivenUpError(
+            raise given_up(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
-                f"{action.reason}"
+                f"{action.reason}",
+                decision,
             )
-            given_up.decision = decision
-            raise given_up
         return decision
 
 

@@ -19,25 +19,17 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
+from webtraj.environments.browser.observation import Ref, refs_in
 
-__all__ = ["Element", "Recording", "ReplayAgent"]
+__all__ = ["Recording", "ReplayAgent"]
 
 _REF_FIELDS = ("ref", "target_ref")
 _MOST_SHOWN = 5
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Element:
-    """An element as an observation shows it."""
-
-    ref: str
-    role: str
-    name: str
-
-    @property
-    def description(self) -> tuple[str, str]:
-        """The role and name that identify it."""
-        return self.role, self.name
+def _described(element: Ref) -> tuple[str, str]:
+    """Return the role and name that identify an element."""
+    return element.role, element.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,8 +39,8 @@ class _Step:
     index: int
     action: Any
     thought: str
-    elements: tuple[Element, ...]
-    acted_on: Element | None
+    elements: tuple[Ref, ...]
+    acted_on: Ref | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,8 +102,7 @@ class ReplayAgent:
         Raises:
             InvalidInputError: No recording matches, or several do.
         """
-        describe = getattr(environment, "describe_episode", None)
-        episode: Mapping[str, Any] = describe() if callable(describe) else {}
+        episode = environment_lib.description_of(environment)
         task, seed = episode.get("task", ""), episode.get("seed")
         of_task = [recording for recording in self.recordings if recording.task == task]
         same = [recording for recording in of_task if recording.seed == seed]
@@ -159,17 +150,17 @@ class ReplayActor:
             action=action, thought=step.thought, metadata={"replay": metadata}
         )
 
-    def _compare(self, step: _Step, elements: Sequence[Element]) -> None:
+    def _compare(self, step: _Step, elements: Sequence[Ref]) -> None:
         if self.first_difference:
             return
-        then = collections.Counter(element.description for element in step.elements)
-        now = collections.Counter(element.description for element in elements)
+        then = collections.Counter(map(_described, step.elements))
+        now = collections.Counter(map(_described, elements))
         if then == now:
             return
         gone, new = _listed(then - now), _listed(now - then)
         self.first_difference = f"before step {step.index}: gone {gone}, new {new}"
 
-    def _fitted(self, step: _Step, elements: Sequence[Element]) -> tuple[Any, dict[str, str]]:
+    def _fitted(self, step: _Step, elements: Sequence[Ref]) -> tuple[Any, dict[str, str]]:
         """Return the action with its elements' current refs, and the refs that changed."""
         moved: dict[str, str] = {}
         found: dict[str, str] = {}
@@ -186,17 +177,16 @@ class ReplayActor:
     def _find(
         self,
         ref: str,
-        acted_on: Element | None,
+        acted_on: Ref | None,
         step: _Step,
-        elements: Sequence[Element],
+        elements: Sequence[Ref],
     ) -> str:
         recorded = next((element for element in step.elements if element.ref == ref), acted_on)
         if recorded is None or not elements:
             return ref  # Only the ref is known.
-        alike = [element for element in elements if element.description == recorded.description]
-        then = [
-            element.ref for element in step.elements if element.description == recorded.description
-        ]
+        same = _described(recorded)
+        alike = [element for element in elements if _described(element) == same]
+        then = [element.ref for element in step.elements if _described(element) == same]
         if ref in then and len(alike) == len(then):
             return alike[then.index(ref)].ref
         if len(alike) == 1 or any(element.ref == ref for element in alike):
@@ -214,26 +204,23 @@ class ReplayActor:
         return errors.EpisodeGivenUpError(f"{reason}{where}")
 
 
-def _elements_of(observation: Any) -> tuple[Element, ...]:
+def _elements_of(observation: Any) -> tuple[Ref, ...]:
     if not isinstance(observation, Mapping):
         return ()
     if "axtree" in observation:
-        from webtraj.environments.browser.observation import refs_in
-
-        found = refs_in(str(observation["axtree"]))
-        return tuple(Element(each.ref, each.role, each.name) for each in found)
+        return tuple(refs_in(str(observation["axtree"])))
     if marks := observation.get("set_of_marks"):
         rows = zip(marks["refs"], marks["roles"], marks["names"], strict=True)
-        return tuple(Element(str(ref), str(role), str(name)) for ref, role, name in rows)
+        return tuple(Ref(str(ref), str(role), str(name)) for ref, role, name in rows)
     return ()
 
 
-def _acted_on(observation: Any) -> Element | None:
+def _acted_on(observation: Any) -> Ref | None:
     """Return the last action's element, as the observation describes it."""
     last = observation.get("last_action") if isinstance(observation, Mapping) else None
     if not isinstance(last, Mapping) or not last.get("ref"):
         return None
-    return Element(str(last["ref"]), str(last.get("role", "")), str(last.get("name", "")))
+    return Ref(str(last["ref"]), str(last.get("role", "")), str(last.get("name", "")))
 
 
 def _listed(descriptions: collections.Counter[tuple[str, str]]) -> str:

@@ -33,8 +33,7 @@ class ScriptedAgent:
         """Return an actor at the start of the script."""
         script = self.script
         if callable(script):
-            describe = getattr(environment, "describe_episode", None)
-            script = script(describe() if callable(describe) else {})
+            script = script(environment_lib.description_of(environment))
         return _ScriptedActor(tuple(script))
 
 

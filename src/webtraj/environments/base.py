@@ -42,6 +42,7 @@ __all__ = [
     "Seeded",
     "UNKNOWN_STEP_TYPE",
     "broken_rules",
+    "description_of",
     "is_termination",
     "outcome_of",
     "step_type_of",
@@ -111,6 +112,12 @@ class DescribesEpisode(Protocol):
         Keys are field names of `webtraj.EpisodeInfo` (task, goal, seed, ...). Called before `reset`
         and again after FIRST, because some fields, such as the goal, are known only then.
         """
+
+
+def description_of(environment: Any) -> Mapping[str, Any]:
+    """Return what an environment says of its current or next episode; empty if it says nothing."""
+    describe = getattr(environment, "describe_episode", None)
+    return describe() if callable(describe) else {}
 
 
 @runtime_checkable
@@ -213,11 +220,7 @@ def is_termination(discount: Any) -> bool:
 
     A missing discount counts as truncation, so that a learner does not take the state as terminal.
     """
-    try:
-        leaves = list(_leaves(discount))
-    except RecursionError:  # It contains itself.
-        return False
-    return bool(leaves) and all(_all(leaf, lambda value: value == 0) for leaf in leaves)
+    return _holds(discount, lambda value: value == 0, least=1)
 
 
 def broken_rules(timestep: Any, step_type: StepType) -> Sequence[str]:
@@ -250,11 +253,16 @@ def broken_rules(timestep: Any, step_type: StepType) -> Sequence[str]:
 
 
 def _in_range(discount: Any) -> bool:
+    return _holds(discount, lambda value: (value >= 0) & (value <= 1))
+
+
+def _holds(nest: Any, condition: Any, *, least: int = 0) -> bool:
+    """Return whether a condition holds for all leaves of a nest, and there are enough of them."""
     try:
-        leaves = list(_leaves(discount))
+        leaves = list(_leaves(nest))
     except RecursionError:  # It contains itself.
         return False
-    return all(_all(leaf, lambda value: (value >= 0) & (value <= 1)) for leaf in leaves)
+    return len(leaves) >= least and all(_all(leaf, condition) for leaf in leaves)
 
 
 def _all(leaf: Any, condition: Any) -> bool:

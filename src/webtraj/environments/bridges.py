@@ -26,7 +26,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 import dm_env
 
@@ -34,7 +34,6 @@ from webtraj import errors
 from webtraj.environments import base
 
 __all__ = [
-    "Abandonable",
     "AsyncEnvironment",
     "LoopThread",
     "SyncEnvironment",
@@ -45,9 +44,14 @@ __all__ = [
     "at_end_of",
     "forget",
     "is_async",
+    "name_of",
 ]
 
 # The threads that bridges own: one that makes every call on an object, one that runs an event loop.
+#
+# anyio's portal takes the place of neither. It cancels a call at its every await, so that what an
+# interrupted call cleans up is cut off; an exit of the environment ends it; and its threads cannot
+# be left behind by a fork or a hanging `close`.
 
 # Ending the threads of bridges that were never closed: at garbage collection and at exit.
 #
@@ -58,27 +62,17 @@ EXIT_GRACE = 10.0
 """Seconds that Python waits at exit for all abandoned environments to close."""
 
 
-class Abandonable(Protocol):
-    """A thread that can be asked to close its resources and end."""
-
-    def abandon(self) -> None:
-        """Start to close and end. Return at once. Any thread may call it, repeatedly."""
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until the thread has ended, at most `timeout` seconds."""
+_running: set[WorkerThread | LoopThread] = set()
 
 
-_running: set[Abandonable] = set()
-
-
-def at_end_of(owner: object, thread: Abandonable) -> None:
+def at_end_of(owner: object, thread: WorkerThread | LoopThread) -> None:
     """Abandon `thread` when `owner` is garbage-collected or Python exits."""
     _running.add(thread)
     # Collection may happen in any thread, including this one, so it must not wait.
     weakref.finalize(owner, thread.abandon).atexit = False
 
 
-def forget(thread: Abandonable) -> None:
+def forget(thread: WorkerThread | LoopThread) -> None:
     """Stop tracking `thread`, which has ended."""
     _running.discard(thread)
 
@@ -94,6 +88,8 @@ def _abandon_all() -> None:
 
 
 _LOGGER = logging.getLogger(__name__)
+
+_CLOSE_FAILED = "%s was never closed, and closing it failed."
 
 _T = TypeVar("_T")
 
@@ -188,9 +184,7 @@ class WorkerThread:
         try:
             self._last_call()
         except Exception:
-            _LOGGER.warning(
-                "%s was never closed, and closing it failed.", self._name, exc_info=True
-            )
+            _LOGGER.warning(_CLOSE_FAILED, self._name, exc_info=True)
 
 
 _CALLED_FROM_ITS_OWN_LOOP = (
@@ -246,43 +240,44 @@ class LoopThread:
             self._unfinished = None
             self._left.clear()
             self._host = _Host.shared_by(self) if self._shared else _Host(self._name, self)
-        if (unfinished := self._unfinished) is not None:
-            _wait_for(unfinished)
+        if self._unfinished is not None:
+            _wait_for(self._unfinished)
             self._unfinished = None
-        return self._run(call)
-
-    def _run(self, call: Callable[[], Awaitable[_T]]) -> _T:
         assert self._host is not None
         loop = self._host.loop
         # Not run_coroutine_threadsafe: cancelling its future marks it as done at once, while the
         # coroutine is still ending, and we must wait for that end.
         finished: concurrent.futures.Future[_T] = concurrent.futures.Future()
-        tasks: list[asyncio.Task[None]] = []
+        task: asyncio.Task[None] | None = None
 
         async def supervise() -> None:
             # Everything goes to the waiting thread: KeyboardInterrupt or SystemExit would otherwise
             # end the loop, and with it the thread.
             try:
-                result = await call()
+                finished.set_result(await call())
             except BaseException as error:
                 finished.set_exception(error)
-            else:
-                finished.set_result(result)
 
         def begin() -> None:
+            nonlocal task
             task = loop.create_task(supervise(), name=self._name)
-            tasks.append(task)
-            task.add_done_callback(lambda _: _ensure_finished(finished))
+            task.add_done_callback(ensure_finished)
 
         def cancel() -> None:
-            if tasks:
-                tasks[0].cancel()
+            if task is not None:
+                task.cancel()
             else:  # Interrupted before the call was submitted.
-                _ensure_finished(finished)
+                ensure_finished()
+
+        def ensure_finished(task: object = None) -> None:
+            # A task that is cancelled before its first step never gets to run its own code.
+            if not finished.done():
+                finished.set_exception(asyncio.CancelledError())
 
         try:
             loop.call_soon_threadsafe(begin)  # It copies the caller's context.
-            return _result_of(finished)
+            _wait_for(finished)
+            return finished.result()
         except BaseException:
             if not finished.done():  # Raised in this thread, not by the call.
                 self._unfinished = finished
@@ -326,9 +321,7 @@ class LoopThread:
         try:
             await self._last_call()
         except Exception:
-            _LOGGER.warning(
-                "%s was never closed, and closing it failed.", self._name, exc_info=True
-            )
+            _LOGGER.warning(_CLOSE_FAILED, self._name, exc_info=True)
         finally:
             self._leave()
 
@@ -339,15 +332,15 @@ class _Host:
     _shared: ClassVar[_Host | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
+    loop: asyncio.AbstractEventLoop
+    _stop_requested: asyncio.Event
+
     def __init__(self, name: str, user: LoopThread) -> None:
         self.users = {user}
         self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._started = threading.Event()
         self.thread.start()
         self._started.wait()
-
-    loop: asyncio.AbstractEventLoop
-    _stop_requested: asyncio.Event
 
     @classmethod
     def shared_by(cls, user: LoopThread) -> _Host:
@@ -398,24 +391,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Host.forget_shared)
 
 
-def _ensure_finished(finished: concurrent.futures.Future[_T]) -> None:
-    # A task that is cancelled before its first step never gets to run its own code.
-    if not finished.done():
-        finished.set_exception(asyncio.CancelledError())
-
-
-def _result_of(future: concurrent.futures.Future[_T]) -> _T:
-    while not future.done():
-        try:
-            return future.result(_LONGEST_WAIT)
-        except TimeoutError:
-            continue  # The wait timed out, or the call itself did; `done` tells.
-    return future.result()
-
-
 def _wait_for(future: concurrent.futures.Future[Any]) -> None:
-    while not concurrent.futures.wait([future], _LONGEST_WAIT).done:
-        pass
+    while not future.done():
+        with contextlib.suppress(TimeoutError):
+            future.exception(_LONGEST_WAIT)
 
 
 # What both bridges share: forwarding attributes, telling environments apart, refusing copies.
@@ -426,16 +405,40 @@ _NO_COPY = (
 )
 
 
+def name_of(environment: Any) -> str:
+    """Return the name of an environment, usually its class, for the record."""
+    name = getattr(environment, "environment_name", None)
+    return name if isinstance(name, str) else type(environment).__name__
+
+
 class WrapsEnvironment:
-    """A bridge around `_environment` that forwards its attributes."""
+    """An environment around another, `_environment`, that forwards its specs and attributes."""
 
     _environment: Any
 
     @property
     def environment_name(self) -> str:
         """The name of the wrapped environment, usually its class, for the record."""
-        name = getattr(self._environment, "environment_name", None)
-        return name if isinstance(name, str) else type(self._environment).__name__
+        return name_of(self._environment)
+
+    def observation_spec(self) -> Any:
+        """Return the wrapped environment's."""
+        return self._call_for_spec(self._environment.observation_spec)
+
+    def action_spec(self) -> Any:
+        """Return the wrapped environment's."""
+        return self._call_for_spec(self._environment.action_spec)
+
+    def reward_spec(self) -> Any:
+        """Return the wrapped environment's."""
+        return self._call_for_spec(self._environment.reward_spec)
+
+    def discount_spec(self) -> Any:
+        """Return the wrapped environment's."""
+        return self._call_for_spec(self._environment.discount_spec)
+
+    def _call_for_spec(self, spec: Callable[[], Any]) -> Any:
+        return spec()
 
     def __getattr__(self, name: str) -> Any:
         # Dunders are not forwarded: copy and pickle would act on the wrong object. `_environment`
@@ -552,21 +555,9 @@ class AsyncEnvironment(WrapsEnvironment):
             raise
         self._end()
 
-    def observation_spec(self) -> Any:
-        """See `dm_env.Environment.observation_spec`. Blocks while a call is running."""
-        return self._submit(self._environment.observation_spec).result()
-
-    def action_spec(self) -> Any:
-        """See `dm_env.Environment.action_spec`. Blocks while a call is running."""
-        return self._submit(self._environment.action_spec).result()
-
-    def reward_spec(self) -> Any:
-        """See `dm_env.Environment.reward_spec`. Blocks while a call is running."""
-        return self._submit(self._environment.reward_spec).result()
-
-    def discount_spec(self) -> Any:
-        """See `dm_env.Environment.discount_spec`. Blocks while a call is running."""
-        return self._submit(self._environment.discount_spec).result()
+    def _call_for_spec(self, spec: Callable[[], Any]) -> Any:
+        # Blocks while a call is running.
+        return self._submit(spec).result()
 
     async def __aenter__(self) -> Self:
         if hasattr(self._environment, "__enter__"):
@@ -682,22 +673,6 @@ class SyncEnvironment(WrapsEnvironment, dm_env.Environment):  # type: ignore[mis
     def step(self, action: Any) -> dm_env.TimeStep:
         """See `dm_env.Environment.step`."""
         return self._call(self._environment.step, action)
-
-    def observation_spec(self) -> Any:
-        """See `dm_env.Environment.observation_spec`."""
-        return self._environment.observation_spec()
-
-    def action_spec(self) -> Any:
-        """See `dm_env.Environment.action_spec`."""
-        return self._environment.action_spec()
-
-    def reward_spec(self) -> Any:
-        """See `dm_env.Environment.reward_spec`."""
-        return self._environment.reward_spec()
-
-    def discount_spec(self) -> Any:
-        """See `dm_env.Environment.discount_spec`."""
-        return self._environment.discount_spec()
 
     def close(self) -> None:
         """Close the environment; end its loop and join the thread if nobody else uses them.

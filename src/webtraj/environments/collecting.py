@@ -43,7 +43,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -63,6 +63,7 @@ __all__ = [
     "EpisodeTracker",
     "OnCollectorError",
     "TrajectoryCollectingEnvironment",
+    "error_type",
     "outcome_of_error",
 ]
 
@@ -77,7 +78,7 @@ _DEFAULT_INFO = {
 }
 
 
-class TrajectoryCollectingEnvironment:
+class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
     """An environment that records everything that happens in another one on a collector.
 
     It accepts any environment shaped like dm_env's: synchronous or asynchronous, with dm_env's
@@ -128,12 +129,12 @@ class TrajectoryCollectingEnvironment:
                 f"on_collector_error={on_collector_error!r} is not known; "
                 "expected 'raise' or 'warn'."
             )
-        self._env = bridges.as_async(env)
+        self._environment = bridges.as_async(env)
         self._collector = trajectory_collector
-        self._passes_decisions = getattr(self._env, "accepts_decisions", False)
+        self._passes_decisions = getattr(self._environment, "accepts_decisions", False)
         self.tracker = EpisodeTracker(
-            redaction.redacting(trajectory_collector, self._env),
-            self._env,
+            redaction.redacting(trajectory_collector, self._environment),
+            self._environment,
             episode_info,
             on_collector_error=on_collector_error,
         )
@@ -144,11 +145,6 @@ class TrajectoryCollectingEnvironment:
     def trajectory_collector(self) -> TrajectoryCollector:
         """The collector that stores the episodes."""
         return self._collector
-
-    @property
-    def environment_name(self) -> str:
-        """The name of the inner environment, usually its class, for the record."""
-        return _environment_name(self._env)
 
     @property
     def episode_id(self) -> str | None:
@@ -167,7 +163,7 @@ class TrajectoryCollectingEnvironment:
             await self._drain(Phase.RESET)
             self.tracker.reset_called()
             try:
-                timestep = await self._env.reset()
+                timestep = await self._environment.reset()
             except BaseException as error:
                 self.tracker.raised(error, Phase.RESET)
                 raise
@@ -198,7 +194,7 @@ class TrajectoryCollectingEnvironment:
                 given = decision if self._passes_decisions else action
             self.tracker.step_called(action, decision)
             try:
-                timestep = await self._env.step(given)
+                timestep = await self._environment.step(given)
             except BaseException as error:
                 self.tracker.raised(error, Phase.STEP)
                 raise
@@ -216,8 +212,8 @@ class TrajectoryCollectingEnvironment:
         await self._seal()
 
     async def __aenter__(self) -> Self:
-        if hasattr(self._env, "__aenter__"):
-            await self._env.__aenter__()
+        if hasattr(self._environment, "__aenter__"):
+            await self._environment.__aenter__()
         return self
 
     async def __aexit__(
@@ -232,8 +228,8 @@ class TrajectoryCollectingEnvironment:
             else:
                 self.tracker.ended(EndReason.CLOSED, Phase.EXIT)
         finally:
-            if hasattr(self._env, "__aexit__"):
-                await self._env.__aexit__(exc_type, exc, traceback)
+            if hasattr(self._environment, "__aexit__"):
+                await self._environment.__aexit__(exc_type, exc, traceback)
             else:
                 await self._close_inner()
         await self._seal(during=exc)
@@ -257,30 +253,7 @@ class TrajectoryCollectingEnvironment:
             )
         self.tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
-    def observation_spec(self) -> Any:
-        """Return the inner environment's."""
-        return self._env.observation_spec()
-
-    def action_spec(self) -> Any:
-        """Return the inner environment's."""
-        return self._env.action_spec()
-
-    def reward_spec(self) -> Any:
-        """Return the inner environment's."""
-        return self._env.reward_spec()
-
-    def discount_spec(self) -> Any:
-        """Return the inner environment's."""
-        return self._env.discount_spec()
-
-    def __getattr__(self, name: str) -> Any:
-        if (
-            name.startswith("__") or name == "_env"
-        ):  # Copying looks up dunders on half-made objects.
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self._env, name)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             "A TrajectoryCollectingEnvironment cannot be pickled or copied: its collector holds "
             "open files, and a copy would record the same episode twice. Create a new environment "
@@ -288,7 +261,7 @@ class TrajectoryCollectingEnvironment:
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._env!r}, {self._collector!r})"
+        return f"{type(self).__name__}({self._environment!r}, {self._collector!r})"
 
     def _enter(self, name: str) -> None:
         if self._busy:
@@ -313,8 +286,8 @@ class TrajectoryCollectingEnvironment:
 
     async def _close_inner(self) -> None:
         # An environment that holds nothing needs no `close`.
-        if hasattr(self._env, "close"):
-            await self._env.close()
+        if hasattr(self._environment, "close"):
+            await self._environment.close()
 
     async def _seal(self, during: BaseException | None = None) -> None:
         try:
@@ -573,7 +546,7 @@ class EpisodeTracker:
             name for name, default in _DEFAULT_INFO.items() if _same(getattr(info, name), default)
         )
         if not info.environment:
-            info = dataclasses.replace(info, environment=_environment_name(self._environment))
+            info = dataclasses.replace(info, environment=bridges.name_of(self._environment))
         return self._described(info)
 
     def _described(self, info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
@@ -683,17 +656,19 @@ def outcome_of_error(error: BaseException, phase: Phase) -> trajectory_lib.Outco
     return trajectory_lib.Outcome.ENV_ERROR
 
 
+def error_type(cls: type[BaseException]) -> str:
+    """Return the name of an exception's class in records."""
+    module = cls.__module__
+    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
+
+
 def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
-    cls = type(error)
-    name = (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
     try:
         message = str(error)
     except Exception as broken:  # A broken __str__ must not hide the error itself.
         message = f"<str failed: {type(broken).__name__}>"
     return trajectory_lib.ErrorInfo(
-        type=name,
+        type=error_type(type(error)),
         message=_without_folders(message),
         traceback=_without_folders("".join(traceback.format_exception(error))),
     )
@@ -718,8 +693,3 @@ def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
         for name, value in given.items()
     }
     return {**known, **both}
-
-
-def _environment_name(env: Any) -> str:
-    inner = getattr(env, "environment_name", None)
-    return inner if isinstance(inner, str) else type(env).__name__

@@ -209,8 +209,6 @@ def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
         space: A Gymnasium space.
         name: Name of the spec; those in a nest are named `name/key`.
     """
-    from gymnasium import spaces  # Loaded already by whoever has a space.
-
     match space:
         case spaces.Dict():
             return {key: to_spec(value, f"{name}/{key}") for key, value in space.spaces.items()}
@@ -240,8 +238,6 @@ def to_space(value: Any, space: gymnasium.Space[Any]) -> Any:
     Specs represent scalars as 0-d arrays, but a Gymnasium environment may use them as an index or
     key, so they become numpy scalars and strings. Other values are unchanged.
     """
-    from gymnasium import spaces  # Loaded already by whoever has a space.
-
     if isinstance(space, spaces.Dict) and isinstance(value, dict):
         known = space.spaces
         return {

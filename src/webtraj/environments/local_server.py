@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from email import message_from_bytes, policy
 from http import cookies
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -86,6 +85,13 @@ class LocalServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None or not self._server.is_serving():
@@ -218,28 +224,16 @@ async def serve(handle: Handle, reader: asyncio.StreamReader, writer: asyncio.St
         writer.transport.abort()
 
 
-class HttpServer:
+class HttpServer(LocalServer):
     """An HTTP server on a free port of 127.0.0.1, for the duration of an `async with`."""
 
     def __init__(self, handle: Handle) -> None:
-        self._server = LocalServer(functools.partial(serve, handle))
+        super().__init__(functools.partial(serve, handle))
 
     @property
     def origin(self) -> str:
         """Scheme, host and port: `http://127.0.0.1:41234`."""
-        return f"http://{self._server.address}"
-
-    async def __aenter__(self) -> Self:
-        await self._server.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._server.stop()
+        return f"http://{self.address}"
 
 
 class _Connection:

@@ -11,6 +11,7 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as base_lib
+from webtraj.environments.collecting import error_type
 from webtraj.named import nearest
 from webtraj.testing import messages
 from webtraj.trajectory import EndReason, Phase, StepType
@@ -79,8 +80,8 @@ def assert_ended(
         raise AssertionError(f"{found}; expected {expected.name}.{_traceback_of(end)}")
     if phase is not None and end.phase != phase:
         raise AssertionError(f"{found}; expected it in {phase}.{_traceback_of(end)}")
-    if error is not None and (end.error is None or end.error.type != _type_name(error)):
-        raise AssertionError(f"{found}; expected {_type_name(error)}.{_traceback_of(end)}")
+    if error is not None and (end.error is None or end.error.type != error_type(error)):
+        raise AssertionError(f"{found}; expected {error_type(error)}.{_traceback_of(end)}")
 
 
 def assert_no_open_episode(collector: Any) -> None:
@@ -194,11 +195,6 @@ def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
             yield f"step {step.index}: FIRST must have no action; it has {step.action!r}"
     if trajectory.end is not None:
         yield from (f"the environment: {rule}" for rule in trajectory.end.violations)
-
-
-def _type_name(cls: type[BaseException]) -> str:
-    module = cls.__module__
-    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
 
 
 def _traceback_of(end: trajectory_lib.EpisodeEnd) -> str:

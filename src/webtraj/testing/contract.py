@@ -40,6 +40,24 @@ _T = TypeVar("_T")
 _TURNS_BEFORE_CANCELLATION = (1, 2, 5, 20)
 
 
+def _in_environment(
+    check: Callable[[Any, Any], Awaitable[None]],
+) -> Callable[[Any], None]:
+    """Return a coroutine function of a contract and an environment as a plain test."""
+
+    def test(self: EnvironmentContract) -> None:
+        async def run() -> None:
+            async with self._time_limit(), self._environment() as environment:
+                await check(self, environment)
+
+        self.run_async(run())
+
+    # Not `functools.wraps`: pytest would take the environment for a fixture.
+    test.__name__, test.__qualname__ = check.__name__, check.__qualname__
+    test.__doc__ = check.__doc__
+    return test
+
+
 class EnvironmentContract:
     """Tests of one environment. Subclass it and override `make_environment`.
 
@@ -90,244 +108,187 @@ class EnvironmentContract:
 
     # dm_env's own four. -------------------------------------------------------------------------
 
-    def test_reset(self) -> None:
+    @_in_environment
+    async def test_reset(self, environment: Any) -> None:
         """`reset` returns FIRST, twice in a row."""
+        for _ in range(2):
+            await self._reset(environment)
 
-        async def check(environment: Any) -> None:
-            for _ in range(2):
-                await self._reset(environment)
-
-        self._test(check)
-
-    def test_step_on_fresh_environment(self) -> None:
+    @_in_environment
+    async def test_step_on_fresh_environment(self, environment: Any) -> None:
         """`step` on a fresh environment returns FIRST, and later steps do not."""
+        timestep = await self._step(environment)
+        _check(
+            timestep.step_type is dm_env.StepType.FIRST,
+            messages.STEP_NEW_ENV_MUST_RETURN_FIRST.format(timestep.step_type),
+        )
+        await self._step_after_first(environment)
 
-        async def check(environment: Any) -> None:
-            timestep = await self._step(environment)
-            _check(
-                timestep.step_type is dm_env.StepType.FIRST,
-                messages.STEP_NEW_ENV_MUST_RETURN_FIRST.format(timestep.step_type),
-            )
+    @_in_environment
+    async def test_step_after_reset(self, environment: Any) -> None:
+        """`step` after FIRST does not return FIRST."""
+        for _ in range(2):
+            await self._reset(environment)
             await self._step_after_first(environment)
 
-        self._test(check)
-
-    def test_step_after_reset(self) -> None:
-        """`step` after FIRST does not return FIRST."""
-
-        async def check(environment: Any) -> None:
-            for _ in range(2):
-                await self._reset(environment)
-                await self._step_after_first(environment)
-
-        self._test(check)
-
-    def test_longer_action_sequence(self) -> None:
+    @_in_environment
+    async def test_longer_action_sequence(self, environment: Any) -> None:
         """FIRST comes only after LAST."""
-
-        async def check(environment: Any) -> None:
-            for _ in range(2):
-                previous = await self._reset(environment)
-                for action in self.make_action_sequence(environment):
-                    timestep = await self._step(environment, action)
-                    is_first = timestep.step_type is dm_env.StepType.FIRST
-                    if previous.step_type is dm_env.StepType.LAST:
-                        _check(is_first, messages.FIRST_MUST_COME_AFTER_LAST)
-                    else:
-                        _check(not is_first, messages.FIRST_MUST_ONLY_COME_AFTER_LAST)
-                    previous = timestep
-
-        self._test(check)
+        for _ in range(2):
+            previous = await self._reset(environment)
+            for action in self.make_action_sequence(environment):
+                timestep = await self._step(environment, action)
+                is_first = timestep.step_type is dm_env.StepType.FIRST
+                if previous.step_type is dm_env.StepType.LAST:
+                    _check(is_first, messages.FIRST_MUST_COME_AFTER_LAST)
+                else:
+                    _check(not is_first, messages.FIRST_MUST_ONLY_COME_AFTER_LAST)
+                previous = timestep
 
     # How an episode ends. -----------------------------------------------------------------------
 
-    def test_last_is_a_termination_or_a_truncation(self) -> None:
+    @_in_environment
+    async def test_last_is_a_termination_or_a_truncation(self, environment: Any) -> None:
         """The discount of LAST is 0 throughout, or above 0 throughout."""
-
-        async def check(environment: Any) -> None:
-            last = await self._play(environment)
-            leaves = list(assertions.leaves(last.discount))
-            zeros = [bool((leaf == 0).all()) for leaf in leaves]
+        last = await self._play(environment)
+        leaves = list(assertions.leaves(last.discount))
+        zeros = [bool((leaf == 0).all()) for leaf in leaves]
+        _check(all(zeros) or not any(zeros), messages.LAST_MUST_END_ONE_WAY.format(last.discount))
+        if self.ends is not None:
+            terminated = base_lib.is_termination(last.discount)
             _check(
-                all(zeros) or not any(zeros), messages.LAST_MUST_END_ONE_WAY.format(last.discount)
+                terminated == (self.ends == "terminated"),
+                messages.LAST_MUST_END_AS_EXPECTED.format(self.ends, last.discount),
             )
-            if self.ends is not None:
-                terminated = base_lib.is_termination(last.discount)
-                _check(
-                    terminated == (self.ends == "terminated"),
-                    messages.LAST_MUST_END_AS_EXPECTED.format(self.ends, last.discount),
-                )
 
-        self._test(check)
-
-    def test_step_after_last_begins_an_episode(self) -> None:
+    @_in_environment
+    async def test_step_after_last_begins_an_episode(self, environment: Any) -> None:
         """`step` after LAST returns FIRST, and a whole episode follows."""
+        await self._play(environment)
+        timestep = await self._step(environment)
+        _check(timestep.step_type is dm_env.StepType.FIRST, messages.FIRST_MUST_COME_AFTER_LAST)
+        await self._step_after_first(environment)
 
-        async def check(environment: Any) -> None:
-            await self._play(environment)
-            timestep = await self._step(environment)
-            _check(timestep.step_type is dm_env.StepType.FIRST, messages.FIRST_MUST_COME_AFTER_LAST)
-            await self._step_after_first(environment)
-
-        self._test(check)
-
-    def test_reset_in_the_middle_of_an_episode(self) -> None:
+    @_in_environment
+    async def test_reset_in_the_middle_of_an_episode(self, environment: Any) -> None:
         """`reset` begins a new episode at any time."""
+        await self._reset(environment)
+        await self._step(environment)
+        await self._reset(environment)
+        await self._step_after_first(environment)
 
-        async def check(environment: Any) -> None:
-            await self._reset(environment)
-            await self._step(environment)
-            await self._reset(environment)
-            await self._step_after_first(environment)
-
-        self._test(check)
-
-    def test_emitted_observations_do_not_change(self) -> None:
+    @_in_environment
+    async def test_emitted_observations_do_not_change(self, environment: Any) -> None:
         """An emitted observation never changes, since its record would change too."""
-
-        async def check(environment: Any) -> None:
-            first = (await self._reset(environment)).observation
-            as_emitted = copy.deepcopy(first)
-            for action in self.make_action_sequence(environment):
-                await self._step(environment, action)
-                _check(assertions.equal(first, as_emitted), messages.OBSERVATION_MUST_NOT_CHANGE)
-
-        self._test(check)
+        first = (await self._reset(environment)).observation
+        as_emitted = copy.deepcopy(first)
+        for action in self.make_action_sequence(environment):
+            await self._step(environment, action)
+            _check(assertions.equal(first, as_emitted), messages.OBSERVATION_MUST_NOT_CHANGE)
 
     # Close. -------------------------------------------------------------------------------------
 
-    def test_close_on_fresh_environment(self) -> None:
+    @_in_environment
+    async def test_close_on_fresh_environment(self, environment: Any) -> None:
         """An environment that was never reset can be closed, twice."""
-
-        async def check(environment: Any) -> None:
-            for _ in range(2):
-                await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
-
-        self._test(check)
-
-    def test_close_is_idempotent(self) -> None:
-        """`close` in the middle of an episode succeeds, twice."""
-
-        async def check(environment: Any) -> None:
-            await self._reset(environment)
-            await self._step(environment)
-            for _ in range(2):
-                await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
-
-        self._test(check)
-
-    def test_reset_after_close_begins_an_episode_or_raises(self) -> None:
-        """`reset` after `close` works fully or raises."""
-
-        async def check(environment: Any) -> None:
-            await self._reset(environment)
-            await environment.close()
-            try:
-                timestep = await environment.reset()
-            except Exception:  # Any exception is allowed.
-                return
-            self._check_timestep(environment, timestep)
-            _check(
-                timestep.step_type is dm_env.StepType.FIRST,
-                messages.RESET_MUST_RETURN_FIRST.format(timestep.step_type),
-            )
-
-        self._test(check)
-
-    def test_async_with_returns_an_environment_and_closes_it(self) -> None:
-        """`async with` returns an environment, propagates exceptions, and allows `close`."""
-
-        async def check(environment: Any) -> None:
-            if not hasattr(type(environment), "__aenter__"):
-                raise unittest.SkipTest("the environment has no __aenter__, which is optional")
-            error = ValueError("raised in the body of async with")
-            try:
-                async with environment as entered:
-                    await self._reset(entered)
-                    raise error
-            except ValueError as caught:
-                _check(caught is error, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format(repr(caught)))
-            else:
-                _check(False, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format("nothing"))
+        for _ in range(2):
             await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
-        self._test(check)
+    @_in_environment
+    async def test_close_is_idempotent(self, environment: Any) -> None:
+        """`close` in the middle of an episode succeeds, twice."""
+        await self._reset(environment)
+        await self._step(environment)
+        for _ in range(2):
+            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+
+    @_in_environment
+    async def test_reset_after_close_begins_an_episode_or_raises(self, environment: Any) -> None:
+        """`reset` after `close` works fully or raises."""
+        await self._reset(environment)
+        await environment.close()
+        try:
+            timestep = await environment.reset()
+        except Exception:  # Any exception is allowed.
+            return
+        self._check_timestep(environment, timestep)
+        _check(
+            timestep.step_type is dm_env.StepType.FIRST,
+            messages.RESET_MUST_RETURN_FIRST.format(timestep.step_type),
+        )
+
+    @_in_environment
+    async def test_async_with_returns_an_environment_and_closes_it(self, environment: Any) -> None:
+        """`async with` returns an environment, propagates exceptions, and allows `close`."""
+        if not hasattr(type(environment), "__aenter__"):
+            raise unittest.SkipTest("the environment has no __aenter__, which is optional")
+        error = ValueError("raised in the body of async with")
+        try:
+            async with environment as entered:
+                await self._reset(entered)
+                raise error
+        except ValueError as caught:
+            _check(caught is error, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format(repr(caught)))
+        else:
+            _check(False, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format("nothing"))
+        await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     # Cancellation and errors. -------------------------------------------------------------------
 
-    def test_cancelled_step(self) -> None:
+    @_in_environment
+    async def test_cancelled_step(self, environment: Any) -> None:
         """A cancelled `step` raises CancelledError, and `reset` then begins an episode."""
-
-        async def check(environment: Any) -> None:
-            for turns in _TURNS_BEFORE_CANCELLATION:
-                await self._reset(environment)
-                await _cancel(environment.step(self.make_action(environment)), turns)
-                await self._reset(environment)
-                await self._step_after_first(environment)
-
-        self._test(check)
-
-    def test_cancelled_reset(self) -> None:
-        """A cancelled `reset` raises CancelledError, and `reset` then begins an episode."""
-
-        async def check(environment: Any) -> None:
-            for turns in _TURNS_BEFORE_CANCELLATION:
-                await _cancel(environment.reset(), turns)
-                await self._reset(environment)
-                await self._step_after_first(environment)
-
-        self._test(check)
-
-    def test_invalid_action(self) -> None:
-        """An invalid action is answered or raised, and `reset` then begins an episode."""
-
-        async def check(environment: Any) -> None:
-            action = self.make_invalid_action(environment)
+        for turns in _TURNS_BEFORE_CANCELLATION:
             await self._reset(environment)
-            try:
-                timestep = await environment.step(action)
-            except Exception:  # Any exception is allowed.
-                timestep = None
-            if timestep is not None:
-                self._check_timestep(environment, timestep)
+            await _cancel(environment.step(self.make_action(environment)), turns)
             await self._reset(environment)
             await self._step_after_first(environment)
 
-        self._test(check)
+    @_in_environment
+    async def test_cancelled_reset(self, environment: Any) -> None:
+        """A cancelled `reset` raises CancelledError, and `reset` then begins an episode."""
+        for turns in _TURNS_BEFORE_CANCELLATION:
+            await _cancel(environment.reset(), turns)
+            await self._reset(environment)
+            await self._step_after_first(environment)
+
+    @_in_environment
+    async def test_invalid_action(self, environment: Any) -> None:
+        """An invalid action is answered or raised, and `reset` then begins an episode."""
+        action = self.make_invalid_action(environment)
+        await self._reset(environment)
+        try:
+            timestep = await environment.step(action)
+        except Exception:  # Any exception is allowed.
+            timestep = None
+        if timestep is not None:
+            self._check_timestep(environment, timestep)
+        await self._reset(environment)
+        await self._step_after_first(environment)
 
     # Recording. ---------------------------------------------------------------------------------
 
-    def test_recording_leaves_no_open_episode(self) -> None:
+    @_in_environment
+    async def test_recording_leaves_no_open_episode(self, environment: Any) -> None:
         """A complete and an unfinished episode are recorded as two valid trajectories."""
-
-        async def check(environment: Any) -> None:
-            collector = memory.MemoryTrajectoryCollector()
-            recorded = collecting.TrajectoryCollectingEnvironment(environment, collector)
-            await recorded.reset()
-            for action in self.make_action_sequence(environment):
-                if (await recorded.step(action)).last():
-                    break
-            await recorded.reset()
-            await recorded.step(self.make_action(environment))
-            await recorded.close()
-            assertions.assert_no_open_episode(collector)
-            _check(
-                len(collector.trajectories) == 2,
-                messages.RECORD_MUST_HAVE_TWO_EPISODES.format(len(collector.trajectories)),
-            )
-            for trajectory in collector.trajectories:
-                assertions.assert_valid_trajectory(trajectory)
-
-        self._test(check)
+        collector = memory.MemoryTrajectoryCollector()
+        recorded = collecting.TrajectoryCollectingEnvironment(environment, collector)
+        await recorded.reset()
+        for action in self.make_action_sequence(environment):
+            if (await recorded.step(action)).last():
+                break
+        await recorded.reset()
+        await recorded.step(self.make_action(environment))
+        await recorded.close()
+        assertions.assert_no_open_episode(collector)
+        _check(
+            len(collector.trajectories) == 2,
+            messages.RECORD_MUST_HAVE_TWO_EPISODES.format(len(collector.trajectories)),
+        )
+        for trajectory in collector.trajectories:
+            assertions.assert_valid_trajectory(trajectory)
 
     # Helpers. -----------------------------------------------------------------------------------
-
-    def _test(self, check: Callable[[Any], Awaitable[None]]) -> None:
-        async def run() -> None:
-            async with self._time_limit(), self._environment() as environment:
-                await check(environment)
-
-        self.run_async(run())
 
     @contextlib.asynccontextmanager
     async def _environment(self) -> AsyncIterator[Any]:

@@ -5,8 +5,9 @@ Submodules are imported on first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.agents.models.anthropic import AnthropicClient as AnthropicClient
@@ -45,14 +46,4 @@ _HOMES = {
 
 __all__ = [*sorted(_HOMES)]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'webtraj.agents.models' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"webtraj.agents.models.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

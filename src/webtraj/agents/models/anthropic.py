@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
+from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, given
 from webtraj.agents.models.endpoint import ApiKey, Transport
-from webtraj.agents.models.replies import AttemptError
 
 __all__ = ["ANTHROPIC_URL", "DEFAULT_MAX_TOKENS", "AnthropicClient"]
 
@@ -58,6 +56,7 @@ class AnthropicClient(HttpModelClient):
     """
 
     _path = "/messages"
+    _read = staticmethod(replies.read_anthropic)
     _version_in_body = ""
     """The version for calls with sampling settings, for gateways that take it in the body."""
 
@@ -78,17 +77,10 @@ class AnthropicClient(HttpModelClient):
         headers = {"content-type": "application/json"}
         if key:
             headers["x-api-key"] = key.reveal()
-        given = {name.lower(): value for name, value in options.get("headers", {}).items()}
-        self._betas = tuple(filter(None, given.get(_BETA, "").split(",")))
-        self._version = given.get(_VERSION, "")
+        own = {name.lower(): value for name, value in options.get("headers", {}).items()}
+        self._betas = tuple(filter(None, own.get(_BETA, "").split(",")))
+        self._version = own.get(_VERSION, "")
         super().__init__(model, base_url, key, "anthropic", headers, options, transport)
-
-    async def probe(self) -> bool:
-        """Return whether the server answers now."""
-        try:
-            return await self._endpoint.status("/models") < 500
-        except AttemptError:
-            return False
 
     def _prepare(
         self, messages: Sequence[Message], sampling: Sampling, policy_version: str
@@ -99,13 +91,7 @@ class AnthropicClient(HttpModelClient):
         if system:
             body["system"] = system
             recorded.insert(0, {"role": "system", "content": system})
-        call = trajectory_lib.ModelCall(
-            model=self.model,
-            provider="anthropic",
-            policy_version=policy_version,
-            messages=tuple(recorded),
-            sampling=parameters,
-        )
+        call = self._call("anthropic", policy_version, recorded, parameters)
         betas = [_BETAS[kind] for tool in sampling.tools if (kind := tool.get("type")) in _BETAS]
         more = {_BETA: ",".join(dict.fromkeys((*self._betas, *betas)))} if betas else {}
         sampled = any(name in parameters for name in _SAMPLED)
@@ -115,9 +101,6 @@ class AnthropicClient(HttpModelClient):
         elif sampled:
             body["anthropic_version"] = self._version_in_body
         return Prepared(body, call, refusal, more)
-
-    def _read(self, answer: Any) -> replies.Reply:
-        return replies.read_anthropic(answer)
 
 
 def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
@@ -148,8 +131,7 @@ def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
             f"Anthropic's API does not support {' or '.join(cannot)}. Leave it out, or use another "
             "server, such as vLLM."
         )
-    given = {name: value for name, value in parameters.items() if value is not None}
-    return {**given, **sampling.extra}, refusal
+    return given(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from webtraj import errors
@@ -334,10 +333,5 @@ class _StickyView:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -82,6 +82,10 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
+def _recorded(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": image.data}}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation."""
@@ -106,18 +110,19 @@ class Message:
         """
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
-    def to_data(self) -> dict[str, Any]:
-        """Return it in recorded form: OpenAI's chat completions, with images as bytes.
+    def to_data(self, picture: Callable[[Image], Any] = _recorded) -> dict[str, Any]:
+        """Return it in the format of OpenAI's chat completions.
 
         >>> Message.of("user", "Click it.").to_data()
         {'role': 'user', 'content': 'Click it.'}
+
+        Args:
+            picture: Returns the part for a picture; by default that of a record, with its bytes.
         """
         content: Any = [
-            {"type": "text", "text": part.text}
-            if isinstance(part, Text)
-            else {"type": "image_url", "image_url": {"url": part.data}}
+            {"type": "text", "text": part.text} if isinstance(part, Text) else picture(part)
             for part in self.parts
-        ]
+        ] or None
         if len(self.parts) == 1 and isinstance(self.parts[0], Text):
             content = self.parts[0].text
         data = {"role": self.role, "content": content}

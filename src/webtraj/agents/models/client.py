@@ -6,7 +6,7 @@ import abc
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -19,7 +19,15 @@ from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.replies import AttemptError, Reply
 from webtraj.closing import AsyncClosing
 
-__all__ = ["ClientOptions", "HttpModelClient", "Prepared", "WeightVersions", "span"]
+__all__ = [
+    "ClientOptions",
+    "HttpModelClient",
+    "Prepared",
+    "WeightVersions",
+    "bearer",
+    "given",
+    "span",
+]
 
 # The version of the weights that answered, read around calls, but not for each.
 #
@@ -177,7 +185,7 @@ class HttpModelClient(AsyncClosing):
         transport: Sends requests in place of an `Endpoint`, as a vendor's SDK does.
     """
 
-    _path: str
+    _path: ClassVar[str]
     """The path of requests, below the base URL."""
 
     def __init__(
@@ -238,8 +246,9 @@ class HttpModelClient(AsyncClosing):
     ) -> Prepared:
         """Return a call ready to send, given what is known about the server."""
 
+    @staticmethod
     @abc.abstractmethod
-    def _read(self, answer: Any) -> Reply:
+    def _read(answer: Any, /) -> Reply:
         """Parse an answer into a reply. Raises `AttemptError`."""
 
     async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
@@ -270,9 +279,32 @@ class HttpModelClient(AsyncClosing):
         """Report that the server may have new weights, so that it is asked again at once."""
         self._versions.invalidate()
 
-    @abc.abstractmethod
     async def probe(self) -> bool:
-        """Return whether the server answers a cheap request."""
+        """Return whether the server answers now."""
+        try:
+            return await self._status() < 500
+        except AttemptError:
+            return False
+
+    async def _status(self) -> int:
+        """Return the status of a cheap request. Raises `AttemptError`."""
+        return await self._endpoint.status("/models")
+
+    def _call(
+        self,
+        provider: str,
+        policy_version: str,
+        recorded: Sequence[Any],
+        parameters: Mapping[str, Any],
+    ) -> trajectory_lib.ModelCall:
+        """Return the part of a call's record known before the call."""
+        return trajectory_lib.ModelCall(
+            model=self.model,
+            provider=provider,
+            policy_version=policy_version,
+            messages=tuple(recorded),
+            sampling=parameters,
+        )
 
     async def complete(
         self,
@@ -327,6 +359,18 @@ class HttpModelClient(AsyncClosing):
         await self._endpoint.aclose()
 
 
+def bearer(key: ApiKey) -> dict[str, str]:
+    """Return the headers of OpenAI's APIs."""
+    headers = {"content-type": "application/json"}
+    return {**headers, "authorization": f"Bearer {key.reveal()}"} if key else headers
+
+
+def given(parameters: Mapping[str, Any], sampling: Sampling) -> dict[str, Any]:
+    """Return the parameters that have a value, and the request's other fields."""
+    known = {name: value for name, value in parameters.items() if value is not None}
+    return {**known, **sampling.extra}
+
+
 def merge(base: Sampling, override: Sampling | None) -> Sampling:
     """Return sampling settings in which those set in `override` take precedence.
 
@@ -334,15 +378,15 @@ def merge(base: Sampling, override: Sampling | None) -> Sampling:
         InvalidInputError: `extra` has a field that the client sets itself.
     """
     if override is not None:
-        given = {
+        changes = {
             field.name: value
             for field in dataclasses.fields(override)
             if (value := getattr(override, field.name)) is not None
         }
-        given["stop"] = override.stop or base.stop
-        given["tools"] = override.tools or base.tools
-        given["extra"] = {**base.extra, **override.extra}
-        base = dataclasses.replace(base, **given)
+        changes["stop"] = override.stop or base.stop
+        changes["tools"] = override.tools or base.tools
+        changes["extra"] = {**base.extra, **override.extra}
+        base = dataclasses.replace(base, **changes)
     reserved = [name for name in _RESERVED if name in base.extra]
     if reserved:
         raise errors.InvalidInputError(

@@ -412,36 +412,28 @@ class Exchange:
             AttemptError: Retrying cannot help, or there is no time or retry left.
         """
         seconds = self.timeout if timeout is None else timeout
-        progress = _Progress()
         deadline = None if seconds is None else self.clock.monotonic() + seconds
+        attempts = 0
+        failure: AttemptError | None = None
         try:
             async with asyncio.timeout(seconds) as whole:
-                return await self._attempts(attempt, timing, tokens, deadline, progress)
+                while True:
+                    try:
+                        async with self.limits.turn(tokens) as turn:
+                            if attempts == 0:
+                                timing.begin()
+                            attempts += 1
+                            return await self._attempt(attempt, turn)
+                    except AttemptError as error:
+                        if not error.may_heal:
+                            raise
+                        failure = error
+                    assert failure is not None
+                    await self._pause(failure, attempts, deadline)
         except TimeoutError:
             # Timeouts of single attempts were turned into failures.
             assert whole.expired()
-            raise _too_late(seconds, progress) from progress.failure
-
-    async def _attempts(
-        self,
-        attempt: Callable[[Turn], Awaitable[_T]],
-        timing: Timing,
-        tokens: float,
-        deadline: float | None,
-        progress: _Progress,
-    ) -> _T:
-        while True:
-            try:
-                async with self.limits.turn(tokens) as turn:
-                    if progress.attempts == 0:
-                        timing.begin()
-                    progress.attempts += 1
-                    return await self._attempt(attempt, turn)
-            except AttemptError as failure:
-                if not failure.may_heal:
-                    raise
-                progress.failure = failure
-            await self._pause(progress, deadline)
+            raise _too_late(seconds, failure, attempts) from failure
 
     async def _attempt(self, attempt: Callable[[Turn], Awaitable[_T]], turn: Turn) -> _T:
         if self.attempt_timeout is None:
@@ -457,23 +449,21 @@ class Exchange:
                 "one attempt (attempt_timeout)."
             ) from None
 
-    async def _pause(self, progress: _Progress, deadline: float | None) -> None:
+    async def _pause(self, failure: AttemptError, attempts: int, deadline: float | None) -> None:
         """Wait before the next attempt.
 
         Raises:
             AttemptError: There is no next attempt.
         """
-        failure = progress.failure
-        assert failure is not None
-        if progress.attempts > self.retries.max_retries:
-            raise _given_up(failure, f"Given up after {progress.attempts} attempts.")
-        delay = self.retries.delay(progress.attempts - 1, failure.retry_after, self.clock)
+        if attempts > self.retries.max_retries:
+            raise _given_up(failure, f"Given up after {attempts} attempts.")
+        delay = self.retries.delay(attempts - 1, failure.retry_after, self.clock)
         if deadline is not None and self.clock.monotonic() + delay >= deadline:
             why = f"Given up: the next attempt is due in {delay:.1f} s, after the call's deadline."
             raise _given_up(failure, why)
-        if progress.attempts >= _PATIENCE:
+        if attempts >= _PATIENCE:
             most = self.retries.max_retries + 1
-            self.notices.waiting(failure, delay, f"{progress.attempts} of {most} attempts")
+            self.notices.waiting(failure, delay, f"{attempts} of {most} attempts")
         await self.clock.sleep(delay)
 
 
@@ -494,14 +484,6 @@ class Notices:
         _logger.warning("%s Trying again in %.0f s (%s failed).", said, delay, tried)
 
 
-@dataclasses.dataclass(slots=True)
-class _Progress:
-    """The progress of a call's attempts."""
-
-    attempts: int = 0
-    failure: AttemptError | None = None
-
-
 def _given_up(failure: AttemptError, why: str) -> AttemptError:
     last = AttemptError(
         f"{failure} {why}", retry_after=failure.retry_after, response=failure.response
@@ -510,15 +492,14 @@ def _given_up(failure: AttemptError, why: str) -> AttemptError:
     return last
 
 
-def _too_late(seconds: float | None, progress: _Progress) -> AttemptError:
-    failure = progress.failure
+def _too_late(seconds: float | None, failure: AttemptError | None, attempts: int) -> AttemptError:
     if failure is not None:
         before = f"The failure before: {failure}"
-    elif progress.attempts:
+    elif attempts:
         before = "The server got the request but did not answer. Increase the timeout."
     else:
         before = "It never got its turn behind other calls. Raise max_concurrency or the timeout."
-    message = f"No reply within {seconds:g} s (timeout), in attempt {progress.attempts}. {before}"
+    message = f"No reply within {seconds:g} s (timeout), in attempt {attempts}. {before}"
     return AttemptError(message, response=failure.response if failure else None)
 
 

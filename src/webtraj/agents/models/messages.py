@@ -10,8 +10,9 @@ import base64
 import collections
 import contextlib
 import dataclasses
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -146,9 +147,16 @@ def without_markup(text: str) -> str:
 Shaped = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Messages as sent, and as recorded."""
 
+_Show = Callable[[Image], Any]
+"""Returns what stands for a picture: its base64 as sent, its bytes as recorded."""
+
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1000
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _data_of(image: Image) -> bytes:
+    return image.data
 
 
 def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool) -> Shaped:
@@ -161,24 +169,16 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
         pictures: The cache of encoded pictures.
         uuids: Whether to add the pictures' uuids, for vLLM.
     """
-    sent: list[dict[str, Any]] = []
-    recorded: list[dict[str, Any]] = []
-    for message in _with_pictures_apart(messages):
-        more: dict[str, Any] = {}
-        if message.role == "tool":
-            more["tool_call_id"] = message.calls[0].id
-        elif message.calls:
-            more["tool_calls"] = [call.to_data() for call in message.calls]
-        text = _only_text(message)
-        if text is not None or not message.parts:
-            shaped = {"role": message.role, "content": text, **more}
-            sent.append(shaped)
-            recorded.append(shaped)
-            continue
-        pairs = [_openai_part(part, pictures, uuids=uuids) for part in message.parts]
-        sent.append({"role": message.role, "content": [there for there, _ in pairs], **more})
-        recorded.append({"role": message.role, "content": [here for _, here in pairs], **more})
-    return sent, recorded
+    apart = list(_with_pictures_apart(messages))
+
+    def shaped(show: _Show) -> list[dict[str, Any]]:
+        def part_of(image: Image) -> dict[str, Any]:
+            name = {"uuid": image.uuid} if uuids else {}
+            return {"type": "image_url", "image_url": {"url": show(image)}, **name}
+
+        return [message.to_data(part_of) for message in apart]
+
+    return shaped(pictures.data_uri), shaped(_data_of)
 
 
 def _with_pictures_apart(messages: Sequence[Message]) -> Iterator[Message]:
@@ -199,19 +199,6 @@ def _with_pictures_apart(messages: Sequence[Message]) -> Iterator[Message]:
         yield Message("user", tuple(shown))
 
 
-def _openai_part(
-    part: Text | Image, pictures: Base64Cache, *, uuids: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    if isinstance(part, Text):
-        shaped = {"type": "text", "text": part.text}
-        return shaped, shaped
-    name = {"uuid": part.uuid} if uuids else {}
-    return (
-        {"type": "image_url", "image_url": {"url": pictures.data_uri(part)}, **name},
-        {"type": "image_url", "image_url": {"url": part.data}, **name},
-    )
-
-
 def to_anthropic(
     messages: Sequence[Message], pictures: Base64Cache
 ) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
@@ -225,11 +212,9 @@ def to_anthropic(
         InvalidInputError: A system message is not first, or contains a picture.
     """
     system = ""
-    sent: list[dict[str, Any]] = []
-    recorded: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
-        text = _only_text(message)
         if message.role == "system":
+            text = _only_text(message)
             if index > 0 or text is None:
                 raise errors.InvalidInputError(
                     f"Message {index} is a system message that "
@@ -237,52 +222,45 @@ def to_anthropic(
                     "system message, first, of one text. Send the rest as a user message."
                 )
             system = text
-            continue
-        if message.role == "tool":
-            pair = _tool_result(message, pictures)
-            if sent and sent[-1]["role"] == "user" and messages[index - 1].role == "tool":
-                for shaped, block in zip((sent[-1], recorded[-1]), pair, strict=True):
-                    shaped["content"].append(block)
-                continue
-            sent.append({"role": "user", "content": [pair[0]]})
-            recorded.append({"role": "user", "content": [pair[1]]})
-            continue
-        content: Any = list(message.items) or text
-        if content is not None:
-            shaped = {"role": message.role, "content": content}
-            sent.append(shaped)
-            recorded.append(shaped)
-            continue
-        pairs = [_anthropic_part(part, pictures) for part in message.parts]
-        sent.append({"role": message.role, "content": [there for there, _ in pairs]})
-        recorded.append({"role": message.role, "content": [here for _, here in pairs]})
-    return system, sent, recorded
+    others = [message for message in messages if message.role != "system"]
+    return system, _to_anthropic(others, pictures.base64), _to_anthropic(others, _data_of)
 
 
-def _tool_result(message: Message, pictures: Base64Cache) -> tuple[dict[str, Any], dict[str, Any]]:
+def _to_anthropic(messages: Sequence[Message], show: _Show) -> list[dict[str, Any]]:
+    shaped: list[dict[str, Any]] = []
+    for is_result, run in itertools.groupby(messages, lambda message: message.role == "tool"):
+        if is_result:
+            results = [_tool_result(message, show) for message in run]
+            shaped.append({"role": "user", "content": results})
+            continue
+        for message in run:
+            content: Any = list(message.items) or _only_text(message)
+            if content is None:
+                content = [_anthropic_part(part, show) for part in message.parts]
+            shaped.append({"role": message.role, "content": content})
+    return shaped
+
+
+def _tool_result(message: Message, show: _Show) -> dict[str, Any]:
     call = message.calls[0]
-    pairs = [_anthropic_part(part, pictures) for part in message.parts]
-    more: dict[str, Any] = {"is_error": True} if message.failed else {}
+    content = [_anthropic_part(part, show) for part in message.parts]
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": call.id,
+        "content": content,
+    }
+    if message.failed:
+        result["is_error"] = True
     if toolset := call.item.get("toolset_name"):
-        more["toolset_name"] = toolset
-    there, here = (
-        {"type": "tool_result", "tool_use_id": call.id, "content": [*content], **more}
-        for content in zip(*pairs, strict=True)
-    )
-    return there, here
+        result["toolset_name"] = toolset
+    return result
 
 
-def _anthropic_part(
-    part: Text | Image, pictures: Base64Cache
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _anthropic_part(part: Text | Image, show: _Show) -> dict[str, Any]:
     if isinstance(part, Text):
-        shaped = {"type": "text", "text": part.text}
-        return shaped, shaped
-    kind = {"type": "base64", "media_type": media_type(part.data)}
-    return (
-        {"type": "image", "source": {**kind, "data": pictures.base64(part)}},
-        {"type": "image", "source": {**kind, "data": part.data}},
-    )
+        return {"type": "text", "text": part.text}
+    source = {"type": "base64", "media_type": media_type(part.data), "data": show(part)}
+    return {"type": "image", "source": source}
 
 
 _EMPTY_PICTURE = base64.b64decode(
@@ -297,79 +275,50 @@ def to_responses(messages: Sequence[Message], pictures: Base64Cache) -> Shaped:
     The result of a `computer_call` is a screenshot alone, so its text follows as the user's. If the
     context left the screenshot out, one pixel takes its place.
     """
-    sent: list[dict[str, Any]] = []
-    recorded: list[dict[str, Any]] = []
-    said: list[str] = []
+    return _to_responses(messages, pictures.data_uri), _to_responses(messages, _data_of)
 
-    def add(there: dict[str, Any], here: dict[str, Any] | None = None) -> None:
-        sent.append(there)
-        recorded.append(here or there)
 
-    def flush() -> None:
+def _to_responses(messages: Sequence[Message], show: _Show) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for is_result, run in itertools.groupby(messages, lambda message: message.role == "tool"):
+        said: list[str] = []
+        for message in run:
+            text = _only_text(message)
+            if is_result:
+                items.append(_call_output(message, show, said))
+            elif message.items:
+                items += message.items
+            elif text is not None:
+                items.append({"role": message.role, "content": text})
+            else:
+                content = [_responses_part(part, show) for part in message.parts]
+                items.append({"role": message.role, "content": content})
         if said:
-            add({"role": "user", "content": [{"type": "input_text", "text": "\n\n".join(said)}]})
-            said.clear()
-
-    for message in messages:
-        if message.role == "tool":
-            more, pair = _call_output(message, pictures)
-            said.extend(more)
-            add(*pair)
-            continue
-        flush()
-        text = _only_text(message)
-        if message.items:
-            for item in message.items:
-                add(item)
-        elif text is not None:
-            add({"role": message.role, "content": text})
-        else:
-            pairs = [_responses_part(part, pictures) for part in message.parts]
-            add(
-                {"role": message.role, "content": [there for there, _ in pairs]},
-                {"role": message.role, "content": [here for _, here in pairs]},
-            )
-    flush()
-    return sent, recorded
+            content = [{"type": "input_text", "text": "\n\n".join(said)}]
+            items.append({"role": "user", "content": content})
+    return items
 
 
-def _call_output(
-    message: Message, pictures: Base64Cache
-) -> tuple[list[str], tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the text to send separately, and the result as sent and as recorded."""
+def _call_output(message: Message, show: _Show, said: list[str]) -> dict[str, Any]:
+    """Return a tool's result; add the text to send separately to `said`."""
     call = message.calls[0]
     if call.item.get("type") != "computer_call":
-        pairs = [_responses_part(part, pictures) for part in message.parts]
-        there, here = (
-            {"type": "function_call_output", "call_id": call.id, "output": [*content]}
-            for content in zip(*pairs, strict=True)
-        )
-        return [], (there, here)
+        output = [_responses_part(part, show) for part in message.parts]
+        return {"type": "function_call_output", "call_id": call.id, "output": output}
     shown = [part for part in message.parts if isinstance(part, Image)]
-    image = shown[-1] if shown else Image(_EMPTY_PICTURE)
+    said += [part.text for part in message.parts if isinstance(part, Text)]
+    url = show(shown[-1] if shown else Image(_EMPTY_PICTURE))
     result: dict[str, Any] = {"type": "computer_call_output", "call_id": call.id}
     checks = call.item.get("pending_safety_checks")
     if checks:  # The agent goes on only if it may acknowledge them.
         result["acknowledged_safety_checks"] = checks
-    there, here = (
-        {**result, "output": {"type": "computer_screenshot", "image_url": url}}
-        for url in (pictures.data_uri(image), image.data)
-    )
-    texts = [part.text for part in message.parts if isinstance(part, Text)]
-    return texts, (there, here)
+    return {**result, "output": {"type": "computer_screenshot", "image_url": url}}
 
 
-def _responses_part(
-    part: Text | Image, pictures: Base64Cache
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _responses_part(part: Text | Image, show: _Show) -> dict[str, Any]:
     if isinstance(part, Text):
-        shaped = {"type": "input_text", "text": part.text}
-        return shaped, shaped
-    kind = {"type": "input_image", "detail": "auto"}
-    return (
-        {**kind, "image_url": pictures.data_uri(part)},
-        {**kind, "image_url": part.data},
-    )
+        return {"type": "input_text", "text": part.text}
+    return {"type": "input_image", "detail": "auto", "image_url": show(part)}
 
 
 def _only_text(message: Message) -> str | None:

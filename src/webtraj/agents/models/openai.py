@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling, Structure
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
+from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, bearer, given
 from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.replies import AttemptError
 
@@ -55,6 +54,7 @@ class OpenAICompatibleClient(HttpModelClient):
     """
 
     _path = "/chat/completions"
+    _read = staticmethod(replies.read_openai)
 
     def __init__(
         self,
@@ -76,11 +76,8 @@ class OpenAICompatibleClient(HttpModelClient):
         if api_key_variable is None:
             api_key_variable = "OPENAI_API_KEY" if self._is_openai else ""
         key = ApiKey.find(api_key, api_key_variable)
-        headers = {"content-type": "application/json"}
-        if key:
-            headers["authorization"] = f"Bearer {key.reveal()}"
         provider = "openai" if kind == "auto" else kind
-        super().__init__(model, base_url, key, provider, headers, options, transport)
+        super().__init__(model, base_url, key, provider, bearer(key), options, transport)
         self._kind: Kind = kind
         self._asking = asyncio.Lock()
         self._sent_name = "" if Path(model).is_dir() else model
@@ -88,13 +85,9 @@ class OpenAICompatibleClient(HttpModelClient):
         self._logprobs = logprobs
         self._salt_cache = salt_cache
 
-    async def probe(self) -> bool:
-        """Return whether the server answers now."""
-        try:
-            status = await self._endpoint.status("/health", from_root=True)
-        except AttemptError:
-            return False
-        return status < 500  # Servers without /health still answer.
+    async def _status(self) -> int:
+        # Servers without /health still answer.
+        return await self._endpoint.status("/health", from_root=True)
 
     async def _learn(self) -> None:
         if self._kind != "auto" and self._sent_name:
@@ -134,13 +127,8 @@ class OpenAICompatibleClient(HttpModelClient):
         parameters, refusal = self._parameters(sampling)
         if is_vllm and self._salt_cache and policy_version:
             parameters.setdefault("cache_salt", policy_version)
-        call = trajectory_lib.ModelCall(
-            model=self.model,
-            provider="vllm" if is_vllm else "openai",
-            policy_version=policy_version,
-            messages=tuple(recorded),
-            sampling=parameters,
-        )
+        provider = "vllm" if is_vllm else "openai"
+        call = self._call(provider, policy_version, recorded, parameters)
         return Prepared({"model": self._sent_name, "messages": sent, **parameters}, call, refusal)
 
     def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
@@ -170,11 +158,7 @@ class OpenAICompatibleClient(HttpModelClient):
             parameters["logprobs"] = self._logprobs or None
             if sampling.structure is not None:
                 parameters["response_format"], refusal = _response_format(sampling.structure)
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return {**given, **sampling.extra}, refusal
-
-    def _read(self, answer: Any) -> replies.Reply:
-        return replies.read_openai(answer)
+        return given(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

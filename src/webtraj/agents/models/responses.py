@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
+from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, bearer, given
 from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.openai import OPENAI_URL
 from webtraj.agents.models.replies import AttemptError
@@ -44,6 +43,7 @@ class ResponsesClient(HttpModelClient):
     """
 
     _path = "/responses"
+    _read = staticmethod(replies.read_responses)
 
     def __init__(
         self,
@@ -59,32 +59,16 @@ class ResponsesClient(HttpModelClient):
             is_openai = base_url.startswith("https://api.openai.com/")
             api_key_variable = "OPENAI_API_KEY" if is_openai else ""
         key = ApiKey.find(api_key, api_key_variable)
-        headers = {"content-type": "application/json"}
-        if key:
-            headers["authorization"] = f"Bearer {key.reveal()}"
-        super().__init__(model, base_url, key, "responses", headers, options, transport)
+        super().__init__(model, base_url, key, "responses", bearer(key), options, transport)
         self._reasons: bool | None = None
         """Whether the model reasons; None before the first reply."""
-
-    async def probe(self) -> bool:
-        """Return whether the server answers now."""
-        try:
-            return await self._endpoint.status("/models") < 500
-        except AttemptError:
-            return False
 
     def _prepare(
         self, messages: Sequence[Message], sampling: Sampling, policy_version: str
     ) -> Prepared:
         sent, recorded = messages_lib.to_responses(messages, self._pictures)
         parameters, refusal = _parameters(sampling, reasons=self._reasons is not False)
-        call = trajectory_lib.ModelCall(
-            model=self.model,
-            provider="responses",
-            policy_version=policy_version,
-            messages=tuple(recorded),
-            sampling=parameters,
-        )
+        call = self._call("responses", policy_version, recorded, parameters)
         return Prepared({"model": self.model, "input": sent, **parameters}, call, refusal)
 
     async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
@@ -102,9 +86,6 @@ class ResponsesClient(HttpModelClient):
         if self._reasons is None:
             self._reasons = True
         return answered
-
-    def _read(self, answer: Any) -> replies.Reply:
-        return replies.read_responses(answer)
 
 
 def _without_reasoning(prepared: Prepared) -> Prepared:
@@ -143,8 +124,7 @@ def _parameters(sampling: Sampling, *, reasons: bool) -> tuple[dict[str, Any], s
             f"OpenAI's Responses API does not support {' or '.join(cannot)}. Leave it out, or use "
             "the chat completions."
         )
-    given = {name: value for name, value in parameters.items() if value is not None}
-    return {**given, **sampling.extra}, refusal
+    return given(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -177,17 +177,17 @@ class AzureOpenAIClient(OpenAICompatibleClient):
         sdk: Any = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        package = _import("openai", "Azure OpenAI", "openai")
         key = ApiKey.find(api_key, api_key_variable or "AZURE_OPENAI_API_KEY")
-        sdk = sdk or _made(
+        transport = _transport(
             "Azure OpenAI",
-            package.AsyncAzureOpenAI,
+            "openai.AsyncAzureOpenAI",
+            sdk,
+            (key, ApiKey.find(None, "AZURE_OPENAI_AD_TOKEN")),
+            options,
             azure_endpoint=base_url or os.environ.get("AZURE_OPENAI_ENDPOINT"),
             api_key=key.reveal() or None,
             api_version=api_version,
         )
-        keys = (key, ApiKey.find(None, "AZURE_OPENAI_AD_TOKEN"))
-        transport = _transport(sdk, package, keys, options)
         options.setdefault("name", f"azure/{model}")
         super().__init__(
             model, transport.url, api_key="", kind="openai", transport=transport, **options
@@ -226,17 +226,17 @@ class BedrockClient(AnthropicClient):
         sdk: Any = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        package = _import("anthropic", "AWS Bedrock", "anthropic")
         key = ApiKey.find(api_key, api_key_variable or "AWS_BEARER_TOKEN_BEDROCK")
-        sdk = sdk or _made(
+        secrets = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        transport = _transport(
             "AWS Bedrock",
-            package.AsyncAnthropicBedrock,
+            "anthropic.AsyncAnthropicBedrock",
+            sdk,
+            (key, *(ApiKey.find(None, variable) for variable in secrets)),
+            options,
             base_url=base_url,
             api_key=key.reveal() or None,
         )
-        secrets = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-        keys = (key, *(ApiKey.find(None, variable) for variable in secrets))
-        transport = _transport(sdk, package, keys, options, prefix="/v1")
         options.setdefault("name", f"bedrock/{model}")
         super().__init__(model, transport.url, api_key="", transport=transport, **options)
 
@@ -272,50 +272,57 @@ class VertexClient(AnthropicClient):
         sdk: Any = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        package = _import("anthropic", "Google Vertex", "anthropic")
         key = ApiKey.find(api_key, api_key_variable or "")
-        sdk = sdk or _made(
+        transport = _transport(
             "Google Vertex",
-            package.AsyncAnthropicVertex,
+            "anthropic.AsyncAnthropicVertex",
+            sdk,
+            (key,),
+            options,
             base_url=base_url,
             access_token=key.reveal() or None,
         )
-        transport = _transport(sdk, package, (key,), options, prefix="/v1")
         options.setdefault("name", f"vertex/{model}")
         super().__init__(model, transport.url, api_key="", transport=transport, **options)
 
 
-def _import(name: str, need: str, extra: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise errors.missing_dependency(f"{need} needs the package {name!r}", extra) from error
-
-
-def _made(vendor: str, make: Any, **arguments: Any) -> Any:
-    try:
-        given = {name: value for name, value in arguments.items() if value is not None}
-        return make(**given)
-    except Exception as error:  # Each SDK has its own for settings that are missing.
-        raise errors.InvalidInputError(
-            f"Cannot make the client of {vendor}: {error} Pass base_url or an `sdk`, or set the "
-            "environment variables that it names."
-        ) from error
-
-
 def _transport(
+    vendor: str,
+    maker: str,
     sdk: Any,
-    package: ModuleType,
     keys: tuple[ApiKey, ...],
     options: ClientOptions,
-    *,
-    prefix: str = "",
+    **arguments: Any,
 ) -> SdkTransport:
+    """Return the transport of a vendor.
+
+    Args:
+        vendor: The vendor's name, for messages.
+        maker: The package and the class of the vendor's SDK.
+        sdk: The user's own client; None makes one.
+        keys: See `SdkTransport`.
+        options: The options of the model client.
+        **arguments: For the class; None leaves the value to the SDK.
+    """
+    name, _, made_class = maker.partition(".")
+    try:
+        package = importlib.import_module(name)
+    except ImportError as error:
+        raise errors.missing_dependency(f"{vendor} needs the package {name!r}", name) from error
+    if sdk is None:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            sdk = getattr(package, made_class)(**given)
+        except Exception as error:  # Each SDK has its own for settings that are missing.
+            raise errors.InvalidInputError(
+                f"Cannot make the client of {vendor}: {error} Pass base_url or an `sdk`, or set "
+                "the environment variables that it names."
+            ) from error
     return SdkTransport(
         sdk,
         package,
         keys,
         options.get("clock", SYSTEM_CLOCK),
-        prefix=prefix,
+        prefix="/v1" if name == "anthropic" else "",
         headers=options.get("headers"),
     )

@@ -125,14 +125,10 @@ def answer_of(action: Any) -> str | None:
         action = parse_action(action)
     if isinstance(action, Mapping):
         return _told_in_webgym(action)
+    field = ANSWERING.get(verb_of(action), "")
     if isinstance(action, OpaqueRecord):
-        if not action.type_name.startswith(_RECORDED):
-            return None
-        field = ANSWERING.get(action.type_name.removeprefix(_RECORDED), "")
         told = action.fields.get(field)
     else:
-        verb = getattr(type(action), "verb", None)
-        field = ANSWERING.get(verb, "") if isinstance(verb, str) else ""
         told = getattr(action, field, None) if field else None
     return told if isinstance(told, str) else None
 

@@ -19,6 +19,7 @@ from webtraj.environments.browser.network import (
     Verdict,
     with_start,
 )
+from webtraj.hosts import netloc
 
 __all__ = ["AccessPolicy", "NoAccess", "WebAccess", "at_home", "network_of"]
 
@@ -119,5 +120,5 @@ class _Openable:
     def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
         # Any address: the proxy refuses forbidden ones under every policy.
         usual = {"http": 80, "https": 443}.get(scheme) == port
-        shown = f"[{host}]" if ":" in host else host
-        return self.judge_url(f"{scheme}://{shown}" + ("" if usual else f":{port}") + "/")
+        shown = netloc(host, port)
+        return self.judge_url(f"{scheme}://{shown.removesuffix(f':{port}') if usual else shown}/")

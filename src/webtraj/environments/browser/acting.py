@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from dm_env import specs
@@ -69,12 +69,6 @@ def to_action(value: Any) -> a.Action:
         return value
     raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
 
-
-_A = TypeVar("_A", bound=a.Action)
-_Performer = Callable[["ActionExecutor", Any], Awaitable[None]]
-
-PERFORMERS: dict[type[a.Action], tuple[_Performer, lease_lib.Operation | None]] = {}
-"""What performs each verb, and what work that is."""
 
 _TRIES = 11
 _PAUSE = 0.05
@@ -217,16 +211,19 @@ class ActionExecutor:
         """Type text key by key into what has the focus."""
         await self.run(self.session.page.keyboard.type(text), "type")
 
+    async def insert(self, text: str) -> None:
+        """Insert text at once into what has the focus."""
+        await self.run(self.session.page.keyboard.insert_text(text), "insert text")
+
     async def replace_text(self, ref: str, value: str) -> None:
         """Set the value of a text field."""
         ready = await self.prepare("fill", ref, value=value)
-        keyboard = self.session.page.keyboard
         if ready.get("filled"):
             return
         if value:
-            await self.run(keyboard.insert_text(value), "insert text")
+            await self.insert(value)
         elif ready["replace"]:
-            await self.run(keyboard.press("Delete"), "press Delete")
+            await self.press("Delete")
 
     async def choose_files(self, paths: Sequence[str], point: Sequence[float]) -> None:
         """Choose files in the file chooser that a click at a point opens."""
@@ -282,55 +279,20 @@ class ActionExecutor:
         return x, y
 
 
-def _performs(
-    *verbs: type[_A], work: lease_lib.Operation | None = "execute"
-) -> Callable[
-    [Callable[[ActionExecutor, _A], Awaitable[None]]],
-    Callable[[ActionExecutor, _A], Awaitable[None]],
-]:
-    """Register the coroutine function that performs these verbs.
-
-    Args:
-        verbs: The verbs.
-        work: What it counts as where a pool limits its operations; None if it does no work or takes
-            its own turns, as a session does when it opens a URL.
-    """
-
-    def register(function: Callable[[ActionExecutor, _A], Awaitable[None]]) -> Any:
-        for verb in verbs:
-            PERFORMERS[verb] = function, work
-        return function
-
-    return register
+# What performs each verb. Most are a call of the executor: see `PERFORMERS`.
 
 
-# On an element.
-
-
-@_performs(a.Click)
 async def _click(executor: ActionExecutor, action: a.Click) -> None:
     ready = await executor.prepare("point", action.ref)
     async with executor.holding(action.modifiers):
         await executor.click(ready["point"], button=action.button, count=action.count)
 
 
-@_performs(a.Hover)
 async def _hover(executor: ActionExecutor, action: a.Hover) -> None:
     ready = await executor.prepare("hover", action.ref)
     await executor.move(*ready["point"])
 
 
-@_performs(a.Fill)
-async def _fill(executor: ActionExecutor, action: a.Fill) -> None:
-    await executor.replace_text(action.ref, action.value)
-
-
-@_performs(a.Clear)
-async def _clear(executor: ActionExecutor, action: a.Clear) -> None:
-    await executor.replace_text(action.ref, "")
-
-
-@_performs(a.TypeInto)
 async def _type_into(executor: ActionExecutor, action: a.TypeInto) -> None:
     if action.clear:
         await executor.replace_text(action.ref, "")
@@ -341,39 +303,17 @@ async def _type_into(executor: ActionExecutor, action: a.TypeInto) -> None:
         await executor.press("Enter")
 
 
-@_performs(a.SelectOption)
-async def _select_option(executor: ActionExecutor, action: a.SelectOption) -> None:
-    await executor.prepare("select", action.ref, options=action.options)
-
-
-@_performs(a.Check)
-async def _check(executor: ActionExecutor, action: a.Check) -> None:
-    await _toggle(executor, action.ref, on=True)
-
-
-@_performs(a.Uncheck)
-async def _uncheck(executor: ActionExecutor, action: a.Uncheck) -> None:
-    await _toggle(executor, action.ref, on=False)
-
-
 async def _toggle(executor: ActionExecutor, ref: str, *, on: bool) -> None:
     ready = await executor.prepare("toggle", ref, on=on)
     if "point" in ready:
         await executor.click(ready["point"])
 
 
-@_performs(a.Focus)
-async def _focus(executor: ActionExecutor, action: a.Focus) -> None:
-    await executor.prepare("focus", action.ref)
-
-
-@_performs(a.Press)
 async def _press(executor: ActionExecutor, action: a.Press) -> None:
     await executor.prepare("focus", action.ref)
     await executor.press(action.keys)
 
 
-@_performs(a.DragTo)
 async def _drag_to(executor: ActionExecutor, action: a.DragTo) -> None:
     # Scrolling the target into view may move the source, so locate the source last.
     target = await executor.prepare("hover", action.target_ref)
@@ -381,7 +321,6 @@ async def _drag_to(executor: ActionExecutor, action: a.DragTo) -> None:
     await executor.drag([source["point"], target["point"]])
 
 
-@_performs(a.UploadFile)
 async def _upload_file(executor: ActionExecutor, action: a.UploadFile) -> None:
     ready = await executor.prepare("file", action.ref)
     await executor.choose_files(action.paths, ready.get("point") or _middle(executor.touched))
@@ -392,17 +331,12 @@ def _middle(element: dict[str, Any] | None) -> list[float]:
     return [x + width / 2, y + height / 2]
 
 
-# At a point.
-
-
-@_performs(a.ClickAt)
 async def _click_at(executor: ActionExecutor, action: a.ClickAt) -> None:
     point = await executor.look_at(action.x, action.y)
     async with executor.holding(action.modifiers):
         await executor.click(point, button=action.button, count=action.count)
 
 
-@_performs(a.TypeAt)
 async def _type_at(executor: ActionExecutor, action: a.TypeAt) -> None:
     await executor.click(await executor.look_at(action.x, action.y))
     if action.clear:
@@ -412,24 +346,23 @@ async def _type_at(executor: ActionExecutor, action: a.TypeAt) -> None:
         await executor.press("Enter")
 
 
-@_performs(a.MoveMouse)
-async def _move_mouse(executor: ActionExecutor, action: a.MoveMouse) -> None:
-    await executor.move(*await executor.look_at(action.x, action.y))
+async def _move_mouse(
+    executor: ActionExecutor, action: a.MoveMouse | a.MouseDown | a.MouseUp | a.ScrollAt
+) -> None:
+    if action.x is not None and action.y is not None:
+        await executor.move(*await executor.look_at(action.x, action.y))
 
 
-@_performs(a.MouseDown)
 async def _mouse_down(executor: ActionExecutor, action: a.MouseDown) -> None:
-    await _move_if_told(executor, action.x, action.y)
+    await _move_mouse(executor, action)
     await executor.button_down(action.button)
 
 
-@_performs(a.MouseUp)
 async def _mouse_up(executor: ActionExecutor, action: a.MouseUp) -> None:
-    await _move_if_told(executor, action.x, action.y)
+    await _move_mouse(executor, action)
     await executor.button_up(action.button)
 
 
-@_performs(a.DragAt)
 async def _drag_at(executor: ActionExecutor, action: a.DragAt) -> None:
     for x, y in action.path[1:]:
         await executor.look_at(x, y)
@@ -437,104 +370,44 @@ async def _drag_at(executor: ActionExecutor, action: a.DragAt) -> None:
     await executor.drag(action.path)
 
 
-@_performs(a.ScrollAt)
 async def _scroll_at(executor: ActionExecutor, action: a.ScrollAt) -> None:
     mouse = executor.session.page.mouse
-    await executor.move(*await executor.look_at(action.x, action.y))
+    await _move_mouse(executor, action)
     await executor.run(mouse.wheel(action.dx, action.dy), "turn the mouse wheel")
 
 
-@_performs(a.UploadFileAt)
 async def _upload_file_at(executor: ActionExecutor, action: a.UploadFileAt) -> None:
     point = await executor.look_at(action.x, action.y)
     await executor.choose_files(action.paths, point)
 
 
-async def _move_if_told(executor: ActionExecutor, x: float | None, y: float | None) -> None:
-    if x is not None and y is not None:
-        point = await executor.look_at(x, y)
-        await executor.move(*point)
-
-
-@_performs(a.Scroll)
-async def _scroll(executor: ActionExecutor, action: a.Scroll) -> None:
-    await executor.prepare("scroll", action.ref, dx=action.dx, dy=action.dy)
-
-
-# With the keyboard.
-
-
-@_performs(a.TypeText)
-async def _type_text(executor: ActionExecutor, action: a.TypeText) -> None:
-    await executor.type(action.text)
-
-
-@_performs(a.InsertText)
-async def _insert_text(executor: ActionExecutor, action: a.InsertText) -> None:
-    await executor.run(executor.session.page.keyboard.insert_text(action.text), "insert text")
-
-
-@_performs(a.PressKey)
-async def _press_key(executor: ActionExecutor, action: a.PressKey) -> None:
-    await executor.press(action.keys)
-
-
-@_performs(a.KeyDown)
-async def _key_down(executor: ActionExecutor, action: a.KeyDown) -> None:
-    await executor.key_down(action.key)
-
-
-@_performs(a.KeyUp)
-async def _key_up(executor: ActionExecutor, action: a.KeyUp) -> None:
-    await executor.key_up(action.key)
-
-
-@_performs(a.HoldKey)
 async def _hold_key(executor: ActionExecutor, action: a.HoldKey) -> None:
     async with executor.holding(keys_lib.split_chord(action.keys)):
         await asyncio.sleep(action.seconds)
 
 
-# Pages, history and tabs.
-
-
-@_performs(a.Goto, work=None)
 async def _goto(executor: ActionExecutor, action: a.Goto) -> None:
     executor.check_url(action.url)
     await executor.navigate(executor.session.open(action.url))
 
 
-@_performs(a.GoBack, work="navigate")
-async def _go_back(executor: ActionExecutor, action: a.GoBack) -> None:
+async def _go(executor: ActionExecutor, steps: int) -> None:
     executor.check_travel()
-    await _check_history(executor, -1)
-    going = executor.session.page.go_back(wait_until="commit")
-    await executor.navigate(executor.run(going, "go back"))
-
-
-@_performs(a.GoForward, work="navigate")
-async def _go_forward(executor: ActionExecutor, action: a.GoForward) -> None:
-    executor.check_travel()
-    await _check_history(executor, +1)
-    going = executor.session.page.go_forward(wait_until="commit")
-    await executor.navigate(executor.run(going, "go forward"))
-
-
-async def _check_history(executor: ActionExecutor, steps: int) -> None:
     place, length = await executor.session.history()
+    direction = "back" if steps < 0 else "forward"
     if not 0 <= place + steps < length:
-        direction = "back" if steps < 0 else "forward"
         raise ActionRefused("no_history", f"There is no page to go {direction} to.")
+    page = executor.session.page
+    go = page.go_back if steps < 0 else page.go_forward
+    await executor.navigate(executor.run(go(wait_until="commit"), f"go {direction}"))
 
 
-@_performs(a.Reload, work="navigate")
 async def _reload(executor: ActionExecutor, action: a.Reload) -> None:
     executor.check_travel()
     loading = executor.session.page.reload(wait_until="commit")
     await executor.navigate(executor.run(loading, "load the page again"))
 
 
-@_performs(a.NewTab, work=None)
 async def _new_tab(executor: ActionExecutor, action: a.NewTab) -> None:
     executor.check_travel()
     if action.url:
@@ -545,7 +418,6 @@ async def _new_tab(executor: ActionExecutor, action: a.NewTab) -> None:
         await executor.navigate(executor.session.open(action.url))
 
 
-@_performs(a.CloseTab)
 async def _close_tab(executor: ActionExecutor, action: a.CloseTab) -> None:
     executor.check_travel()
     if len(executor.session.tabs) == 1:
@@ -553,7 +425,6 @@ async def _close_tab(executor: ActionExecutor, action: a.CloseTab) -> None:
     await executor.run(executor.session.page.close(), "close a tab")
 
 
-@_performs(a.FocusTab)
 async def _focus_tab(executor: ActionExecutor, action: a.FocusTab) -> None:
     tabs = executor.session.tabs
     if action.index >= len(tabs):
@@ -563,19 +434,73 @@ async def _focus_tab(executor: ActionExecutor, action: a.FocusTab) -> None:
     await executor.session.focus(tabs[action.index])
 
 
-# Verbs that leave the page unchanged.
-
-
-@_performs(a.Wait, work=None)
-async def _wait(executor: ActionExecutor, action: a.Wait) -> None:
-    await asyncio.sleep(action.seconds)
-
-
-@_performs(a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible, work=None)
 async def _nothing(executor: ActionExecutor, action: a.Action) -> None:
     pass
 
 
-@_performs(a.InvalidAction, work=None)
 async def _invalid(executor: ActionExecutor, action: a.InvalidAction) -> None:
     raise ActionRefused(f"invalid_{action.kind}", action.reason or "That was no action.")
+
+
+_Performer = Callable[[ActionExecutor, Any], Awaitable[Any]]
+
+_BY_WORK: Mapping[lease_lib.Operation | None, Mapping[type[a.Action], _Performer]] = {
+    "execute": {
+        a.Click: _click,
+        a.Hover: _hover,
+        a.Fill: lambda executor, action: executor.replace_text(action.ref, action.value),
+        a.Clear: lambda executor, action: executor.replace_text(action.ref, ""),
+        a.TypeInto: _type_into,
+        a.SelectOption: lambda executor, action: executor.prepare(
+            "select", action.ref, options=action.options
+        ),
+        a.Check: lambda executor, action: _toggle(executor, action.ref, on=True),
+        a.Uncheck: lambda executor, action: _toggle(executor, action.ref, on=False),
+        a.Focus: lambda executor, action: executor.prepare("focus", action.ref),
+        a.Press: _press,
+        a.DragTo: _drag_to,
+        a.UploadFile: _upload_file,
+        a.ClickAt: _click_at,
+        a.TypeAt: _type_at,
+        a.MoveMouse: _move_mouse,
+        a.MouseDown: _mouse_down,
+        a.MouseUp: _mouse_up,
+        a.DragAt: _drag_at,
+        a.ScrollAt: _scroll_at,
+        a.UploadFileAt: _upload_file_at,
+        a.Scroll: lambda executor, action: executor.prepare(
+            "scroll", action.ref, dx=action.dx, dy=action.dy
+        ),
+        a.TypeText: lambda executor, action: executor.type(action.text),
+        a.InsertText: lambda executor, action: executor.insert(action.text),
+        a.PressKey: lambda executor, action: executor.press(action.keys),
+        a.KeyDown: lambda executor, action: executor.key_down(action.key),
+        a.KeyUp: lambda executor, action: executor.key_up(action.key),
+        a.HoldKey: _hold_key,
+        a.CloseTab: _close_tab,
+        a.FocusTab: _focus_tab,
+    },
+    "navigate": {
+        a.GoBack: lambda executor, action: _go(executor, -1),
+        a.GoForward: lambda executor, action: _go(executor, +1),
+        a.Reload: _reload,
+    },
+    None: {
+        a.Goto: _goto,
+        a.NewTab: _new_tab,
+        a.Wait: lambda executor, action: asyncio.sleep(action.seconds),
+        **dict.fromkeys(
+            (a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible), _nothing
+        ),
+        a.InvalidAction: _invalid,
+    },
+}
+"""By what it counts as where a pool limits its operations; None if it does no work or takes its own
+turns, as a session does when it opens a URL."""
+
+PERFORMERS: Mapping[type[a.Action], tuple[_Performer, lease_lib.Operation | None]] = {
+    verb: (performer, work)
+    for work, performers in _BY_WORK.items()
+    for verb, performer in performers.items()
+}
+"""What performs each verb, and what work that is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import time
 import warnings
@@ -133,7 +134,7 @@ class BrowserEnvironment(base_lib.Environment):
             **(context_options or {}),
         }
         self._sessions = _Sessions(
-            pages,
+            pool=pages,
             policy=self._policy,
             observe=self._observe,
             settle=settle,
@@ -633,6 +634,7 @@ class BrowserEnvironment(base_lib.Environment):
 _CLOSED_MEANWHILE = "The environment was closed while an episode began."
 
 
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class _Sessions:
     """A factory of episode sessions that reuses the last one if possible.
 
@@ -641,43 +643,29 @@ class _Sessions:
     environment with the same settings: an episode then begins without making a context, which
     would take three times the CPU.
 
-    Args:
-        pool: The browser pool.
-        policy: What the agent may reach beyond the page.
-        observe: What is to be observed.
-        settle: When a page counts as settled.
-        keeper: The environment's secrets.
-        context_options: For each context; a task's own come on top.
     """
 
-    def __init__(
-        self,
-        pool: pool_lib.BrowserPool | pool_lib.SharedPool,
-        *,
-        policy: access_lib.AccessPolicy,
-        observe: observation_lib.Observe,
-        settle: page_script_lib.SettlePolicy,
-        keeper: secrecy_lib.SecretKeeper,
-        context_options: Mapping[str, Any],
-    ) -> None:
-        self._pool = pool
-        self._policy = policy
-        self._observe = observe
-        self._settle = settle
-        self._keeper = keeper
-        self._context_options = context_options
-        self._key: Any = None
-        self._suspect = False
-        self._waited = 0.0
-        self._closed = False
-        self.listener: listening_lib.Listener | None = None
-        """What listens to new sessions, if somebody else acts in them."""
-        self.last: session_lib.BrowserSession | None = None
-        """The last session; None if there was none or it was dropped."""
-        self.reused = False
-        """Whether the last session had been used before, here or by another environment."""
-        self.browser_version = ""
-        """The browser version of the last session; empty before the first."""
+    pool: pool_lib.BrowserPool | pool_lib.SharedPool
+    policy: access_lib.AccessPolicy
+    """What the agent may reach beyond the page."""
+    observe: observation_lib.Observe
+    settle: page_script_lib.SettlePolicy
+    keeper: secrecy_lib.SecretKeeper
+    """The environment's secrets."""
+    context_options: Mapping[str, Any]
+    """For each context; a task's own come on top."""
+    listener: listening_lib.Listener | None = None
+    """What listens to new sessions, if somebody else acts in them."""
+    last: session_lib.BrowserSession | None = None
+    """The last session; None if there was none or it was dropped."""
+    reused: bool = False
+    """Whether the last session had been used before, here or by another environment."""
+    browser_version: str = ""
+    """The browser version of the last session; empty before the first."""
+    _key: Any = None
+    _suspect: bool = False
+    _waited: float = 0.0
+    _closed: bool = False
 
     def suspect(self) -> None:
         """Do not reuse the session, because its page's state is unknown."""
@@ -737,8 +725,8 @@ class _Sessions:
             session is None
             or not self._is_reusable
             or self.listener is not None
-            or self._keeper.covers  # The next environment would not know what is secret here.
-            or not isinstance(self._pool, pool_lib.BrowserPool)
+            or self.keeper.covers  # The next environment would not know what is secret here.
+            or not isinstance(self.pool, pool_lib.BrowserPool)
         ):
             return
         if executor is not None and executor.session is session:
@@ -747,31 +735,31 @@ class _Sessions:
             except errors_lib.BrowserError:
                 return
         session.lease.turns.take_waited()
-        if self._pool.park(self._parking_key, session):
+        if self.pool.park(self._parking_key, session):
             self.last = None
 
     async def _take_parked(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession | None:
-        if self.listener is not None or not isinstance(self._pool, pool_lib.BrowserPool):
+        if self.listener is not None or not isinstance(self.pool, pool_lib.BrowserPool):
             return None
-        session = await self._pool.take_parked(self._parking_key)
+        session = await self.pool.take_parked(self._parking_key)
         if session is None:
             return None
         if self._closed:
             await session.close()
             raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)
         assert isinstance(session, session_lib.BrowserSession)
-        session.serve(task.name, self._keeper)
+        session.serve(task.name, self.keeper)
         self.browser_version = session.lease.browser.version
         return session
 
     @property
     def _parking_key(self) -> Any:
         """What environments must have in common to pass a page on."""
-        return self._key, self._policy, self._observe, self._settle, self._context_options
+        return self._key, self.policy, self.observe, self.settle, self.context_options
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
         boundary = network_lib.Boundary(
-            access_lib.network_of(self._policy), task.start_url, task.local_sites
+            access_lib.network_of(self.policy), task.start_url, task.local_sites
         )
         lease = await self._lease(task, boundary)
         self.browser_version = lease.browser.version
@@ -779,9 +767,9 @@ class _Sessions:
             lease,
             boundary,
             task,
-            observe=self._observe,
-            settle=self._settle,
-            keeper=self._keeper,
+            observe=self.observe,
+            settle=self.settle,
+            keeper=self.keeper,
             listener=self.listener,
         )
         boundary.watch(session)
@@ -794,11 +782,11 @@ class _Sessions:
         await boundary.gateway.open()
         try:
             options = {
-                "accept_downloads": "downloads" in self._observe.channels,
-                **self._context_options,
+                "accept_downloads": "downloads" in self.observe.channels,
+                **self.context_options,
                 **task.context_options,
             }
-            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
+            lease = await self.pool.lease(owner=task.name, **boundary.context_options(options))
             if self._closed:
                 await lease.release()
                 raise errors_lib.EnvironmentMisuseError(_CLOSED_MEANWHILE)

@@ -37,58 +37,42 @@ __all__ = [
 _T = TypeVar("_T")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Lease:
     """A page in a context of its own, held until `release`.
 
     Calls into the page go through `run`, which gives each a deadline and a typed error.
 
-    Args:
-        owner: Who holds it, for messages.
-        browser: The browser of the page.
-        lifeline: Cut when the browser dies.
-        context: Playwright's context.
-        page: Its first page.
-        turns: Its turns at the pool's operations.
-        seconds: The deadline of calls that give none.
-        give_back: Called and awaited once with the lease, to close its context.
-        borrowed: Whether the context is the browser's own, with tabs that others use.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        browser: RunningBrowser,
-        lifeline: Lifeline,
-        context: BrowserContext,
-        page: Page,
-        turns: Turns,
-        *,
-        seconds: float,
-        give_back: Callable[[Lease], asyncio.Future[None]],
-        borrowed: bool = False,
-    ) -> None:
-        self.owner = owner
-        """Who holds it, for messages."""
-        self.context = context
-        """Playwright's context. Nothing is shared with other leases."""
-        self.page = page
-        """The context's first page."""
-        self.turns = turns
-        """Its turns at the pool's operations, taken for work on the page."""
-        self.browser = browser
-        """The browser of the page, for the pool."""
-        self.lifeline = lifeline
-        """Cut when the browser dies, for the pool."""
-        self.borrowed = borrowed
-        """Whether the context is the browser's own, with tabs that others use."""
-        self.timed_out = False
-        """Whether a call exceeded the pool's deadline."""
-        self.parked = 0
-        """How often the pool has parked it."""
-        self._seconds = seconds
-        self._give_back = give_back
-        self._released = False
-        page.on("crash", lambda _: lifeline.cut("The page crashed"))
+    owner: str
+    """Who holds it, for messages."""
+    browser: RunningBrowser
+    """The browser of the page, for the pool."""
+    lifeline: Lifeline
+    """Cut when the browser dies, for the pool."""
+    context: BrowserContext
+    """Playwright's context. Nothing is shared with other leases."""
+    page: Page
+    """The context's first page."""
+    turns: Turns
+    """Its turns at the pool's operations, taken for work on the page."""
+    _: dataclasses.KW_ONLY
+    seconds: float
+    """The deadline of calls that give none."""
+    give_back: Callable[[Lease], asyncio.Future[None]]
+    """Called and awaited once with the lease, to close its context."""
+    borrowed: bool = False
+    """Whether the context is the browser's own, with tabs that others use."""
+    timed_out: bool = dataclasses.field(default=False, init=False)
+    """Whether a call exceeded the pool's deadline."""
+    parked: int = dataclasses.field(default=0, init=False)
+    """How often the pool has parked it."""
+    _released: bool = dataclasses.field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        cut = self.lifeline.cut
+        self.page.on("crash", lambda _: cut("The page crashed"))
 
     @property
     def healthy(self) -> bool:
@@ -110,7 +94,7 @@ class Lease:
             BrowserTimeoutError: No answer came before the deadline.
             BrowserError: The browser refused the call.
         """
-        limit = self._seconds if seconds is None else seconds
+        limit = self.seconds if seconds is None else seconds
         try:
             return await self.lifeline.run(call, what=what, seconds=limit)
         except errors_lib.BrowserTimeoutError:
@@ -124,7 +108,7 @@ class Lease:
         """
         if not self._released:
             self._released = True
-            await asyncio.shield(self._give_back(self))
+            await asyncio.shield(self.give_back(self))
 
     async def __aenter__(self) -> Self:
         return self

@@ -21,12 +21,12 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
+from webtraj.hosts import is_address, netloc
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -227,16 +227,14 @@ class OriginPolicy:
 
     def judge_url(self, url: str) -> Verdict:
         """See `NetworkPolicy.judge_url`."""
-        try:
-            parts = urlsplit(url)
-            scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
-        except ValueError:
+        scheme, host, port = _parts_of(url)
+        if not scheme:
             return Verdict(False, f"{url!r:.200} is no URL")
         if scheme not in _DEFAULT_PORTS:
             return Verdict(
                 False, f"the scheme {scheme!r} is not one of {', '.join(_DEFAULT_PORTS)}"
             )
-        return self.judge(scheme, host, port or _DEFAULT_PORTS[scheme])
+        return self.judge(scheme, host, port)
 
     def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
         """See `NetworkPolicy.judge`. A host that is an address needs no `address`."""
@@ -244,7 +242,7 @@ class OriginPolicy:
         host = normal_host(host)
         address = address or (host if is_address(host) else "")
         names = {host, *([normal_host(address), *map(str, _carried(address))] if address else ())}
-        origin = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        origin = f"{scheme}://{netloc(host, port)}"
         for pattern in _parse(self.deny):
             if any(pattern.denies(scheme, name, port) for name in names):
                 return Verdict(False, f"{origin} is denied by {pattern.text!r}")
@@ -264,16 +262,18 @@ def origin_of(url: str) -> str:
     >>> origin_of("http://localhost:8000/shop"), origin_of("https://example.com"), origin_of("x")
     ('http://localhost:8000', 'https://example.com:443', '')
     """
+    scheme, host, port = _parts_of(url)
+    return f"{scheme}://{netloc(host, port)}" if scheme in SCHEMES and host else ""
+
+
+def _parts_of(url: str) -> tuple[str, str, int]:
+    """Return a URL's scheme, host in normal form, and port or the scheme's usual one; or blanks."""
     try:
         parts = urlsplit(url)
-        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+        scheme, port = parts.scheme.lower(), parts.port
     except ValueError:
-        return ""
-    if scheme not in ("http", "https") or not host:
-        return ""
-    host = normal_host(host)
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}:{port or _DEFAULT_PORTS[scheme]}"
+        return "", "", 0
+    return scheme, normal_host(parts.hostname or ""), port or _DEFAULT_PORTS.get(scheme, 0)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -287,14 +287,8 @@ def destination_of(url: str) -> tuple[str, int] | None:
     >>> destination_of("https://Example.com./cart"), destination_of("about:blank")
     (('example.com', 443), None)
     """
-    try:
-        parts = urlsplit(url)
-        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
-    except ValueError:
-        return None
-    if scheme not in _DEFAULT_PORTS or not host:
-        return None
-    return normal_host(host), port or _DEFAULT_PORTS[scheme]
+    scheme, host, port = _parts_of(url)
+    return (host, port) if scheme in _DEFAULT_PORTS and host else None
 
 
 def normal_host(host: str) -> str:
@@ -317,15 +311,6 @@ def normal_host(host: str) -> str:
 def is_host(host: str) -> bool:
     """Return whether a host in normal form is a valid name or address."""
     return is_address(host) or (len(host) <= 253 and _HOST.fullmatch(host) is not None)
-
-
-def is_address(host: str) -> bool:
-    """Return whether a host is an address, not a name."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def is_public(address: str) -> bool:
@@ -442,7 +427,7 @@ class _RefusedError(Exception):
         self.reply, self.reason = reply, reason
 
 
-class FilteringProxy:
+class FilteringProxy(LocalServer):
     """The proxy, which listens on a free loopback port while its context is active.
 
     Args:
@@ -458,10 +443,10 @@ class FilteringProxy:
         local: LocalSites | None = None,
         resolve: Resolve | None = None,
     ) -> None:
+        super().__init__(self._admit)
         self._policy = policy
         self._local = dict(local or {})
         self._resolve = resolve or _system_resolve
-        self._server = LocalServer(self._answer)
         self._denials: collections.deque[Denial] = collections.deque(maxlen=_NOTES_KEPT)
         self._failures: dict[tuple[str, int], tuple[str, bool]] = {}
         self._private_from_the_start: dict[str, bool] = {}
@@ -469,7 +454,7 @@ class FilteringProxy:
     @property
     def url(self) -> str:
         """The proxy server's address, for the browser."""
-        return f"socks5://{self._server.address}"
+        return f"socks5://{self.address}"
 
     def take_denials(self) -> list[Denial]:
         """Return the connections denied since the last call, at most the latest hundred."""
@@ -484,27 +469,7 @@ class FilteringProxy:
         """
         return self._failures.get((normal_host(host), port), ("", False))
 
-    async def start(self) -> None:
-        """Start listening."""
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Stop listening and cut all connections. Idempotent."""
-        await self._server.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if _same_user(writer):
                 await self._serve(reader, writer)
@@ -547,8 +512,7 @@ class FilteringProxy:
     def _note(self, host: str, port: int, refusal: _RefusedError) -> None:
         denied = refusal.reply == _FORBIDDEN
         if denied:
-            shown = f"[{host}]" if ":" in host else host
-            self._denials.append(Denial(f"{shown}:{port}", refusal.reason))
+            self._denials.append(Denial(netloc(host, port), refusal.reason))
         self._failures.pop((host, port), None)
         self._failures[host, port] = refusal.reason, denied
         if len(self._failures) > _NOTES_KEPT:
@@ -813,12 +777,7 @@ class Gateway:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -222,30 +222,7 @@ class BrowserObservation(TypedDict, total=False):
     info: TaskInfo
 
 
-CHANNELS: Final = (
-    "goal",
-    "url",
-    "title",
-    "axtree",
-    "changes",
-    "boxes",
-    "aria",
-    "text",
-    "screenshot",
-    "set_of_marks",
-    "focused",
-    "scroll",
-    "tabs",
-    "dialogs",
-    "blocked",
-    "downloads",
-    "console",
-    "http_status",
-    "network",
-    "last_action",
-    "timings",
-    "info",
-)
+CHANNELS: Final = tuple(key for key in BrowserObservation.__annotations__ if key != "active_tab")
 """Every channel. `tabs` also gives the key `active_tab`; without `downloads` there are none."""
 
 DEFAULT_CHANNELS: Final = (

@@ -408,12 +408,8 @@ def _value_of(answer: Mapping[str, Any]) -> Any:
 # with a prefix (`f2e`) that leads an action back to it. A frame that hangs, disappears or crashes
 # shows nothing inside and affects nothing else.
 
-_NO_ANSWER: Final = "... no answer"
-
-
-def _no_answer() -> dict[str, Any]:
-    """Return the content shown for a frame that does not answer."""
-    return {"axtree": _NO_ANSWER}
+_NO_ANSWER: Final = {"axtree": "... no answer"}
+"""The content shown for a frame that does not answer."""
 
 
 def _shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
@@ -447,9 +443,20 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
     if inside.get("text"):
         seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
     if "passwords" in inside:
-        _merge_passwords(seen["passwords"], place, inside["passwords"])
+        passwords, more = seen["passwords"], inside["passwords"]
+        passwords["refs"] += more["refs"]
+        passwords["values"] += more["values"]
+        passwords["boxes"] += [_shift(box, place["origin"]) for box in more["boxes"]]
+        passwords["focused"] = passwords["focused"] or more["focused"]
     if "private" in inside:
-        _merge_private(seen["private"], place, inside["private"])
+        private, more = seen["private"], inside["private"]
+        private["lines"] += more["lines"]
+        private["pieces"] += more["pieces"]
+        private["fields"] += [
+            [name, ref, _shift(box, place["origin"])] for name, ref, box in more["fields"]
+        ]
+        private["focused"] = private["focused"] or more["focused"]
+        private["overflow"] = private["overflow"] or more["overflow"]
 
 
 def _merge_axtree(seen: dict[str, Any], place: Mapping[str, Any], axtree: str) -> None:
@@ -470,27 +477,6 @@ def _merge_boxes(
     at = boxes["refs"].index(place["ref"]) + 1
     boxes["refs"][at:at] = inside["refs"]
     boxes["boxes"][at:at] = [_shift(box, place["origin"]) for box in inside["boxes"]]
-
-
-def _merge_passwords(
-    passwords: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
-) -> None:
-    passwords["refs"] += inside["refs"]
-    passwords["values"] += inside["values"]
-    passwords["boxes"] += [_shift(box, place["origin"]) for box in inside["boxes"]]
-    passwords["focused"] = passwords["focused"] or inside["focused"]
-
-
-def _merge_private(
-    private: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
-) -> None:
-    private["lines"] += inside["lines"]
-    private["pieces"] += inside["pieces"]
-    private["fields"] += [
-        [name, ref, _shift(box, place["origin"])] for name, ref, box in inside["fields"]
-    ]
-    private["focused"] = private["focused"] or inside["focused"]
-    private["overflow"] = private["overflow"] or inside["overflow"]
 
 
 _MAX_FRAMES: Final = 10
@@ -562,19 +548,41 @@ class ForeignFrames:
         for key in [key for key in self._frames if key[0] is page]:
             self._drop(self._frames[key])
 
-    async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
-        """Add the content of a page's frames to what the page script saw.
+    async def look_into(
+        self,
+        page: Page,
+        seen: dict[str, Any],
+        options: Mapping[str, Any],
+        *,
+        parent: _Frame | None = None,
+        depth: int = 1,
+        budget: list[int] | None = None,
+    ) -> None:
+        """Add the content of the frames in a document to what the page script saw there.
 
         Args:
             page: The page.
-            seen: The result of `observe` for its top document. Modified in place.
+            seen: The result of `observe` for the document. Modified in place.
             options: The options of that call.
+            parent: The frame whose document it is; None for the page's top document.
+            depth: How many frames deep the document's frames are.
+            budget: How many more frames may be read; changed.
 
         Raises:
             BrowserCrashedError: The page died.
         """
-        budget = [_MAX_FRAMES]
-        await self._look_into(page, None, seen, options, depth=1, budget=budget)
+        budget = [_MAX_FRAMES] if budget is None else budget
+        found = seen.pop("foreign", [])
+        if depth > _MAX_DEPTH:
+            return
+        chosen = found[: budget[0]]
+        budget[0] -= len(chosen)
+        told = await asyncio.gather(
+            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
+        )
+        # From last to first, because each insertion moves the lines after it.
+        for place, inside in reversed(list(zip(chosen, told, strict=True))):
+            merge_frame(seen, place, inside)
 
     async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
         """Call the page script's `prepare` in the frame of a ref.
@@ -602,28 +610,6 @@ class ForeignFrames:
             message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
             return {"refused": kind, "message": message, "element": None}
 
-    async def _look_into(
-        self,
-        page: Page,
-        parent: _Frame | None,
-        seen: dict[str, Any],
-        options: Mapping[str, Any],
-        *,
-        depth: int,
-        budget: list[int],
-    ) -> None:
-        found = seen.pop("foreign", [])
-        if depth > _MAX_DEPTH:
-            return
-        chosen = found[: budget[0]]
-        budget[0] -= len(chosen)
-        told = await asyncio.gather(
-            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
-        )
-        # From last to first, because each insertion moves the lines after it.
-        for place, inside in reversed(list(zip(chosen, told, strict=True))):
-            merge_frame(seen, place, inside)
-
     async def _look_at(
         self,
         page: Page,
@@ -645,14 +631,14 @@ class ForeignFrames:
         except TimeoutError:
             if known := self._frames.get((page, place["ref"])):
                 known.silent = True
-            return _no_answer()
+            return dict(_NO_ANSWER)
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
             if known := self._frames.get((page, place["ref"])):
                 self._drop(known)
-            return _no_answer()
+            return dict(_NO_ANSWER)
         frame.silent, frame.url = False, inside["url"]
-        await self._look_into(page, frame, inside, options, depth=depth + 1, budget=budget)
+        await self.look_into(page, inside, options, parent=frame, depth=depth + 1, budget=budget)
         if inside.get("marks", {}).get("refs"):
             await self._keep_marks_in_sight(page, frame, inside["marks"])
         return inside

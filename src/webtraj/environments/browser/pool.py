@@ -14,7 +14,6 @@ import dataclasses
 import os
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from webtraj import errors as errors_lib
@@ -308,12 +307,7 @@ class BrowserPool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _tasks_end(self) -> None:

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,24 +102,27 @@ def find_browser() -> BrowserExecutable:
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named:
         return _browser_named_by_user(named)
-    broken = None
-    for path in _playwright_downloads():
-        version = _version_of(path)
-        if version:
-            return BrowserExecutable(str(path), version, "playwright")
-        broken = broken or path
-    for name in _SYSTEM_NAMES:
-        found = shutil.which(name)
-        version = _version_of(Path(found)) if found else ""
-        if found and version:
-            return BrowserExecutable(str(_without_wrapper(Path(found))), version, "system")
+    installed = (Path(found) for name in _SYSTEM_NAMES if (found := shutil.which(name)))
+    browser = _first_that_runs(playwright=_playwright_downloads(), system=installed)
+    if browser is not None:
+        return browser
     looked = f"not in Playwright's downloads, and none of {', '.join(_SYSTEM_NAMES)} runs from PATH"
-    if broken:
+    if broken := next(_playwright_downloads(), None):
         looked = (
             f"{str(broken)!r} does not start, probably because system libraries are missing; "
             "`python -m playwright install-deps chromium` installs them"
         )
     raise errors_lib.BrowserNotFoundError(_NOT_FOUND.format(looked=looked))
+
+
+def _first_that_runs(**places: Iterable[Path]) -> BrowserExecutable | None:
+    """Return the first browser that runs. The names of the places are its `source`."""
+    for source, paths in places.items():
+        for path in paths:
+            if version := _version_of(path):
+                program = _without_wrapper(path) if source == "system" else path
+                return BrowserExecutable(str(program), version, source)  # type: ignore[arg-type]
+    return None
 
 
 def find_headed_browser() -> BrowserExecutable:
@@ -136,13 +139,11 @@ def find_headed_browser() -> BrowserExecutable:
         return _browser_named_by_user(named)
     installed = [Path(found) for name in _HEADED_NAMES if (found := shutil.which(name))]
     installed += [path for path in _HEADED_PATHS if path.exists()]
-    downloads = [path for path in _playwright_downloads() if not _is_headless_shell(path)]
-    for source, paths in (("system", installed), ("playwright", downloads)):
-        for path in paths:
-            if version := _version_of(path):
-                program = _without_wrapper(path) if source == "system" else path
-                return BrowserExecutable(str(program), version, source)  # type: ignore[arg-type]
-    raise errors_lib.BrowserNotFoundError(_NO_WINDOW)
+    downloads = (path for path in _playwright_downloads() if not _is_headless_shell(path))
+    browser = _first_that_runs(system=installed, playwright=downloads)
+    if browser is None:
+        raise errors_lib.BrowserNotFoundError(_NO_WINDOW)
+    return browser
 
 
 def _is_headless_shell(path: Path) -> bool:

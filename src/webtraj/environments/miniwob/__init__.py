@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.environments.miniwob.environment import MiniwobEnvironment as MiniwobEnvironment
 
 __all__ = ["MiniwobEnvironment"]
 
-
-def __getattr__(name: str) -> Any:
-    # Lazy, so that task names are available without loading the browser environment.
-    if name == "MiniwobEnvironment":
-        from webtraj.environments.miniwob.environment import MiniwobEnvironment
-
-        return MiniwobEnvironment
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Lazy, so that task names are available without loading the browser environment.
+__getattr__, __dir__ = _homes.face(__name__, {"MiniwobEnvironment": "environment"})

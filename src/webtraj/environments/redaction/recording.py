@@ -75,7 +75,7 @@ class RedactingCollector(TrajectoryCollector):
         if isinstance(redacts, RedactionRules):
             rules, known = redacts, dict(secrets or {})
             Redactor(known, rules=rules)  # Fails now, not at the first episode.
-            self._redacts_of = lambda: _ByRules(Redactor(known, rules=rules))
+            self._redacts_of = lambda: _ByRules(known, rules=rules)
         elif secrets is not None:
             raise errors.InvalidInputError(
                 f"Got `secrets` together with a {type(redacts).__name__}; they go only with "
@@ -204,20 +204,11 @@ class _RedactingRecorder:
         return safe if value is given else value
 
 
-class _ByRules:
+class _ByRules(Redactor):
     """Redaction by rules, for one episode."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-
-    def redact_action(self, action: Any) -> Any:
-        return self._redactor.redact(action)
-
-    def redact(self, value: Any) -> Any:
-        return self._redactor.redact(value)
-
-    def take_redactions(self) -> Mapping[str, int]:
-        return self._redactor.take_counts()
+    redact_action = Redactor.redact
+    take_redactions = Redactor.take_counts
 
 
 def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[str, int]:

@@ -9,13 +9,13 @@ import dataclasses
 import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import h11
 import orjson
 
 from webtraj import errors
+from webtraj.environments.bridges import LoopThread
 from webtraj.testing.model_server import exchange
 from webtraj.testing.model_server.exchange import ModelRequest, Reply
 
@@ -55,51 +55,41 @@ class HttpThread:
         self.changed = changed
         self.port = port
         self.connections: set[_Connection] = set()
-        self.loop = asyncio.new_event_loop()
-        self._listening = threading.Event()
-        self._error: BaseException | None = None
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="fake-model-server", daemon=True)
+        self.loop: asyncio.AbstractEventLoop
+        self._thread = LoopThread(name="fake-model-server", last_call=self._close)
 
     def start(self) -> None:
         """Start listening. Raise `OSError` if the port is taken."""
-        self._thread.start()
-        self._listening.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise self._error
+        try:
+            self._thread.run(self._listen)
+        except BaseException:
+            self._thread.stop()
+            raise
 
     def stop(self) -> None:
         """Cut all connections and stop listening."""
-        self.loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
         try:
-            self.loop.run_until_complete(self._serve())
-        except BaseException as error:
-            self._error = error
+            self._thread.run(self._close)
         finally:
-            self.loop.close()
-            self._listening.set()
+            self._thread.stop()
 
-    async def _serve(self) -> None:
-        server = await self.loop.create_server(lambda: _Connection(self), _HOST, self.port)
-        self.port = server.sockets[0].getsockname()[1]
-        self._listening.set()
-        await self._stop.wait()
+    async def _listen(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._not_ours = asyncio.all_tasks()
+        self._server = await self.loop.create_server(lambda: _Connection(self), _HOST, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _close(self) -> None:
         # Closing a server while asyncio accepts a connection leaks its socket. So stop accepting
         # first. Connections being accepted have a task, and are not ours yet.
-        for listener in server.sockets:
+        for listener in self._server.sockets:
             self.loop.remove_reader(listener.fileno())
-        own = {asyncio.current_task()}
-        while (tasks := asyncio.all_tasks() - own) or self.connections:
+        others = {*self._not_ours, asyncio.current_task()}
+        while (tasks := asyncio.all_tasks() - others) or self.connections:
             for connection in self.connections:
                 connection.abort()
             await asyncio.wait([*tasks, *(connection.lost for connection in self.connections)])
-        server.close()
+        self._server.close()
 
 
 class _Connection(asyncio.Protocol):
@@ -274,12 +264,7 @@ class FakeModelServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -6,8 +6,9 @@ drives a browser; `tasks` lists the tasks.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.testing.site.environment import (
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FixtureEnvironment", "FixtureSite"]
 
+# Lazily, so that the names of the tasks can be had without a server or a browser.
 _HOMES = {"FixtureEnvironment": "environment", "FixtureSite": "site"}
 
-
-def __getattr__(name: str) -> Any:
-    # Lazily, so that the names of the tasks can be had without a server or a browser.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -18,7 +18,6 @@ import importlib
 import logging
 import secrets
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 from webtraj import errors as errors_lib
@@ -90,12 +89,7 @@ class FixtureSite:
             self._servers = servers.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
 
 __all__ = [
     "Account",
@@ -25,6 +25,10 @@ __all__ = [
     "make_world",
     "money",
 ]
+
+
+_Key = TypeVar("_Key", int, str)
+_Found = TypeVar("_Found")
 
 
 def money(cents: int) -> str:
@@ -190,10 +194,7 @@ class World:
         Raises:
             LookupError: No product or thread has this id.
         """
-        for product in self.products:
-            if product.id == product_id:
-                return product
-        raise LookupError(f"There is no product {product_id}.")
+        return _found("product", product_id, {product.id: product for product in self.products})
 
     def thread(self, thread_id: int) -> Thread:
         """Return a thread.
@@ -201,10 +202,7 @@ class World:
         Raises:
             LookupError: No product or thread has this id.
         """
-        for thread in self.threads:
-            if thread.id == thread_id:
-                return thread
-        raise LookupError(f"There is no thread {thread_id}.")
+        return _found("thread", thread_id, {thread.id: thread for thread in self.threads})
 
     def order(self, number: str) -> Order:
         """Return an order.
@@ -212,14 +210,17 @@ class World:
         Raises:
             LookupError: No order has this number.
         """
-        for order in self.orders:
-            if order.number == number:
-                return order
-        raise LookupError(f"There is no order {number}.")
+        return _found("order", number, {order.number: order for order in self.orders})
 
     def cart_cents(self) -> int:
         """Return the price of the goods in the cart, in cents."""
         return sum(self.product(key).cents * count for key, count in self.cart.items())
+
+
+def _found(kind: str, key: _Key, known: Mapping[_Key, _Found]) -> _Found:
+    if key not in known:
+        raise LookupError(f"There is no {kind} {key}.")
+    return known[key]
 
 
 # Worlds from seeds.
