@@ -42,6 +42,7 @@ APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", 
 CONTENTS: Final = 2
 """How many contents each application has; a world's seed chooses one."""
 
+_INSTALLED = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
 _NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py")
 _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
@@ -114,7 +115,7 @@ class App:
         digest = hashlib.sha256()
         common = (Path(__file__).parent / name for name in ("people.py", "django_worlds.py"))
         for file in (*common, *sorted(self.folder.iterdir())):
-            if file.suffix in (".py", ".txt") and file.name not in _NOT_INSTALLED:
+            if file.suffix in _INSTALLED and file.name not in _NOT_INSTALLED:
                 digest.update(file.read_bytes())
         return home() / f"{self.name}-{digest.hexdigest()[:12]}"
 

@@ -616,7 +616,7 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
 def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Find the customer of a contract in the wiki, and its defects in the tracker."""
     customer = rng.choice(facts["wiki"]["customers"])
-    kind = rng.choice(tracker_content.TYPES)
+    kind = rng.choice(tracker_content.WORDS.types)
     found = tracker._open(facts["tracker"], customer=customer["name"], type=kind)
     return Assignment(
         goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
@@ -786,7 +786,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
 @template("across/milestone-complete", level=3, split="train", apps=("tracker", "forum"))
 def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
-    name, _, day, _ = rng.choice([m for m in tracker_content.MILESTONES if m[2]])
+    name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
     count = len(tracker._open(facts["tracker"], milestone=name))
     board, title = rng.choice(_BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
     text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
@@ -811,7 +811,9 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
 @template("across/release-status", level=3, split="train", apps=("tracker", "forum"))
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
-    name, due, _, _ = rng.choice([m for m in tracker_content.MILESTONES if m[0] in tracker._DATED])
+    name, due, _, _ = rng.choice(
+        [m for m in tracker_content.WORDS.milestones if m[0] in tracker._DATED]
+    )
     component = rng.choice(tracker._open(facts["tracker"], milestone=name))["component"]
     count = len(tracker._open(facts["tracker"], milestone=name, component=component))
     board, title = rng.choice(_BOARDS), f"{name}: {component}"

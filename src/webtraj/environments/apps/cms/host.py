@@ -4,15 +4,24 @@ Wagtail (BSD licence), with the pages of `page_types`. A world is one SQLite fil
 """
 
 import random
+import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import content
 import django_worlds
 import people
 
 enter = django_worlds.enter
+WORDS = SimpleNamespace(
+    **tomllib.loads(Path(__file__).with_name("content.toml").read_text("utf-8"))
+)
+"""What `content.toml` holds."""
+_TEMPLATES = {
+    f"northfield/{file.name}": file.read_text("utf-8")
+    for file in Path(__file__).parent.glob("*.html")
+}
 _NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 _TODAY = _NOW.date()
 _MODERATORS, _EDITORS = range(1, 5), range(5, 13)
@@ -65,7 +74,7 @@ django_worlds.configure(
                     (
                         "django.template.loaders.cached.Loader",
                         [
-                            ("django.template.loaders.locmem.Loader", content.TEMPLATES),
+                            ("django.template.loaders.locmem.Loader", _TEMPLATES),
                             "django.template.loaders.app_directories.Loader",
                         ],
                     )
@@ -149,7 +158,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "authors": site.authors,
         "contact": site.contact(),
         "editor": users[_EDITORS[0]].username,
-        "glossary": _make(page_types.Term, ("word", "meaning"), content.TERMS),
+        "glossary": _make(page_types.Term, ("word", "meaning"), WORDS.terms),
         "notices": site.notices(),
         "pages": pages,
         "groups": {group.name: group.pk for group in Group.objects.all()},
@@ -217,7 +226,7 @@ class _Site:
         self._titles: set[str] = set()
         self._moments: dict[int, datetime] = {}
         self._facts: list[dict[str, Any]] = []
-        rows = [(u.get_full_name(), rng.choice(content.ROLES), u.email) for u in users[1:13]]
+        rows = [(u.get_full_name(), rng.choice(WORDS.roles), u.email) for u in users[1:13]]
         self.authors = _make(page_types.Author, ("name", "role", "email"), rows)
 
     def pages(self) -> list[dict[str, Any]]:
@@ -240,11 +249,11 @@ class _Site:
         makers = {
             "news": (self._article, 54),
             "events": (self._event, 34),
-            "policies": (self._policy, len(content.POLICIES)),
+            "policies": (self._policy, len(WORDS.policies)),
             "jobs": (self._job, 22),
             "archive": (self._event, 8),
         }
-        for title, slug, intro in content.SECTIONS:
+        for title, slug, intro in WORDS.sections:
             section = page_types.SectionPage(
                 title=title, slug=slug, intro=intro, show_in_menus=slug != "archive"
             )
@@ -322,8 +331,8 @@ class _Site:
                 "n": self._rng.randint(2, 48),
                 "name": self._rng.choice(self._users).get_full_name(),
                 "nth": self._rng.choice(("first", "second", "third", "fourth")),
-                "place": self._rng.choice(content.PLACES),
-                "thing": self._rng.choice(content.THINGS),
+                "place": self._rng.choice(WORDS.places),
+                "thing": self._rng.choice(WORDS.things),
             }
             filled = tuple(text.format(**slots) for text in row)
             title = filled[-2]
@@ -332,11 +341,11 @@ class _Site:
                 return filled
 
     def _body(self) -> str:
-        texts = self._rng.sample(content.BODIES, 2)
+        texts = self._rng.sample(WORDS.bodies, 2)
         return "".join(f"<p>{text}</p>" for text in texts)
 
     def _article(self, at: int, day: date) -> Any:
-        category, title, summary = self._unique(content.ARTICLES)
+        category, title, summary = self._unique(WORDS.articles)
         return page_types.ArticlePage(
             title=title,
             date=day,
@@ -347,18 +356,18 @@ class _Site:
         )
 
     def _event(self, at: int, day: date) -> Any:
-        title, summary = self._unique(content.EVENTS)
+        title, summary = self._unique(WORDS.events)
         return page_types.EventPage(
             title=title,
             date=day + timedelta(days=self._rng.randint(10, 90)),
-            place=f"{self._rng.choice(content.PLACES)}, room {self._rng.randint(1, 40)}",
+            place=f"{self._rng.choice(WORDS.places)}, room {self._rng.randint(1, 40)}",
             seats=self._rng.randint(2, 40) * 5,
-            host=self._rng.choice(content.HOSTS),
+            host=self._rng.choice(WORDS.hosts),
             summary=summary,
         )
 
     def _policy(self, at: int, day: date) -> Any:
-        title, summary = content.POLICIES[at]
+        title, summary = WORDS.policies[at]
         return page_types.PolicyPage(
             title=title,
             keeper=self._rng.choice(self._users[1:13]).get_full_name(),
@@ -370,8 +379,8 @@ class _Site:
 
     def _job(self, at: int, day: date) -> Any:
         while True:
-            department, title = self._rng.choice(content.JOBS)
-            place = self._rng.choice(content.PLACES)
+            department, title = self._rng.choice(WORDS.jobs)
+            place = self._rng.choice(WORDS.places)
             if f"{title} in {place}" not in self._titles:
                 break
         self._titles.add(f"{title} in {place}")
@@ -398,8 +407,8 @@ class _Site:
 
     def notices(self) -> list[dict[str, Any]]:
         """Make notices, of which some are shown."""
-        shown = self._rng.sample(range(len(content.NOTICES)), 2)
-        rows = [(*row, at in shown) for at, row in enumerate(content.NOTICES)]
+        shown = self._rng.sample(range(len(WORDS.notices)), 2)
+        rows = [(*row, at in shown) for at, row in enumerate(WORDS.notices)]
         return _make(page_types.Notice, ("text", "level", "is_shown"), rows)
 
     def redirects(self) -> list[dict[str, Any]]:

@@ -248,7 +248,7 @@ class _Builder:
 
     def make_users(self) -> None:
         secret = django_worlds.password_hash(PASSWORD)
-        towns = content._TOWNS
+        towns = content.WORDS.towns
         for number, person in enumerate(self.people):
             joined = datetime(2024, 3, 4, 8, tzinfo=UTC) + timedelta(
                 days=9 * number, minutes=number
@@ -272,7 +272,7 @@ class _Builder:
     def make_categories(self) -> None:
         Category.objects.exclude(pk=settings.ST_TOPIC_PRIVATE_CATEGORY_PK).delete()
         self.categories["Private"] = Category.objects.get()
-        for sort, (title, parent, description, color) in enumerate(content.CATEGORIES, 1):
+        for sort, (title, parent, description, color) in enumerate(content.WORDS.categories, 1):
             self.categories[title] = Category.objects.create(
                 title=title,
                 parent=self.categories[parent] if parent else None,

@@ -21,7 +21,7 @@ from webtraj.environments.apps.tasks import (
     same_text,
     template,
 )
-from webtraj.environments.apps.tracker import content
+from webtraj.environments.apps.tracker.content import REPORTS, WORDS
 from webtraj.environments.browser.oracles import (
     Step,
     check,
@@ -33,8 +33,8 @@ from webtraj.environments.browser.oracles import (
 )
 
 Ticket = dict[str, Any]
-_UPCOMING = [name for name, _, completed, _ in content.MILESTONES if not completed]
-_DATED = [name for name, due, completed, _ in content.MILESTONES if due and not completed]
+_UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
+_DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
 _OPTIONAL_ROWS = 8
@@ -359,7 +359,7 @@ def _to_log(log: dict[str, Any]) -> tuple[Step, ...]:
 @template("tracker/milestone-due", level=1, split="train")
 def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
     """Ask when a milestone is due."""
-    name, due, completed, _ = rng.choice([m for m in content.MILESTONES if m[1]])
+    name, due, completed, _ = rng.choice([m for m in WORDS.milestones if m[1]])
     what = "completed" if completed else "due"
     return Assignment(
         goal=f"On which day {'was' if completed else 'is'} the milestone {name} {what}? "
@@ -487,7 +487,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         return len(_open(facts, customer=customer, type="defect"))
 
     while True:
-        three = rng.sample(content.CUSTOMERS, 3)
+        three = rng.sample(WORDS.customers, 3)
         best, second, _ = sorted(three, key=count, reverse=True)
         if count(best) > count(second):
             break
@@ -529,7 +529,7 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a priority."""
     ticket = rng.choice(_open(facts))
-    priority = _other(rng, content.PRIORITIES, ticket["priority"])
+    priority = _other(rng, WORDS.priorities, ticket["priority"])
     return Assignment(
         goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
         user=facts["user"],
@@ -701,8 +701,8 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
     # Trac gives a new ticket to the owner of its new component.
     ticket = rng.choice(_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
-        "component": _other(rng, content.COMPONENTS, ticket["component"]),
-        "version": _other(rng, [name for name, _, _ in content.VERSIONS], ticket["version"]),
+        "component": _other(rng, WORDS.components, ticket["component"]),
+        "version": _other(rng, [name for name, _, _ in WORDS.versions], ticket["version"]),
         "milestone": _other(rng, _UPCOMING, ticket["milestone"]),
         "keywords": _other(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
@@ -721,7 +721,7 @@ def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
     ticket = rng.choice(_open(facts, customer="", billable="0"))
     hours = str(_other(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
-    customer = rng.choice(content.CUSTOMERS)
+    customer = rng.choice(WORDS.customers)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
         goal=f"{customer} pays for the ticket {_quoted(ticket)}: enter the customer, an estimate "
@@ -928,7 +928,7 @@ _CREATE = click('#propertyform input[name="submit"]')
 @template("tracker/create-assigned", level=2, split="train")
 def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     """File a ticket with most of its fields."""
-    customer, version = rng.choice(content.CUSTOMERS), rng.choice(content.VERSIONS)[0]
+    customer, version = rng.choice(WORDS.customers), rng.choice(WORDS.versions)[0]
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(_UPCOMING), rng.choice(facts["developers"][1:])
@@ -968,7 +968,7 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
 @template("tracker/create-wish", level=2, split="test")
 def create_wish(facts: Facts, rng: random.Random) -> Assignment:
     """File a billable wish of a customer."""
-    customer, component = rng.choice(content.CUSTOMERS), rng.choice(list(content.COMPONENTS))
+    customer, component = rng.choice(WORDS.customers), rng.choice(list(WORDS.components))
     summary = rng.choice(
         (
             "Show the weight of each parcel in the overview",
@@ -1076,7 +1076,7 @@ def change_priorities(facts: Facts, rng: random.Random) -> Assignment:
     """Change the priority of a customer's open tickets."""
     found = _group(facts, rng, ("customer", "priority"), 2, 6)
     customer, priority = found[0]["customer"], found[0]["priority"]
-    target = _other(rng, content.PRIORITIES, priority)
+    target = _other(rng, WORDS.priorities, priority)
     return Assignment(
         goal=f"All tickets of the customer {customer} that have the priority {priority} and are "
         f"not closed should get the priority {target}.",
@@ -1326,7 +1326,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
 @template("tracker/rename-component", level=2, split="test")
 def rename_component(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a component; its tickets follow."""
-    old = rng.choice(list(content.COMPONENTS))
+    old = rng.choice(list(WORDS.components))
     new = rng.choice(("New {}", "{} and tools", "{} (core)", "{} team")).format(old)
     found = _tickets(facts, component=old)
     return Assignment(
@@ -1387,7 +1387,7 @@ def default_milestone(facts: Facts, rng: random.Random) -> Assignment:
     panel, name, value = rng.choice(
         [
             *(("Milestones", "milestone", name) for name in _UPCOMING),
-            *(("Components", "component", name) for name in content.COMPONENTS),
+            *(("Components", "component", name) for name in WORDS.components),
         ]
     )
     return Assignment(
@@ -1462,7 +1462,7 @@ def _coded(text: str) -> str:
 @template("tracker/save-query", level=2, split="test")
 def save_query(facts: Facts, rng: random.Random) -> Assignment:
     """Save a query as a report."""
-    component, kind = rng.choice(list(content.COMPONENTS)), rng.choice(content.TYPES)
+    component, kind = rng.choice(list(WORDS.components)), rng.choice(WORDS.types)
     title = f"Open {kind}s in {component}"
     return Assignment(
         goal=f"Make a custom query for all tickets of the component {component} and the type "
@@ -1504,8 +1504,8 @@ def _asks(query: str, wanted: dict[str, str]) -> bool:
 @template("tracker/rename-report", level=1, split="train")
 def rename_report(facts: Facts, rng: random.Random) -> Assignment:
     """Give a report a new title."""
-    number = rng.randint(1, len(content.REPORTS))
-    old = content.REPORTS[number - 1][0]
+    number = rng.randint(1, len(REPORTS))
+    old = REPORTS[number - 1][0]
     new = f"{old} ({rng.choice(('weekly', 'for the team', 'all sites'))})"
     return Assignment(
         goal=f"Change the title of the report “{old}” to “{new}”.",
@@ -1522,8 +1522,8 @@ def rename_report(facts: Facts, rng: random.Random) -> Assignment:
 @template("tracker/delete-reports", level=1, split="train")
 def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
     """Delete two reports."""
-    numbers = rng.sample(range(1, len(content.REPORTS) + 1), 2)
-    titles = [f"“{content.REPORTS[number - 1][0]}”" for number in numbers]
+    numbers = rng.sample(range(1, len(REPORTS) + 1), 2)
+    titles = [f"“{REPORTS[number - 1][0]}”" for number in numbers]
     steps: list[Step] = []
     for number in numbers:
         steps += [

@@ -21,7 +21,7 @@ from webtraj.environments.apps.tasks import (
     same_text,
     template,
 )
-from webtraj.environments.apps.wiki import content
+from webtraj.environments.apps.wiki.content import WORDS
 from webtraj.environments.browser.oracles import Step, click, fill, press
 
 _COMMITS = ("commit",)
@@ -575,7 +575,7 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
 def move_server(facts: Facts, rng: random.Random) -> Assignment:
     """Change the location of a server on both pages that name it."""
     server = rng.choice(facts["servers"])
-    city = _other(rng, content.CITIES, server["city"])
+    city = _other(rng, WORDS.cities, server["city"])
     page = server["page"]
     text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
     link, what = f"[[{page}]]", server["what"]

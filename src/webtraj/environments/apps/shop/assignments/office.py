@@ -206,7 +206,7 @@ def office_new_product(facts: Facts, rng: random.Random) -> Assignment:
                 title=title,
                 upc=upc,
                 # The types have the numbers of their order.
-                product_class_id=[*catalogue.DEPARTMENTS].index(like["department"]) + 1,
+                product_class_id=[*catalogue.WORDS.departments].index(like["department"]) + 1,
                 is_public=1,
             ),
             added("catalogue_productcategory", category_id=leaf["id"]),
