@@ -14,9 +14,10 @@ from webtraj.environments.apps.shop.assignments import buying
 from webtraj.environments.apps.shop.assignments import common as shop
 from webtraj.environments.apps.tasks import (
     Assignment,
-    Expected,
+    Changes,
     Facts,
     Statement,
+    Steps,
     added,
     same_text,
     template,
@@ -43,9 +44,9 @@ def _across(
     facts: Facts,
     app: str,
     goal: str,
-    *steps: Step,
-    sent: Sequence[Expected] = (),
-    expect: Sequence[Expected] = (),
+    *steps: Steps,
+    sent: Changes = (),
+    expect: Changes = (),
     allow: Sequence[str] = (),
     prepare: Sequence[Statement] = (),
     infeasible: bool = False,
@@ -126,7 +127,7 @@ def _question(
     app: str,
     question: str,
     answer: str,
-    *steps: Step,
+    *steps: Steps,
     sender: Mapping[str, Any] | None = None,
 ) -> Assignment:
     """Return the assignment to answer a colleague's question by what another application says.
@@ -149,11 +150,11 @@ def _question(
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
         f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
         "sender.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to(app),
-        *steps,
-        *_again(letter),
-        *mail.reply(answer),
+        steps,
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         prepare=delivery,
     )
@@ -194,13 +195,13 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"that the mail gives, the component {component['name']} and the priority {priority}; "
         "leave the other fields as they are. Then answer the mail with the sentence “It is ticket "
         "#N.”, with the number of the ticket in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
         click("#mainnav a", "New Ticket"),
-        *tracker._set(**fields),
+        tracker._set(**fields),
         tracker._CREATE,
-        *_again(letter),
-        *mail.reply(answer),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         expect=tracker._created(
             number,
@@ -247,7 +248,7 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
         f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
         "with nothing else, please.",
         answer,
-        *tracker._go_to(ticket),
+        tracker._go_to(ticket),
     )
 
 
@@ -271,10 +272,10 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
         "in the issue tracker. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
-        *tracker._look_up(ticket),
-        *tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
+        tracker._look_up(ticket),
+        tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
         expect=tracker._edited(ticket, comment, owner=owner, status="assigned"),
         prepare=delivery,
     )
@@ -299,12 +300,12 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
         f"“{first['subject']}”. Find out what holds in the end; one answer was corrected. Then "
         f"comment on ticket #{ticket['id']} in the issue tracker with “Decided by mail: ” followed "
         f"by {asked}, and with nothing else.",
-        *mail.to_folder(first["folder"]),
-        *mail.search(first["subject"]),
-        *(mail._nth_mail(i) for i in (2, 1, 0)),
+        mail.to_folder(first["folder"]),
+        mail.search(first["subject"]),
+        [mail._nth_mail(i) for i in (2, 1, 0)],
         mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
         _to("tracker"),
-        *tracker._go_to(ticket),
+        tracker._go_to(ticket),
         tracker._comment(comment),
         tracker._SUBMIT,
         expect=tracker._history(ticket["id"], comment),
@@ -324,8 +325,8 @@ def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
         f"ticket's number in place of N, and the text “{text}”",
-        *tracker._look_up(ticket),
-        *_mail_to(owner, subject, text),
+        tracker._look_up(ticket),
+        _mail_to(owner, subject, text),
         sent=mail._sent([owner["email"]], subject, text=same_text(text)),
     )
 
@@ -359,9 +360,9 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
         "ticket in the issue tracker. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
-        *tracker._go_to({"id": number}),
+        tracker._go_to({"id": number}),
         prepare=delivery,
         infeasible=True,
     )
@@ -394,13 +395,13 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
         "Add what the mail asks for to your basket in the shop, in the right quantity, and leave "
         "what is there already. Do not order yet. Then answer the mail with the text "
         f"“{answer}”",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
-        *_bought(product, count),
-        *_again(letter),
-        *mail.reply(answer),
+        _bought(product, count),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=(buying._put(facts["shop"], product, count),),
+        expect=buying._put(facts["shop"], product, count),
         prepare=delivery,
     )
 
@@ -430,18 +431,18 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
         "Add what the mail asks for to your basket in the shop, in the right quantity, then order "
         f"everything in the basket. Ship it to {buying._name(address)}; shipping method: {method}. "
         "Then answer the mail with the text “Order N”, with the number of the order in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
-        *_bought(product, count),
+        _bought(product, count),
         click("a", "Proceed to checkout"),
-        *buying._ship(address),
-        *buying._finish(method),
-        *_again(letter),
-        *mail.reply(answer),
+        buying._ship(address),
+        buying._finish(method),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         expect=(
             buying._put(own, product, count),
-            *buying._ordered(own, bought, method, address),
+            buying._ordered(own, bought, method, address),
         ),
         allow=shop.ORDERED,
         prepare=delivery,
@@ -468,7 +469,7 @@ def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
         f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
         f"or the {names[2]}? Answer with its full name and with nothing else, please.",
         best["title"],
-        *(step for one in three for step in shop.to_product(one)),
+        [shop.to_product(one) for one in three],
     )
 
 
@@ -486,7 +487,7 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add exactly what the mail asks for to your basket in the shop. If the shop does not have "
         "it, report that it cannot be done; buy nothing instead of it.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
         fill("#id_q", f"{series} {thing}"),
         click("nav form[action='/search/'] button"),
@@ -517,9 +518,9 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
         f"{mail._the(letter)} in the inbox. Create this topic in the category "
         f"“{category['title']}”, with the title and the text that the mail gives. No answer is "
         "needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("forum"),
-        *forum._category_page(own, category["title"]),
+        forum._category_page(own, category["title"]),
         click(".menu__new_topic a"),
         fill("#id_title", request["title"]),
         fill("#id_comment", request["text"]),
@@ -556,13 +557,13 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
         f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
         f"“{vote['title']}: N votes for X.”, with the option that won in place of X, in the words "
         "of the first mail, and the number of its votes in place of N.",
-        *mail.to_folder("Team"),
-        *mail.search(vote["title"]),
-        *(mail._nth_mail(i) for i in range(vote["voters"] + 1)),
+        mail.to_folder("Team"),
+        mail.search(vote["title"]),
+        [mail._nth_mail(i) for i in range(vote["voters"] + 1)],
         mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
         _to("forum"),
-        *forum._search(topic["title"]),
-        *forum._write_reply(text),
+        forum._search(topic["title"]),
+        forum._write_reply(text),
         expect=forum._reply(own, topic, own["user"], text),
         allow=(forum._NOTIFICATION,),
     )
@@ -581,8 +582,8 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
-        *forum._search(topic["title"]),
-        *_mail_to(author, subject, text),
+        forum._search(topic["title"]),
+        _mail_to(author, subject, text),
         sent=mail._sent([author["email"]], subject, text=same_text(text)),
     )
 
@@ -603,13 +604,13 @@ def new_page(facts: Facts, rng: random.Random) -> Assignment:
         f"{request['from']} has asked you by mail to make a page in the wiki: {mail._the(letter)} "
         f"in the inbox. Create the page {page}; it consists of the text that the mail gives, "
         f"without a heading and without anything else. Then move the mail to the folder {folder}.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._create(page, request["text"]),
-        *_again(letter),
-        *mail.move_to(folder),
+        wiki._create(page, request["text"]),
+        _again(letter),
+        mail.move_to(folder),
         sent=mail._moved([letter], folder),
-        expect=(added("page", path=page, text=wiki._reads(request["text"])),),
+        expect=added("page", path=page, text=wiki._reads(request["text"])),
         allow=wiki._COMMITS,
     )
 
@@ -638,10 +639,10 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         "wiki",
         f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
         "something in the wiki. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._edit(team["page"], text),
-        expect=(wiki._rewritten(team["page"], text),),
+        wiki._edit(team["page"], text),
+        expect=wiki._rewritten(team["page"], text),
         allow=wiki._COMMITS,
         prepare=delivery,
     )
@@ -662,7 +663,7 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
         "wiki",
         f"{asked.format(customer['name'])} and with nothing else, please.",
         customer[kind],
-        *wiki._go_to(customer["page"]),
+        wiki._go_to(customer["page"]),
     )
 
 
@@ -691,11 +692,11 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
         "about the meeting holds.",
-        *mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
-        *mail.pick(letter),
+        mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._create(page, text),
-        expect=(added("page", path=page, text=wiki._reads(text)),),
+        wiki._create(page, text),
+        expect=added("page", path=page, text=wiki._reads(text)),
         allow=wiki._COMMITS,
         prepare=delivery,
     )
@@ -733,11 +734,11 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
         "in the shared budgets. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("budget"),
-        *budget._open(project),
+        budget._open(project),
         budget._ADD,
-        *budget._fill_bill(project, bill, day=day),
+        budget._fill_bill(project, bill, day=day),
         budget._SUBMIT,
         expect=budget._new_bill(project, bill, day=day),
         prepare=delivery,
@@ -761,23 +762,23 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
         "and tell me what they cost together? Answer with nothing but the amount, please.",
     )
     answer = f"{sum(bill['amount'] for bill in bills):.2f}"
-    entering: list[Step] = []
-    for bill in bills:
-        entering += [budget._ADD, *budget._fill_bill(project, bill, day=day), budget._SUBMIT]
     return _across(
         facts,
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter bills "
         "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
         "way it asks for. Write the amount like 1234.50.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("budget"),
-        *budget._open(project),
-        *entering,
-        *_again(letter),
-        *mail.reply(answer),
+        budget._open(project),
+        [
+            (budget._ADD, budget._fill_bill(project, bill, day=day), budget._SUBMIT)
+            for bill in bills
+        ],
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=[one for bill in bills for one in budget._new_bill(project, bill, day=day)],
+        expect=[budget._new_bill(project, bill, day=day) for bill in bills],
         prepare=delivery,
     )
 
@@ -798,7 +799,7 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
         f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
         "like 1234.50, please.",
         f"{member[column]:.2f}",
-        *budget._open(project),
+        budget._open(project),
         budget._tab("Statistics"),
         sender=_person(facts, member["name"].lower()),
     )
@@ -826,7 +827,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         f"closing; its priority is “{helpdesk._PRIORITIES[priority]}”. Nobody owns it, and it has "
         "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
         "of the ticket in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
         click(".sidebar a", "New Ticket"),
         select("#id_queue", str(queue["id"])),
@@ -835,8 +836,8 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         select("#id_priority", str(priority)),
         fill("#id_submitter_email", sender["email"]),
         click('#content-wrapper form button[type="submit"]'),
-        *_again(letter),
-        *mail.reply(answer),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         expect=(
             added(
@@ -875,14 +876,14 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
         f"{sender['name']} has written to you about a ticket of the help desk (“"
         f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
         "to read the resolution. The mail needs no answer.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
-        *helpdesk._find(ticket),
-        *helpdesk._reply(text, check("#st_resolved"), public=True),
+        helpdesk._find(ticket),
+        helpdesk._reply(text, check("#st_resolved"), public=True),
         expect=(
             helpdesk._ticket(ticket, status=helpdesk._RESOLVED, resolution=same_text(text)),
             helpdesk._said(ticket, text, public=True),
-            *helpdesk._silent(ticket),
+            helpdesk._silent(ticket),
         ),
         prepare=delivery,
     )
@@ -907,7 +908,7 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
         "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
         "and with nothing else, please.",
         f"{owner['name']}, {ticket['due']}",
-        *helpdesk._find(ticket),
+        helpdesk._find(ticket),
         sender=senders[ticket["email"]],
     )
 
@@ -926,9 +927,9 @@ def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
         "“NUMBER: AMOUNT EUR until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
-        *helpdesk._jump(ticket),
-        *helpdesk._reply(note, public=False),
-        expect=(helpdesk._said(ticket, note, public=False),),
+        helpdesk._jump(ticket),
+        helpdesk._reply(note, public=False),
+        expect=helpdesk._said(ticket, note, public=False),
     )

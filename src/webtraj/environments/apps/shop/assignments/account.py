@@ -49,7 +49,7 @@ def order_total(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"How much was my order {order['number']} {kind}? Answer with the amount.",
-        *to_account("Order History"),
+        to_account("Order History"),
         click("table a", order["number"]),
         answer=money(order["total"] if kind == "in total" else goods),
     )
@@ -67,8 +67,8 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"How much did I spend on all my orders from {start} to {end}, both days included? "
         "Answer with the amount.",
-        *to_account("Order History"),
-        *fill_all({"date_from": start, "date_to": end}),
+        to_account("Order History"),
+        fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
         answer=money(total),
     )
@@ -92,8 +92,8 @@ def find_order(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"In which of my orders did I buy the {line['title']}, and how many pieces? "
         "Answer with the order number and the number of pieces, separated by a comma.",
-        *to_account("Order History"),
-        *looking[:-1],
+        to_account("Order History"),
+        looking[:-1],
         answer=(mine[place]["number"], str(line["quantity"])),
     )
 
@@ -116,8 +116,8 @@ def biggest_order(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Which of my orders from {start} to {end}, both days included, had the highest total? "
         "Answer with the order number and the shipping method, separated by a comma.",
-        *to_account("Order History"),
-        *fill_all({"date_from": start, "date_to": end}),
+        to_account("Order History"),
+        fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
         click("table a", chosen[0]["number"]),
         answer=(chosen[0]["number"], chosen[0]["shipping"]),
@@ -132,10 +132,10 @@ def reorder(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Put everything from my order {order['number']} in the basket again, "
         "in the same quantities.",
-        *to_account("Order History"),
+        to_account("Order History"),
         click("table a", order["number"]),
         click("button", "Re-order all items"),
-        expect=tuple(
+        expect=[
             added(
                 "basket_line",
                 basket_id=facts["basket"]["id"],
@@ -143,7 +143,7 @@ def reorder(facts: Facts, rng: random.Random) -> Assignment:
                 quantity=line["quantity"],
             )
             for line in order["lines"]
-        ),
+        ],
     )
 
 
@@ -182,19 +182,17 @@ def add_address(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Add this address to my address book: {fields['first_name']} {fields['last_name']}, "
         f"{fields['line1']}, {fields['line4']}, {fields['postcode']}, United Kingdom.",
-        *to_account("Address Book"),
+        to_account("Address Book"),
         click("a.btn", "Add a new address"),
-        *fill_all(fields),
+        fill_all(fields),
         select("#id_country", "United Kingdom"),
         click(".page form button", "Save"),
-        expect=(
-            added(
-                "address_useraddress",
-                **fields,
-                country_id="GB",
-                is_default_for_shipping=0,
-                is_default_for_billing=0,
-            ),
+        expect=added(
+            "address_useraddress",
+            **fields,
+            country_id="GB",
+            is_default_for_shipping=0,
+            is_default_for_billing=0,
         ),
     )
 
@@ -223,18 +221,16 @@ def edit_address(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Change my address in {address['line4']}: the street is now {new['line1']}, and the "
         f"postcode {new['postcode']}. Leave the rest as it is.",
-        *to_account("Address Book"),
+        to_account("Address Book"),
         click(f"a.btn[href$='/addresses/{address['id']}/']"),
-        *fill_all(changes),
+        fill_all(changes),
         click(".page form button", "Save"),
-        expect=(
-            changed(
-                "address_useraddress",
-                {"id": address["id"]},
-                **changes,
-                search_text=contains(new["line1"]),
-                hash=contains(""),
-            ),
+        expect=changed(
+            "address_useraddress",
+            {"id": address["id"]},
+            **changes,
+            search_text=contains(new["line1"]),
+            hash=contains(""),
         ),
     )
 
@@ -246,10 +242,10 @@ def delete_address(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Delete the address {_shown(address)} from my address book.",
-        *to_account("Address Book"),
-        *_menu(address, "/delete/"),
+        to_account("Address Book"),
+        _menu(address, "/delete/"),
         click(".page form button", "Delete"),
-        expect=(removed("address_useraddress", id=address["id"]),),
+        expect=removed("address_useraddress", id=address["id"]),
     )
 
 
@@ -262,8 +258,8 @@ def default_address(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Make {_shown(address)} my default {use} address.",
-        *to_account("Address Book"),
-        *_menu(address, f"/default_for_{use}/"),
+        to_account("Address Book"),
+        _menu(address, f"/default_for_{use}/"),
         expect=(
             changed("address_useraddress", {"id": address["id"]}, **{column: 1}),
             changed("address_useraddress", {"id": old["id"]}, **{column: 0}),
@@ -292,11 +288,11 @@ def wish(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Add the {product['title']} to my wish list “{wishes['name']}”.",
-        *to_product(product),
+        to_product(product),
         click(".product_main a.dropdown-toggle"),
         click(f".dropdown-item[href*='/{wishes['key']}/']"),
-        expect=(
-            added("wishlists_line", wishlist_id=wishes["id"], product_id=product["id"], quantity=1),
+        expect=added(
+            "wishlists_line", wishlist_id=wishes["id"], product_id=product["id"], quantity=1
         ),
     )
 
@@ -309,11 +305,11 @@ def unwish(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Remove the {product['title']} from my wish list “{wishes['name']}”.",
-        *_to_list(wishes),
+        _to_list(wishes),
         click(f"{row} .dropdown-toggle"),
         click(f"{row} .dropdown-item[href$='/delete/']"),
         click(".page form button"),
-        expect=(removed("wishlists_line", id=line["id"]),),
+        expect=removed("wishlists_line", id=line["id"]),
     )
 
 
@@ -327,10 +323,10 @@ def move_wish(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Move the {product['title']} from my wish list “{wishes['name']}” to the list "
         f"“{other['name']}”.",
-        *_to_list(wishes),
+        _to_list(wishes),
         click(f"{row} .dropdown-toggle"),
         click(f"{row} .dropdown-item[href*='/move-to/']"),
-        expect=(changed("wishlists_line", {"id": line["id"]}, wishlist_id=other["id"]),),
+        expect=changed("wishlists_line", {"id": line["id"]}, wishlist_id=other["id"]),
     )
 
 
@@ -345,16 +341,16 @@ def wish_quantities(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"On my wish list “{wishes['name']}”, change the quantity of the {first['title']} to "
         f"{counts[0]} and of the {second['title']} to {counts[1]}.",
-        *_to_list(wishes),
-        *(
+        _to_list(wishes),
+        [
             fill(f"tr:has(a[href='{product['url']}']) input[type=number]", str(count))
             for product, count in zip((first, second), counts, strict=True)
-        ),
+        ],
         click(".page form button", "Update quantities"),
-        expect=tuple(
+        expect=[
             changed("wishlists_line", {"id": line["id"]}, quantity=count)
             for line, count in zip(lines, counts, strict=True)
-        ),
+        ],
     )
 
 
@@ -366,12 +362,12 @@ def new_list(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Make a new, {visibility.lower()} wish list with the name “{name}”.",
-        *to_account("Wish Lists"),
+        to_account("Wish Lists"),
         click("a.btn", "Create a new wish list"),
         fill("#id_name", name),
         select("#id_visibility", visibility),
         click(".page form button", "Save"),
-        expect=(added("wishlists_wishlist", name=name, visibility=visibility),),
+        expect=added("wishlists_wishlist", name=name, visibility=visibility),
     )
 
 
@@ -384,12 +380,12 @@ def rename_list(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Rename my wish list “{wishes['name']}” to “{name}”.",
-        *to_account("Wish Lists"),
+        to_account("Wish Lists"),
         click(f"{row} .dropdown-toggle"),
         click(f"{row} .dropdown-item[href$='/update/']"),
         fill("#id_name", name),
         click(".page form button", "Save"),
-        expect=(changed("wishlists_wishlist", {"id": wishes["id"]}, name=name),),
+        expect=changed("wishlists_wishlist", {"id": wishes["id"]}, name=name),
     )
 
 
@@ -403,7 +399,7 @@ def delete_list(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Delete my wish list “{names[chosen]}”.",
-        *to_account("Wish Lists"),
+        to_account("Wish Lists"),
         click(f"{row} .dropdown-toggle"),
         click(f"{row} .dropdown-item[href$='/delete/']"),
         click(".page form button", "Delete"),
@@ -417,7 +413,7 @@ def delete_list(facts: Facts, rng: random.Random) -> Assignment:
             )
             for number, name in enumerate(names)
         ),
-        expect=(removed("wishlists_wishlist", name=names[chosen]),),
+        expect=removed("wishlists_wishlist", name=names[chosen]),
     )
 
 
@@ -427,15 +423,12 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     counts = [rng.randint(1, 4) for _ in wishes["lines"]]
     products = [product_of(facts, line["product"]) for line in wishes["lines"]]
-    looking: list[Step] = []
-    for product in products:
-        looking += [click(f"tr a.btn[href='{product['url']}']"), *_to_list(wishes)]
     return customer(
         facts,
         f"What would everything on my wish list “{wishes['name']}” cost in the quantities that "
         "stand there, before offers and delivery? Answer with the amount.",
-        *_to_list(wishes),
-        *looking,
+        _to_list(wishes),
+        [(click(f"tr a.btn[href='{product['url']}']"), _to_list(wishes)) for product in products],
         prepare=tuple(
             ("UPDATE wishlists_line SET quantity = ? WHERE id = ?", (count, line["id"]))
             for line, count in zip(wishes["lines"], counts, strict=True)
@@ -459,9 +452,9 @@ def alert(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"The {product['title']} is sold out. Have the shop notify me when it is back in stock.",
-        *to_product(product),
+        to_product(product),
         click("#alert_form button"),
-        expect=(added("customer_productalert", product_id=product["id"], status="Active"),),
+        expect=added("customer_productalert", product_id=product["id"], status="Active"),
     )
 
 
@@ -477,7 +470,7 @@ def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"I no longer want to be notified about the {product['title']}. Cancel that alert.",
-        *to_account("Product Alerts"),
+        to_account("Product Alerts"),
         click(f"tr:has(a[href='{product['url']}']) a.btn"),
         prepare=(
             (
@@ -485,13 +478,11 @@ def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
                 (product["id"], chosen["id"]),
             ),
         ),
-        expect=(
-            changed(
-                "customer_productalert",
-                {"id": chosen["id"]},
-                status="Cancelled",
-                date_cancelled=contains("2026"),
-            ),
+        expect=changed(
+            "customer_productalert",
+            {"id": chosen["id"]},
+            status="Cancelled",
+            date_cancelled=contains("2026"),
         ),
     )
 
@@ -504,15 +495,15 @@ def archive(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"{verb} the notifications “{two[0]['subject']}” and “{two[1]['subject']}” in my account.",
-        *to_account("Notifications"),
-        *(click(f"input[name=selected_notification][value='{one['id']}']") for one in two),
+        to_account("Notifications"),
+        [click(f"input[name=selected_notification][value='{one['id']}']") for one in two],
         click("button[name=action]", verb),
-        expect=tuple(
+        expect=[
             changed("communication_notification", {"id": one["id"]}, location="Archive")
             if verb == "Archive"
             else removed("communication_notification", id=one["id"])
             for one in two
-        ),
+        ],
     )
 
 
@@ -527,11 +518,11 @@ def name_(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"I have married: change my last name to {last}.",
-        *to_account("Profile"),
+        to_account("Profile"),
         click("a.btn", "Edit profile"),
         fill("#id_last_name", last),
         click(".page form button", "Save"),
-        expect=(changed("auth_user", {"id": user}, last_name=last),),
+        expect=changed("auth_user", {"id": user}, last_name=last),
     )
 
 
@@ -543,11 +534,11 @@ def email(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Change the email address of my account to {address}.",
-        *to_account("Profile"),
+        to_account("Profile"),
         click("a.btn", "Edit profile"),
         fill("#id_email", address),
         click(".page form button", "Save"),
-        expect=(changed("auth_user", {"id": user["id"]}, email=address),),
+        expect=changed("auth_user", {"id": user["id"]}, email=address),
     )
 
 
@@ -559,13 +550,13 @@ def password(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Change the password of my account from {facts['password']} to {new}.",
-        *to_account("Profile"),
+        to_account("Profile"),
         click("a.btn", "Change password"),
         fill("#id_old_password", facts["password"]),
         fill("#id_new_password1", new),
         fill("#id_new_password2", new),
         click(".page form button", "Save"),
-        expect=(changed("auth_user", {"id": facts["people"][0]["id"]}, password=hash_of(new)),),
+        expect=changed("auth_user", {"id": facts["people"][0]["id"]}, password=hash_of(new)),
     )
 
 
@@ -577,7 +568,7 @@ def order_mail(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Look into the emails that the shop sent me: what amount does the confirmation of order "
         f"{order['number']} name? Answer with the amount.",
-        *to_account("Email History"),
+        to_account("Email History"),
         click("table a", f"Confirmation of order {order['number']}"),
         answer=money(order["total"]),
     )

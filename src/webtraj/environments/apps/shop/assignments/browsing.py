@@ -48,7 +48,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"What does the {product['title']} cost? Answer with the amount.",
-        *to_product(product),
+        to_product(product),
         answer=money(product["price"]),
     )
 
@@ -60,7 +60,7 @@ def weight(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"How many grams does the {product['title']} weigh? Answer with the number only.",
-        *to_product(product),
+        to_product(product),
         answer=str(product["weight"]),
     )
 
@@ -73,7 +73,7 @@ def stock(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"How many pieces of the {product['title']} are available, and what is its UPC? "
         "Answer with both numbers, separated by a comma.",
-        *to_product(product),
+        to_product(product),
         answer=(str(product["stock"]), product["upc"]),
     )
 
@@ -90,7 +90,7 @@ def heaviest(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Which weighs most: the {names[0]}, the {names[1]} or the {names[2]}? "
         "Answer with the product's name.",
-        *(step for one in three for step in to_product(one)),
+        [to_product(one) for one in three],
         answer=max(three, key=lambda one: int(one["weight"]))["title"],
     )
 
@@ -104,7 +104,7 @@ def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
         "before any offers and delivery? Answer with the amount only.",
-        *(step for one in three for step in to_product(one)),
+        [to_product(one) for one in three],
         answer=money(sum(one["price"] for one in three)),
     )
 
@@ -119,7 +119,7 @@ def cheapest(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
         "? Answer with its full name.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "price-desc" if dearest else "price-asc"),
         click(f".product_pod h3 a[href='{wanted['url']}']"),
         answer=wanted["title"],
@@ -134,13 +134,9 @@ def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"What do the two cheapest products in the category {name} cost together, one of each, "
         "before any offers? Answer with the amount.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "price-asc"),
-        *(
-            step
-            for one in found[:2]
-            for step in (click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack()))
-        ),
+        [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
         answer=money(found[0]["price"] + found[1]["price"]),
     )
 
@@ -187,7 +183,7 @@ def best_rated(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Which product in the category {name} has the best customer rating, and what does it "
         "cost? Answer with its full name and the price, separated by a semicolon.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "rating"),
         click(f".product_pod h3 a[href='{rated[0]['url']}']"),
         answer=(rated[0]["title"], money(rated[0]["price"])),
@@ -238,7 +234,7 @@ def reviewer(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Who wrote the review “{review['title']}” of the {product['title']}? "
         "Answer with the first and last name.",
-        *to_product(product),
+        to_product(product),
         click(".product_main a[href$='/reviews/']"),
         answer=people[review["user"]],
     )
@@ -262,7 +258,7 @@ def vote_review(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Mark the review “{review['title']}” of the {product['title']} as "
         f"{'helpful' if helpful else 'not helpful'}.",
-        *to_product(product),
+        to_product(product),
         click(".product_main a[href$='/reviews/']"),
         click(f"form[action*='/reviews/{review['id']}/'] button", "Yes" if helpful else "No"),
         expect=(
@@ -293,21 +289,19 @@ def review(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Review the {line['title']} from my order {order['number']}: score {score}, "
         f"title “{title}”, text “{body}”",
-        *to_account("Order History"),
+        to_account("Order History"),
         click("table a", order["number"]),
         click(f"tr:has(a[href$='_{line['product']}/']) a.btn", "Write a review"),
         fill("#id_title", title),
         select("#id_score", str(score)),
         fill("#id_body", body),
         click("#addreview button", "Save review"),
-        expect=(
-            added(
-                "reviews_productreview",
-                product_id=line["product"],
-                score=score,
-                title=same_text(title),
-                body=same_text(body),
-            ),
+        expect=added(
+            "reviews_productreview",
+            product_id=line["product"],
+            score=score,
+            title=same_text(title),
+            body=same_text(body),
         ),
     )
 
@@ -320,6 +314,6 @@ def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
         f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
-        *to_product(candle),
+        to_product(candle),
         answer=money(2 * candle["price"]),
     )

@@ -75,9 +75,9 @@ def add(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Put one {product['title']} in the basket.",
-        *to_product(product),
+        to_product(product),
         _ADD,
-        expect=(_put(facts, product, 1),),
+        expect=_put(facts, product, 1),
     )
 
 
@@ -88,11 +88,11 @@ def add_several(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Put {count} pieces of the {product['title']} in the basket.",
-        *to_product(product),
+        to_product(product),
         _ADD,
         to_basket(),
-        *_set_quantity(product, count),
-        expect=(_put(facts, product, count),),
+        _set_quantity(product, count),
+        expect=_put(facts, product, count),
     )
 
 
@@ -106,8 +106,8 @@ def remove(facts: Facts, rng: random.Random) -> Assignment:
         f"Remove the {first['title']} from my basket, and change the quantity of the "
         f"{second['title']} to {new}.",
         to_basket(),
-        *take_out(first),
-        *_set_quantity(second, new),
+        take_out(first),
+        _set_quantity(second, new),
         expect=(
             removed("basket_line", id=line),
             changed("basket_line", {"id": other}, quantity=new),
@@ -125,8 +125,8 @@ def later(facts: Facts, rng: random.Random) -> Assignment:
         f"In my basket, save the {first['title']} for later, and change the quantity of the "
         f"{second['title']} to {new}.",
         to_basket(),
-        *take_out(first, "Save for later"),
-        *_set_quantity(second, new),
+        take_out(first, "Save for later"),
+        _set_quantity(second, new),
         allow=("basket_basket",),
         expect=(
             changed("basket_line", {"id": line}, basket_id=lambda n: n != facts["basket"]["id"]),
@@ -145,11 +145,11 @@ def swap(facts: Facts, rng: random.Random) -> Assignment:
         f"I do not want the {old['title']} any more. Replace it in my basket by {count} pieces of "
         f"the {product['title']}.",
         to_basket(),
-        *take_out(old),
-        *to_product(product),
+        take_out(old),
+        to_product(product),
         _ADD,
         to_basket(),
-        *_set_quantity(product, count),
+        _set_quantity(product, count),
         expect=(removed("basket_line", id=line), _put(facts, product, count)),
     )
 
@@ -160,20 +160,20 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     skipped = rng.choice(wishes["lines"])
     products = [product_of(facts, line["product"]) for line in wishes["lines"] if line != skipped]
-    buying: list[Step] = []
-    for product in products:
-        buying += [
-            *to_account("Wish Lists"),
-            click("td a", wishes["name"]),
-            click(f"tr a.btn[href='{product['url']}']"),
-            _ADD,
-        ]
     return customer(
         facts,
         f"Put one piece of everything on my wish list “{wishes['name']}” in the basket, except the "
         f"{product_of(facts, skipped['product'])['title']}. Leave the wish list as it is.",
-        *buying,
-        expect=tuple(_put(facts, product, 1) for product in products),
+        [
+            (
+                to_account("Wish Lists"),
+                click("td a", wishes["name"]),
+                click(f"tr a.btn[href='{product['url']}']"),
+                _ADD,
+            )
+            for product in products
+        ],
+        expect=[_put(facts, product, 1) for product in products],
     )
 
 
@@ -192,22 +192,22 @@ def three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
             cheapest[name] = found[0]
     names = rng.sample(sorted(cheapest), 3)
     urls = {one["name"]: one["url"] for one in facts["categories"]}
-    buying: list[Step] = []
-    for name in names:
-        buying += [
-            click("a.dropdown-toggle", "Browse store"),
-            click(".dropdown-item", "All products"),
-            click(f".side_categories a[href='{urls[name]}']"),
-            select("#id_sort_by", "price-asc"),
-            click(f".product_pod h3 a[href='{cheapest[name]['url']}']"),
-            _ADD,
-        ]
     return customer(
         facts,
         f"Put the cheapest product of each of these categories in the basket: {names[0]}, "
         f"{names[1]} and {names[2]}. One piece each.",
-        *buying,
-        expect=tuple(_put(facts, cheapest[name], 1) for name in names),
+        [
+            (
+                click("a.dropdown-toggle", "Browse store"),
+                click(".dropdown-item", "All products"),
+                click(f".side_categories a[href='{urls[name]}']"),
+                select("#id_sort_by", "price-asc"),
+                click(f".product_pod h3 a[href='{cheapest[name]['url']}']"),
+                _ADD,
+            )
+            for name in names
+        ],
+        expect=[_put(facts, cheapest[name], 1) for name in names],
     )
 
 
@@ -222,8 +222,8 @@ def voucher(facts: Facts, rng: random.Random) -> Assignment:
         f"Change the quantity of the {product['title']} in my basket to {new}, and use the voucher "
         f"code {chosen['code']} for the basket. Do not order yet.",
         to_basket(),
-        *_set_quantity(product, new),
-        *_use_voucher(chosen["code"]),
+        _set_quantity(product, new),
+        _use_voucher(chosen["code"]),
         allow=("voucher_voucher",),
         expect=(
             changed("basket_line", {"id": line}, quantity=new),
@@ -287,14 +287,14 @@ def checkout(facts: Facts, rng: random.Random) -> Assignment:
         f"Change the quantity of the {product['title']} in my basket to {new}, then order "
         f"everything in it. Ship it to {_name(address)}; shipping method: {method}.",
         to_basket(),
-        *_set_quantity(product, new),
+        _set_quantity(product, new),
         click("a", "Proceed to checkout"),
-        *_ship(address),
-        *_finish(method),
+        _ship(address),
+        _finish(method),
         allow=ORDERED,
         expect=(
             changed("basket_line", {"id": line}, quantity=new),
-            *_ordered(facts, bought, method, address),
+            _ordered(facts, bought, method, address),
         ),
     )
 
@@ -309,19 +309,19 @@ def buy(facts: Facts, rng: random.Random) -> Assignment:
         f"Remove everything from my basket, then order {count} pieces of the {product['title']} "
         f"and nothing else. Ship it to {_name(address)}; shipping method: {method}.",
         to_basket(),
-        *empty_basket(facts),
-        *to_product(product),
+        empty_basket(facts),
+        to_product(product),
         _ADD,
         to_basket(),
-        *_set_quantity(product, count),
+        _set_quantity(product, count),
         click("a", "Proceed to checkout"),
-        *_ship(address),
-        *_finish(method),
+        _ship(address),
+        _finish(method),
         allow=ORDERED,
         expect=(
-            *(removed("basket_line", id=line) for _, line, _ in lines_of(facts)),
+            [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
             _put(facts, product, count),
-            *_ordered(facts, [(product, count)], method, address),
+            _ordered(facts, [(product, count)], method, address),
         ),
     )
 
@@ -337,16 +337,16 @@ def ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
         f"Add one {product['title']} to my basket and order everything in it. Ship it to this new "
         f"address: {fields['first_name']} {fields['last_name']}, {fields['line1']}, "
         f"{fields['line4']}, {fields['postcode']}, United Kingdom; shipping method: {method}.",
-        *to_product(product),
+        to_product(product),
         _ADD,
         to_basket(),
         click("a", "Proceed to checkout"),
-        *fill_all(fields),
+        fill_all(fields),
         select("#id_country", "United Kingdom"),
         click("#new_shipping_address button[type=submit]"),
-        *_finish(method),
+        _finish(method),
         allow=ORDERED,
-        expect=(_put(facts, product, 1), *_ordered(facts, bought, method, fields)),
+        expect=(_put(facts, product, 1), _ordered(facts, bought, method, fields)),
     )
 
 
@@ -361,17 +361,17 @@ def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Add one {product['title']} to my basket and order everything in it with the voucher code "
         f"{chosen['code']}. Ship it to {_name(address)}; shipping method: {method}.",
-        *to_product(product),
+        to_product(product),
         _ADD,
         to_basket(),
-        *_use_voucher(chosen["code"]),
+        _use_voucher(chosen["code"]),
         click("a", "Proceed to checkout"),
-        *_ship(address),
-        *_finish(method),
+        _ship(address),
+        _finish(method),
         allow=(*ORDERED, "basket_basket_vouchers", "voucher_voucher"),
         expect=(
             _put(facts, product, 1),
-            *_ordered(facts, bought, method, address),
+            _ordered(facts, bought, method, address),
             added("voucher_voucherapplication", voucher_id=chosen["id"]),
         ),
     )
@@ -389,18 +389,18 @@ def order_again(facts: Facts, rng: random.Random) -> Assignment:
         f"once more, in the same quantities. Ship it to {_name(address)}; shipping method: "
         f"{method}.",
         to_basket(),
-        *empty_basket(facts),
-        *to_account("Order History"),
+        empty_basket(facts),
+        to_account("Order History"),
         click("table a", order["number"]),
         click("button", "Re-order all items"),
         click("a", "Proceed to checkout"),
-        *_ship(address),
-        *_finish(method),
+        _ship(address),
+        _finish(method),
         allow=ORDERED,
         expect=(
-            *(removed("basket_line", id=line) for _, line, _ in lines_of(facts)),
-            *(_put(facts, product, count) for product, count in bought),
-            *_ordered(facts, bought, method, address),
+            [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
+            [_put(facts, product, count) for product, count in bought],
+            _ordered(facts, bought, method, address),
         ),
     )
 
@@ -436,7 +436,7 @@ def too_many(facts: Facts, rng: random.Random) -> Assignment:
     return customer(
         facts,
         f"Put {count} pieces of the {product['title']} in the basket.",
-        *to_product(product),
+        to_product(product),
         infeasible=True,
         # Who tries may leave fewer.
         allow=("basket_line",),
@@ -453,7 +453,7 @@ def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"Use the voucher code {code} for my basket.",
         to_basket(),
-        *_use_voucher(code),
+        _use_voucher(code),
         infeasible=True,
     )
 
@@ -467,7 +467,7 @@ def change_old_order(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         f"In my order {order['number']}, change the quantity of the {line['title']} to "
         f"{line['quantity'] + rng.randint(1, 5)}.",
-        *to_account("Order History"),
+        to_account("Order History"),
         click("table a", order["number"]),
         infeasible=True,
     )

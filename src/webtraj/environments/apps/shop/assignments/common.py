@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from webtraj.environments.actions import Action, Wait
-from webtraj.environments.apps.tasks import Assignment, Facts
+from webtraj.environments.apps.tasks import Assignment, Facts, Steps
 from webtraj.environments.browser.oracles import OracleView, Step, click, fill
 
 __all__ = [
@@ -46,12 +46,12 @@ CHECKOUT: Final = ("Standard delivery", "Express delivery", "Collect from our sh
 """The shipping methods, in the order of the checkout's page."""
 
 
-def customer(facts: Facts, goal: str, *steps: Step, **more: Any) -> Assignment:
+def customer(facts: Facts, goal: str, *steps: Steps, **more: Any) -> Assignment:
     """Return an assignment to the user, who starts at the shop's first page."""
     return Assignment(goal=goal, user=facts["user"], steps=steps, **more)
 
 
-def staff(facts: Facts, goal: str, *steps: Step, **more: Any) -> Assignment:
+def staff(facts: Facts, goal: str, *steps: Steps, **more: Any) -> Assignment:
     """Return an assignment to a member of the staff, who starts in the back office."""
     return Assignment(goal=goal, user=facts["staff"], start="/dashboard/", steps=steps, **more)
 
