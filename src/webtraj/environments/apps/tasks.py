@@ -25,6 +25,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import datetime
 import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -66,14 +67,18 @@ __all__ = [
     "changed",
     "contains",
     "difficulty_of",
+    "find",
     "find_template",
     "find_templates",
     "hash_of",
+    "listed",
     "optional",
+    "other_than",
     "registered",
     "removed",
     "same_answer",
     "same_text",
+    "spoken",
     "template",
 ]
 
@@ -290,6 +295,41 @@ def difficulty_of(level: int) -> int:
     [2, 5, 8]
     """
     return 3 * level - 1
+
+
+# What templates share.
+
+
+def find(rows: Iterable[Any], **values: Any) -> dict[str, Any]:
+    """Return the first of some facts that has these values."""
+    found: dict[str, Any] = next(
+        one for one in rows if all(one[name] == value for name, value in values.items())
+    )
+    return found
+
+
+def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:
+    """Choose one, but none of some."""
+    return rng.choice([choice for choice in choices if choice not in but])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as goals list them.
+
+    >>> listed(["Emma", "Noah", "Priya"])
+    'Emma, Noah and Priya'
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def spoken(day: str) -> str:
+    """Return a date as goals tell it.
+
+    >>> spoken("2026-03-02")
+    '2 March 2026'
+    """
+    date = datetime.date.fromisoformat(day)
+    return f"{date.day} {date:%B %Y}"
 
 
 # Answers.

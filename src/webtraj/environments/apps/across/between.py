@@ -18,7 +18,9 @@ from webtraj.environments.apps.tasks import (
     Expected,
     Facts,
     Statement,
+    Steps,
     added,
+    find,
     same_text,
     template,
 )
@@ -82,6 +84,12 @@ def _answered(request: _Request, text: str) -> tuple[Expected, ...]:
     )
 
 
+def _looking(request: _Request, app: str, *steps: Steps, path: str = "/") -> Steps:
+    """Read a ticket, find something out in another application, and come back to the ticket."""
+    ticket = helpdesk._jump(request.ticket)
+    return (ticket, _site(app, path), steps, _site("helpdesk", _DESK), ticket)
+
+
 def _sender(facts: Facts, rng: random.Random) -> str:
     """Return the mail address of a colleague who is no agent."""
     agents = {agent["email"] for agent in facts["agents"]}
@@ -119,7 +127,7 @@ def _post(
     shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
     written = "\n".join([text, "", *(f"* {item}" for item in items)]).strip()
     slug = "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:50]
-    place = forum._category(facts, category)["id"]
+    place = find(facts["categories"], title=category)["id"]
     topic = (
         "INSERT INTO spirit_topic_topic (id, title, slug, date, last_active, reindex_at, is_pinned,"
         " is_globally_pinned, is_closed, is_removed, view_count, comment_count, category_id, "
@@ -136,31 +144,6 @@ def _post(
             (topic, (number, title, slug, moment, moment, moment, place, author["id"])),
             (comment, (written, shown, moment, number, author["id"])),
         ),
-    )
-
-
-def _topic(facts: Facts, category: str, title: str, text: str) -> tuple[Expected, ...]:
-    """Expect a new topic of the user."""
-    user = forum._id(facts, facts["user"])
-    return (
-        added(
-            forum._TOPIC,
-            title=same_text(title),
-            category_id=forum._category(facts, category)["id"],
-            user_id=user,
-        ),
-        added(forum._COMMENT, comment=same_text(text), user_id=user),
-    )
-
-
-def _start_topic(facts: Facts, category: str, title: str, text: str) -> tuple[Step, ...]:
-    return (
-        _site("forum"),
-        *forum._category_page(facts, category),
-        click(".menu__new_topic a"),
-        fill("#id_title", title),
-        fill("#id_comment", text),
-        forum._PUBLISH,
     )
 
 
@@ -201,9 +184,7 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             helpdesk._jump(ticket),
             _site("tracker"),
-            click("#mainnav a", "New Ticket"),
-            tracker._set(summary=ticket["title"], component=component["name"], priority=priority),
-            tracker._CREATE,
+            tracker._file(summary=ticket["title"], component=component["name"], priority=priority),
             _site("helpdesk", _DESK),
             helpdesk._jump(ticket),
             helpdesk._reply(text, public=False),
@@ -234,11 +215,7 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, text)},
         steps=(
-            helpdesk._jump(request.ticket),
-            _site("tracker"),
-            tracker._look_up(fixed, fixed["code"]),
-            _site("helpdesk", _DESK),
-            helpdesk._jump(request.ticket),
+            _looking(request, "tracker", tracker._look_up(fixed, fixed["code"])),
             helpdesk._reply(text, public=True),
         ),
     )
@@ -269,12 +246,12 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
             "tracker": tracker._edited(defect, priority="critical"),
         },
         steps=(
-            helpdesk._jump(request.ticket),
-            _site("tracker"),
-            tracker._look_up(defect, defect["code"]),
-            tracker._change(priority="critical"),
-            _site("helpdesk", _DESK),
-            helpdesk._jump(request.ticket),
+            _looking(
+                request,
+                "tracker",
+                tracker._look_up(defect, defect["code"]),
+                tracker._change(priority="critical"),
+            ),
             helpdesk._reply(defect["workaround"], public=True),
         ),
     )
@@ -355,11 +332,7 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, question.answer)},
         steps=(
-            helpdesk._jump(request.ticket),
-            _site("wiki"),
-            wiki._go_to(question.page),
-            _site("helpdesk", _DESK),
-            helpdesk._jump(request.ticket),
+            _looking(request, "wiki", wiki._go_to(question.page)),
             helpdesk._reply(question.answer, public=True),
         ),
     )
@@ -435,11 +408,7 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
             "wiki": wiki._rewritten(team["page"], text),
         },
         steps=(
-            helpdesk._jump(request.ticket),
-            _site("wiki"),
-            wiki._edit(team["page"], text),
-            _site("helpdesk", _DESK),
-            helpdesk._jump(request.ticket),
+            _looking(request, "wiki", wiki._edit(team["page"], text)),
             helpdesk._reply(end, check("#st_resolved"), public=True),
         ),
     )
@@ -473,11 +442,7 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, text)},
         steps=(
-            helpdesk._jump(request.ticket),
-            _site("shop", "/dashboard/"),
-            office._to_order(order["number"]),
-            _site("helpdesk", _DESK),
-            helpdesk._jump(request.ticket),
+            _looking(request, "shop", office._to_order(order["number"]), path="/dashboard/"),
             helpdesk._reply(text, public=True),
         ),
     )
@@ -528,14 +493,7 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             wiki._go_to(meeting["page"]),
             _site("tracker"),
-            [
-                (
-                    click("#mainnav a", "New Ticket"),
-                    tracker._set(summary=point["what"], type="task", **shared),
-                    tracker._CREATE,
-                )
-                for point in points
-            ],
+            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
         ),
     )
 
@@ -773,11 +731,12 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         f'statistics? Create a topic in the category "{board}" of the forum with the title '
         f'"{title}" and this text, with the name and the amount in the places of X and Y: '
         '"X has paid most, Y in total. Thank you!" Write the amount like 1234.50.',
-        expect={"forum": _topic(facts["forum"], board, title, text)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
             budget._open(project),
             budget._tab("Statistics"),
-            _start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
@@ -803,13 +762,14 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
         f'its tickets are not closed. Then create a topic in the category "{board}" of the forum, '
         f'with the title "{title}" and this text: "{name} was completed on YYYY-MM-DD. Tickets '
         'that are not closed: N." Write the date and the number in these places.',
-        expect={"forum": _topic(facts["forum"], board, title, text)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
             tracker._query(("milestone", "Milestone", name)),
             click("#mainnav a", "Roadmap"),
             check("#showcompleted"),
             click("#prefs input[type=submit]"),
-            _start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
@@ -836,11 +796,12 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
         f'"{board}" of the forum, with the title "{title}" and this text: "{name} is due on '
         'YYYY-MM-DD. Tickets that are not closed: N." Write the date and the number in these '
         "places.",
-        expect={"forum": _topic(facts["forum"], board, title, text)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
             tracker._query(("milestone", "Milestone", name), ("component", "Component", component)),
             click("#mainnav a", "Roadmap"),
-            _start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
@@ -1035,6 +996,10 @@ def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
         f'category "{board}" with the title of the event as title, and this text: "YYYY-MM-DD, '
         'PLACE. Seats: N." Write the date, the place and the number of seats in these places, as '
         "the page of the event says.",
-        expect={"forum": _topic(facts["forum"], board, page["title"], text)},
-        steps=(cms._go(page), _start_topic(facts["forum"], board, page["title"], text)),
+        expect={"forum": forum._started(facts["forum"], board, page["title"], text)},
+        steps=(
+            cms._go(page),
+            _site("forum"),
+            forum._start(facts["forum"], board, page["title"], text),
+        ),
     )

@@ -19,7 +19,11 @@ from webtraj.environments.apps.tasks import (
     Statement,
     Steps,
     added,
+    find,
+    listed,
+    other_than,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.apps.tracker import tasks as tracker
@@ -85,15 +89,7 @@ def _again(letter: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 def _person(facts: Facts, username: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(
-        one for one in facts["mail"]["people"] if one["username"] == username
-    )
-    return found
-
-
-def _named(facts: Facts, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one for one in facts["mail"]["people"] if one["name"] == name)
-    return found
+    return find(facts["mail"]["people"], username=username)
 
 
 def _written(
@@ -197,9 +193,7 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "#N.”, with the number of the ticket in place of N.",
         mail.pick(letter),
         _to("tracker"),
-        click("#mainnav a", "New Ticket"),
-        tracker._set(**fields),
-        tracker._CREATE,
+        tracker._file(**fields),
         _again(letter),
         mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
@@ -257,7 +251,7 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to whom its owner names."""
     own = facts["tracker"]
     ticket = rng.choice(tracker._open(own, owner=lambda name: name != own["user"]))
-    owner = tracker._other(rng, own["developers"], ticket["owner"])
+    owner = other_than(rng, own["developers"], ticket["owner"])
     name, sender = tracker._name(own, owner), _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
     letter, delivery = _written(
@@ -520,24 +514,8 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
         "needed.",
         mail.pick(letter),
         _to("forum"),
-        forum._category_page(own, category["title"]),
-        click(".menu__new_topic a"),
-        fill("#id_title", request["title"]),
-        fill("#id_comment", request["text"]),
-        forum._PUBLISH,
-        expect=(
-            added(
-                forum._TOPIC,
-                title=same_text(request["title"]),
-                category_id=category["id"],
-                user_id=forum._id(own, own["user"]),
-            ),
-            added(
-                forum._COMMENT,
-                comment=same_text(request["text"]),
-                user_id=forum._id(own, own["user"]),
-            ),
-        ),
+        forum._start(own, category["title"], request["title"], request["text"]),
+        expect=forum._started(own, category["title"], request["title"], request["text"]),
         allow=(forum._NOTIFICATION,),
     )
 
@@ -629,7 +607,7 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     )
     letter, delivery = _written(
         facts,
-        _named(facts, member["name"]),
+        find(facts["mail"]["people"], name=member["name"]),
         rng.choice(("I have moved", "New desk")),
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
@@ -671,7 +649,7 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
 def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page for a meeting, which is moved once more."""
     meeting = rng.choice(facts["mail"]["meetings"])
-    title, organiser = meeting["title"], _named(facts, meeting["organiser"])
+    title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
     room = rng.choice([one for one in mail._ROOMS if one != meeting["room"]])
     letter, delivery = _written(
@@ -725,9 +703,9 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         sender,
         rng.choice(("I have paid something", "One more bill")),
-        f"on {budget._day(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
+        f"on {spoken(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
-        f"{budget._listed(bill['owers'])}.",
+        f"{listed(bill['owers'])}.",
     )
     return _across(
         facts,
@@ -757,7 +735,7 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
         facts,
         sender,
         rng.choice(("My shopping", "Three bills")),
-        f"on {budget._day(day)} I paid for three things for our budget “{project['name']}”:\n\n"
+        f"on {spoken(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
     )

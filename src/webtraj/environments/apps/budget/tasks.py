@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -14,10 +14,13 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
+    find,
     hash_of,
+    listed,
     optional,
     removed,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.browser.oracles import Step, check, click, fill, select, uncheck
@@ -28,7 +31,7 @@ Project: TypeAlias = dict[str, Any]
 Member: TypeAlias = dict[str, Any]
 Bill: TypeAlias = dict[str, Any]
 
-_TODAY = date(2026, 3, 2)
+_TODAY = "2026-03-02"
 _NEW = 1000
 """From here on are the ids of rows that worlds are prepared with."""
 
@@ -42,8 +45,7 @@ def _projects(facts: Facts) -> list[Project]:
 
 
 def _member(project: Project, name: str) -> Member:
-    found: Member = next(one for one in project["members"] if one["name"] == name)
-    return found
+    return find(project["members"], name=name)
 
 
 def _active(project: Project) -> list[Member]:
@@ -79,22 +81,12 @@ def _chosen(
     return project, rng.choice(bills)
 
 
-def _day(text: str) -> str:
-    """Return a date as goals tell it."""
-    day = date.fromisoformat(text)
-    return f"{day.day} {day:%B %Y}"
-
-
 def _some_day(rng: random.Random) -> str:
     return date(2026, rng.randint(1, 2), rng.randint(1, 28)).isoformat()
 
 
 def _amount(rng: random.Random) -> float:
     return rng.randint(305, 18990) / 100
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # Expectations.
@@ -104,18 +96,20 @@ def _near(amount: float, tolerance: float = 0.006) -> Callable[[Any], bool]:
     return lambda value: abs(float(value) - amount) < tolerance
 
 
+def _paid(
+    what: str, amount: float, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any
+) -> Expected:
+    return added(
+        "bill", what=same_text(what), amount=_near(amount), **payer, date=day, bill_type=kind
+    )
+
+
 def _new_bill(
-    project: Project, bill: Bill, *, day: str = _TODAY.isoformat(), kind: str = "EXPENSE"
+    project: Project, bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE"
 ) -> list[Expected]:
+    payer = _member(project, bill["payer"])["id"]
     return [
-        added(
-            "bill",
-            what=same_text(bill["what"]),
-            amount=_near(bill["amount"]),
-            payer_id=_member(project, bill["payer"])["id"],
-            date=day,
-            bill_type=kind,
-        ),
+        _paid(bill["what"], bill["amount"], day=day, kind=kind, payer_id=payer),
         *(added("billowers", person_id=_member(project, name)["id"]) for name in bill["owers"]),
     ]
 
@@ -192,18 +186,31 @@ def _fill_bill(
 _ADD = click("#new-bill > a")
 
 
-def _edit(project: Project, bill: Bill) -> Step:
-    return click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
-
-
 def _delete(project: Project, bill: Bill) -> tuple[Step, Step]:
     """Delete a bill; the second click confirms the first."""
     button = click(f"form[action='/{project['id']}/delete/{bill['id']}'] button")
     return button, button
 
 
+def _change(project: Project, bill: Bill, *fields: Step) -> tuple[Step, ...]:
+    """Change a bill."""
+    edit = click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
+    return (*_open(project), edit, *fields, _SUBMIT)
+
+
+def _filter(project: Project, *fields: Step) -> tuple[Step, ...]:
+    """Filter the list of bills."""
+    button = click("#filterCollapse button")
+    return (*_open(project), click("#toggle-filters"), *fields, button)
+
+
 def _of_member(member: Member, action: str) -> Step:
     return click(f"#bal-member-{member['id']} form.{action} button")
+
+
+def _edit_member(member: Member, field: str, value: str) -> tuple[Step, ...]:
+    """Change a field of a participant of the project that is open."""
+    return _of_member(member, "edit"), fill(f"#{field}", value), click("main form button")
 
 
 # Words.
@@ -262,8 +269,8 @@ def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
     day = _some_day(rng)
     return Assignment(
         goal=(
-            f'Add a bill to the project "{project["name"]}": on {_day(day)}, {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {_listed(bill["owers"])} only.'
+            f'Add a bill to the project "{project["name"]}": on {spoken(day)}, {bill["payer"]} '
+            f'paid {bill["amount"]:.2f} for "{bill["what"]}", for {listed(bill["owers"])} only.'
         ),
         expect=_new_bill(project, bill, day=day),
         steps=(_open(project), _ADD, _fill_bill(project, bill, day=day), _SUBMIT),
@@ -313,7 +320,7 @@ def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
     return Assignment(
         goal=(
-            f'Add three bills of {_day(day)} to the project "{project["name"]}", each for '
+            f'Add three bills of {spoken(day)} to the project "{project["name"]}", each for '
             f"everyone. Payers, amounts and descriptions: {told}."
         ),
         expect=[_new_bill(project, bill, day=day) for bill in bills],
@@ -335,12 +342,7 @@ def change_amount(facts: Facts, rng: random.Random) -> Assignment:
             f"Change it to {amount:.2f}."
         ),
         expect=_changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),
-        steps=(
-            _open(project),
-            _edit(project, bill),
-            fill("#amount", f"{amount:.2f}"),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, fill("#amount", f"{amount:.2f}")),
     )
 
 
@@ -355,12 +357,7 @@ def change_payer(facts: Facts, rng: random.Random) -> Assignment:
             f'"{project["name"]}". Correct it.'
         ),
         expect=_changed_bill(bill, payer_id=payer["id"]),
-        steps=(
-            _open(project),
-            _edit(project, bill),
-            select("#payer", payer["name"]),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, select("#payer", payer["name"])),
     )
 
 
@@ -373,16 +370,10 @@ def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
-            f'{_day(day)} and its description to "{what}".'
+            f'{spoken(day)} and its description to "{what}".'
         ),
         expect=_changed_bill(bill, date=day, what=same_text(what)),
-        steps=(
-            _open(project),
-            _edit(project, bill),
-            fill("#date", day),
-            fill("#what", what),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, fill("#date", day), fill("#what", what)),
     )
 
 
@@ -398,12 +389,7 @@ def leave_out(facts: Facts, rng: random.Random) -> Assignment:
             f"Correct for whom it was paid; change nothing else."
         ),
         expect=removed("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"]),
-        steps=(
-            _open(project),
-            _edit(project, bill),
-            _owers(project, bill["owers"], left),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, *_owers(project, bill["owers"], left)),
     )
 
 
@@ -422,12 +408,7 @@ def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
             added("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"])
             for name in missing
         ],
-        steps=(
-            _open(project),
-            _edit(project, bill),
-            _owers(project, bill["owers"], names),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, *_owers(project, bill["owers"], names)),
     )
 
 
@@ -487,7 +468,7 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'Two persons paid the bill "{bill["what"]}" in the project "{project["name"]}". '
-            f"Delete it, and add two new bills of the same date ({_day(bill['date'])}) instead, "
+            f"Delete it, and add two new bills of the same date ({spoken(bill['date'])}) instead, "
             f"both for everyone: {told}."
         ),
         expect=[
@@ -544,12 +525,7 @@ def change_weight(facts: Facts, rng: random.Random) -> Assignment:
             f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.'
         ),
         expect=changed("person", {"id": member["id"]}, weight=weight),
-        steps=(
-            _open(project),
-            _of_member(member, "edit"),
-            fill("#weight", f"{weight:g}"),
-            click("main form button"),
-        ),
+        steps=(_open(project), _edit_member(member, "weight", f"{weight:g}")),
     )
 
 
@@ -565,12 +541,7 @@ def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
             f'"{name}" (with the full stop).'
         ),
         expect=changed("person", {"id": member["id"]}, name=name),
-        steps=(
-            _open(project),
-            _of_member(member, "edit"),
-            fill("#name", name),
-            click("main form button"),
-        ),
+        steps=(_open(project), _edit_member(member, "name", name)),
     )
 
 
@@ -635,7 +606,7 @@ def join_late(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
             f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
-            f"for {_listed(bill['owers'])} only."
+            f"for {listed(bill['owers'])} only."
         ),
         expect=[
             _new_member(project["id"], name, weight),
@@ -643,7 +614,7 @@ def join_late(facts: Facts, rng: random.Random) -> Assignment:
                 "bill",
                 what=same_text(bill["what"]),
                 amount=_near(bill["amount"]),
-                date=_TODAY.isoformat(),
+                date=_TODAY,
                 bill_type="EXPENSE",
                 payer=name,
                 project=project["id"],
@@ -796,7 +767,7 @@ def share(facts: Facts, rng: random.Random) -> Assignment:
             "Answer with all the names, separated by commas."
         ),
         answer=tuple(bill["owers"]),
-        steps=(_open(project), _edit(project, bill)),
+        steps=_change(project, bill)[:-1],
     )
 
 
@@ -859,12 +830,7 @@ def count_bills(facts: Facts, rng: random.Random) -> Assignment:
             "Count every row of the list of bills, transfers included. Answer with the number."
         ),
         answer=str(count),
-        steps=(
-            _open(project),
-            click("#toggle-filters"),
-            select("#filterCollapse #payer", member["name"]),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
     )
 
 
@@ -884,12 +850,7 @@ def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
             "with the description of the bill with the highest amount."
         ),
         answer=_highest(project, member)[0],
-        steps=(
-            _open(project),
-            click("#toggle-filters"),
-            select("#filterCollapse #payer", member["name"]),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
     )
 
 
@@ -933,12 +894,7 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
             "the amount."
         ),
         answer=f"{sum(bill['amount'] for bill in bills):.2f}",
-        steps=(
-            _open(project),
-            click("#toggle-filters"),
-            fill("#filterCollapse #search", word),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, fill("#filterCollapse #search", word)),
     )
 
 
@@ -998,7 +954,7 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Log in to the project with the identifier "{project["id"]}" and the private code '
             f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {_listed(some)} only.'
+            f'{bill["amount"]:.2f} for "{bill["what"]}", for {listed(some)} only.'
         ),
         expect=_new_bill(project, bill),
         steps=(_log_in(project), _ADD, _fill_bill(project, bill), _SUBMIT),
@@ -1102,21 +1058,13 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'Create a project with the name "{name}", the private code "{code}" and the email '
-            f"address {email}. Add the participants {_listed(people)}, and then a bill of today "
+            f"address {email}. Add the participants {listed(people)}, and then a bill of today "
             f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.'
         ),
         expect=[
             _new_project(name, code, email),
             [_new_member(_identifier(name), one) for one in people],
-            added(
-                "bill",
-                what=same_text(what),
-                amount=_near(amount),
-                payer=payer,
-                project=_identifier(name),
-                date=_TODAY.isoformat(),
-                bill_type="EXPENSE",
-            ),
+            _paid(what, amount, payer=payer, project=_identifier(name)),
             [added("billowers") for _ in people],
         ],
         steps=(
@@ -1183,12 +1131,7 @@ def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
             f"{_amount(rng):.2f}."
         ),
         infeasible=True,
-        steps=(
-            _open(project),
-            click("#toggle-filters"),
-            fill("#filterCollapse #search", what),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, fill("#filterCollapse #search", what)),
     )
 
 

@@ -16,6 +16,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
     removed,
     same_text,
     template,
@@ -55,22 +56,12 @@ _CLOSED, _UNCLOSED, _PINNED, _UNPINNED, _MOVED = 2, 3, 4, 5, 1
 # Facts.
 
 
-def _user(facts: Facts, username: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in facts["users"] if one["username"] == username)
-    return found
-
-
 def _id(facts: Facts, username: str) -> int:
-    return int(_user(facts, username)["id"])
+    return int(find(facts["users"], username=username)["id"])
 
 
 def _name(facts: Facts, username: str) -> str:
-    return str(_user(facts, username)["name"])
-
-
-def _category(facts: Facts, title: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in facts["categories"] if one["title"] == title)
-    return found
+    return str(find(facts["users"], username=username)["name"])
 
 
 def _quiet(topics: Iterable[Topic]) -> list[Topic]:
@@ -202,6 +193,20 @@ def _moderated(
     )
 
 
+def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
+    """Expect a new topic of the user; its text may be a test."""
+    user = _id(facts, facts["user"])
+    return (
+        added(
+            _TOPIC,
+            title=same_text(title),
+            category_id=find(facts["categories"], title=category)["id"],
+            user_id=user,
+        ),
+        added(_COMMENT, comment=same_text(text) if isinstance(text, str) else text, user_id=user),
+    )
+
+
 # Steps.
 
 
@@ -221,19 +226,19 @@ def _browse(facts: Facts, topic: Topic) -> tuple[Step, ...]:
 
 
 def _category_page(facts: Facts, title: str) -> tuple[Step, ...]:
-    parent = _category(facts, title)["parent"]
+    parent = find(facts["categories"], title=title)["parent"]
     chosen = [click("a.header__logo")]
     for one in (parent, title) if parent else (title,):
         chosen += [click(".layout__menu .dropdown_button"), click(".menu_list__link", one)]
     return tuple(chosen)
 
 
-def _page_to(title: str) -> Step:
-    """Turn the pages of a list until a topic appears, and open it."""
+def _page_to(title: str, selector: str = "a.topic__link") -> Step:
+    """Turn the pages of a list until a link appears, by default a topic's, and follow it."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(10):
-            found = await page.find(("a.topic__link",), title)
+            found = await page.find((selector,), title or None)
             if found is not None:
                 yield a.Click(found)
                 return
@@ -241,7 +246,7 @@ def _page_to(title: str) -> Step:
             if onward is None:
                 break
             yield a.Click(onward)
-        raise OracleError(f"No page of the list has {title!r}.")
+        raise OracleError(f"No page of the list has {selector!r} with the text {title!r}.")
 
     return step
 
@@ -285,6 +290,28 @@ _PUBLISH = click(".comment__reply__actions__publish")
 def _at(comment: Comment, link: str) -> Step:
     """Click a link of a comment."""
     return click(f"[data-pk='{comment['id']}'] a[href*='{link}']")
+
+
+def _start(facts: Facts, category: str, title: str, text: str, *before: Step) -> tuple[Step, ...]:
+    """Start a topic; `before` comes between its title and its text."""
+    return (
+        *_category_page(facts, category),
+        click(".menu__new_topic a"),
+        fill("#id_title", title),
+        *before,
+        fill("#id_comment", text),
+        _PUBLISH,
+    )
+
+
+def _rewrite(comment: Comment, text: str) -> tuple[Step, ...]:
+    """Give a comment of the page another text."""
+    return _at(comment, "/update/"), fill("#id_comment", text), _PUBLISH
+
+
+def _results(poll: dict[str, Any]) -> Step:
+    """Show the results of a poll, or its choices again."""
+    return click(f"#p{poll['id']} a[href*='show_poll']")
 
 
 def _like(comment: Comment, *, undo: bool = False) -> tuple[Step, Step]:
@@ -385,22 +412,8 @@ def create_topic(facts: Facts, rng: random.Random) -> Assignment:
             f'Create a topic with the title "{title}" in the category "{category}". '
             f'Its text is: "{text}"'
         ),
-        expect=(
-            added(
-                _TOPIC,
-                title=same_text(title),
-                category_id=_category(facts, category)["id"],
-                user_id=_id(facts, facts["user"]),
-            ),
-            added(_COMMENT, comment=same_text(text), user_id=_id(facts, facts["user"])),
-        ),
-        steps=(
-            _category_page(facts, category),
-            click(".menu__new_topic a"),
-            fill("#id_title", title),
-            fill("#id_comment", text),
-            _PUBLISH,
-        ),
+        expect=_started(facts, category, title, text),
+        steps=_start(facts, category, title, text),
     )
 
 
@@ -419,9 +432,7 @@ def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
         expect=_edited(comment, text),
         steps=(
             _search(topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _rewrite(comment, text),
         ),
     )
 
@@ -449,9 +460,7 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
             _menu("Profile"),
             click(".nav__tabs__link", "Topics"),
             click("a.topic__link", topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _rewrite(comment, text),
         ),
     )
 
@@ -524,13 +533,7 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
             f"{', '.join(options)}."
         ),
         expect=(
-            added(
-                _TOPIC,
-                title=same_text(title),
-                category_id=_category(facts, "Ideas")["id"],
-                user_id=_id(facts, facts["user"]),
-            ),
-            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=_is_poll),
+            _started(facts, "Ideas", title, _is_poll),
             added("spirit_comment_poll_commentpoll", title=same_text(question), is_removed=0),
             [
                 added(
@@ -542,13 +545,12 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
                 for number, text in enumerate(options, 1)
             ],
         ),
-        steps=(
-            _category_page(facts, "Ideas"),
-            click(".menu__new_topic a"),
-            fill("#id_title", title),
+        steps=_start(
+            facts,
+            "Ideas",
+            title,
+            f"[poll name=1]\n# {question}\n{choices}[/poll]",
             click(".js-box-poll"),
-            fill("#id_comment", f"[poll name=1]\n# {question}\n{choices}[/poll]"),
-            _PUBLISH,
         ),
     )
 
@@ -816,7 +818,7 @@ def change_vote(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _search(topic["title"]),
-            click(f"#p{poll['id']} a[href*='show_poll']"),
+            _results(poll),
             _vote(poll, option),
         ),
     )
@@ -835,8 +837,8 @@ def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
         expect=_voted(facts, option),
         steps=(
             _search(topic["title"]),
-            click(f"#p{topic['poll']['id']} a[href*='show_poll']"),
-            click(f"#p{topic['poll']['id']} a[href*='show_poll']"),
+            _results(topic["poll"]),
+            _results(topic["poll"]),
             _vote(topic["poll"], option),
         ),
     )
@@ -1056,30 +1058,32 @@ _HOMES = (
 @task("forum/preferences", level=2, split="train")
 def preferences(facts: Facts, rng: random.Random) -> Assignment:
     """Change location and time zone."""
-    user = _user(facts, facts["user"])
     town = rng.choice(_HOMES)
     zone = rng.choice(_ZONES)
     return Assignment(
         goal=f"In your preferences, set your location to {town} and your time zone to {zone}.",
-        expect=changed(_PROFILE, {"user_id": user["id"]}, location=town, timezone=zone),
+        expect=changed(
+            _PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone
+        ),
         steps=(
             _menu("Profile"),
             click(".profile__profile_preferences a"),
             fill("#id_location", town),
-            _choose_zone(zone),
+            _choose("#id_timezone", zone),
             _SAVE,
         ),
     )
 
 
-def _choose_zone(zone: str) -> Step:
-    """Choose a time zone, which the list shows with its offset."""
+def _choose(field: str, value: Any) -> Step:
+    """Choose an option by its value; the list shows zones with their offset, for instance."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         label = await page.evaluate(
-            "zone => document.querySelector(`#id_timezone option[value='${zone}']`).label", zone
+            "([field, value]) => document.querySelector(`${field} option[value='${value}']`).label",
+            [field, value],
         )
-        ref = await page.find(("#id_timezone",))
+        ref = await page.find((field,))
         assert ref is not None
         yield a.SelectOption(ref, (label,))
 
@@ -1089,7 +1093,6 @@ def _choose_zone(zone: str) -> Step:
 @task("forum/email-preferences", level=2, split="test")
 def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
     """Change what the forum mails."""
-    user = _user(facts, facts["user"])
     town = rng.choice(_HOMES)
     when, bit = rng.choice((("Immediately", 2), ("Weekly", 4)))
     label, field, left = rng.choice(
@@ -1101,7 +1104,9 @@ def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
             f"about {label} off. Leave the other emails as they are. Also set your location "
             f"to {town}."
         ),
-        expect=changed(_PROFILE, {"user_id": user["id"]}, notify=bit | left, location=town),
+        expect=changed(
+            _PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town
+        ),
         steps=(
             _menu("Profile"),
             click(".profile__profile_preferences a"),
@@ -1295,7 +1300,7 @@ def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
             "Do not vote. Answer with the text of the choice."
         ),
         answer=best["text"],
-        steps=(_search(topic["title"]), click(f"#p{topic['poll']['id']} a[href*='show_poll']")),
+        steps=(_search(topic["title"]), _results(topic["poll"])),
     )
 
 
@@ -1314,7 +1319,7 @@ def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
         answer=str(option["votes"]),
         steps=(
             _search(topic["title"]),
-            *(() if shown else (click(f"#p{poll['id']} a[href*='show_poll']"),)),
+            *(() if shown else (_results(poll),)),
             click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
         ),
     )
@@ -1428,17 +1433,7 @@ def move_topic(facts: Facts, rng: random.Random) -> Assignment:
 
 def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
     """Move the topic that is open."""
-
-    async def choose(page: OracleView) -> AsyncIterator[a.Action]:
-        label = await page.evaluate(
-            "id => document.querySelector(`#id_category option[value='${id}']`).label",
-            category["id"],
-        )
-        ref = await page.find(("#id_category",))
-        assert ref is not None
-        yield a.SelectOption(ref, (label,))
-
-    return (click("a.topic_edit_link"), choose, _SAVE)
+    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
 
 
 @task("forum/move-and-close", level=3, split="test", user="moderator", allow=(_NOTIFICATION,))
@@ -1446,7 +1441,9 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic, tell its readers, and close it."""
     fit = [t for t in _open(facts["topics"]) if t["category"] in ("Hardware", "Software")]
     topic = rng.choice(fit)
-    target = _category(facts, "Software" if topic["category"] == "Hardware" else "Hardware")
+    target = find(
+        facts["categories"], title="Software" if topic["category"] == "Hardware" else "Hardware"
+    )
     text = f"I moved this to {target['title']}."
     moderator = facts["moderator"]
     return Assignment(
@@ -1520,9 +1517,7 @@ def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
         expect=_edited(comment, text),
         steps=(
             _search(topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _rewrite(comment, text),
         ),
     )
 
@@ -1699,20 +1694,7 @@ def close_category(facts: Facts, rng: random.Random) -> Assignment:
 
 def _edit_user(user: dict[str, Any]) -> tuple[Step, ...]:
     """Open the settings of a member, who may be on any page of the list."""
-
-    async def find(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(5):
-            found = await page.find((f"a[href='/st/admin/user/edit/{user['id']}/']",))
-            if found is not None:
-                yield a.Click(found)
-                return
-            onward = await page.find((".paginator__button:last-child a",))
-            if onward is None:
-                break
-            yield a.Click(onward)
-        raise OracleError(f"No page of the list has {user['username']!r}.")
-
-    return (*_admin("Users"), find)
+    return (*_admin("Users"), _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']"))
 
 
 @task("forum/make-moderator", level=2, split="train", user="admin")
@@ -1781,11 +1763,13 @@ def settle_flag(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _open_flag(_new_flag(comment)),
-            click(".comment__actions a", "delete"),
-            check("#id_is_closed"),
-            _SAVE,
+            _DELETE_AND_CLOSE,
         ),
     )
+
+
+_DELETE_AND_CLOSE = (click(".comment__actions a", "delete"), check("#id_is_closed"), _SAVE)
+"""Delete the comment of the flag that is open, and close the flag."""
 
 
 def _open_flag(flag: int) -> tuple[Step, ...]:
@@ -1831,9 +1815,7 @@ def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
         steps=[
             (
                 _open_flag(flag["id"]),
-                click(".comment__actions a", "delete"),
-                check("#id_is_closed"),
-                _SAVE,
+                _DELETE_AND_CLOSE,
             )
             for flag in flags
         ],

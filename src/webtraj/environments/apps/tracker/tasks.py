@@ -6,8 +6,8 @@ import base64
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -17,9 +17,13 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
+    find,
+    listed,
     optional,
+    other_than,
     removed,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.apps.tracker.content import REPORTS, WORDS
@@ -67,23 +71,13 @@ def _open(facts: Facts, **wanted: Any) -> list[Ticket]:
     return _tickets(facts, status=_OPEN, **wanted)
 
 
-def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
-    return rng.choice([choice for choice in choices if choice not in but])
-
-
 def _name(facts: Facts, username: str) -> str:
     """Return a person's full name, as pages show it."""
-    return next(str(p["name"]) for p in facts["people"] if p["username"] == username)
+    return str(find(facts["people"], username=username)["name"])
 
 
 def _quoted(ticket: Ticket) -> str:
     return f"“{ticket['summary']}”"
-
-
-def _day(text: str) -> str:
-    """Return a date as people write it: 27 March 2026."""
-    when = date.fromisoformat(text)
-    return f"{when.day} {when:%B %Y}"
 
 
 def _micros(when: datetime) -> int:
@@ -103,10 +97,6 @@ def _evening(day: str) -> str:
 
 def _numbers(tickets: Sequence[Ticket]) -> tuple[str, ...]:
     return tuple(str(ticket["id"]) for ticket in tickets)
-
-
-def _hash_free(numbers: Sequence[str]) -> str:
-    return " and ".join([", ".join(f"#{n}" for n in numbers[:-1]), f"#{numbers[-1]}"])
 
 
 # What they change.
@@ -312,7 +302,7 @@ def who_closed(facts: Facts, rng: random.Random) -> Assignment:
 def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a line of an attached log."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     return Assignment(
         goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
         "What is the number of the last job in it that failed? Answer with the number.",
@@ -325,7 +315,7 @@ def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
 def count_failures(facts: Facts, rng: random.Random) -> Assignment:
     """Count the errors in an attached log, and say so in a comment."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     text = f"The log has {log['errors']} failed jobs."
     return Assignment(
         goal=f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
@@ -339,6 +329,15 @@ def count_failures(facts: Facts, rng: random.Random) -> Assignment:
             _comment(text),
             _SUBMIT,
         ),
+    )
+
+
+def _milestone(name: str, form: str) -> tuple[Step, ...]:
+    """Open a milestone from the roadmap, and one of its forms."""
+    return (
+        click("#mainnav a", "Roadmap"),
+        click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
+        click(f'#{form} input[type="submit"]'),
     )
 
 
@@ -363,11 +362,7 @@ def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
         answer=completed or due,
         steps=(
             click("#mainnav a", "Roadmap"),
-            *(
-                ()
-                if not completed
-                else (check("#showcompleted"), click("#prefs input[type=submit]"))
-            ),
+            (check("#showcompleted"), click("#prefs input[type=submit]")) if completed else (),
         ),
     )
 
@@ -517,7 +512,7 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a priority."""
     ticket = rng.choice(_open(facts))
-    priority = _other(rng, WORDS.priorities, ticket["priority"])
+    priority = other_than(rng, WORDS.priorities, ticket["priority"])
     return Assignment(
         goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
         expect=_edited(ticket, priority=priority),
@@ -529,7 +524,7 @@ def set_priority(facts: Facts, rng: random.Random) -> Assignment:
 def set_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket to a milestone."""
     ticket = rng.choice(_open(facts))
-    milestone = _other(rng, _UPCOMING, ticket["milestone"])
+    milestone = other_than(rng, _UPCOMING, ticket["milestone"])
     return Assignment(
         goal=f"Move the ticket {_quoted(ticket)} to the milestone {milestone}.",
         expect=_edited(ticket, milestone=milestone),
@@ -573,7 +568,7 @@ def accept(facts: Facts, rng: random.Random) -> Assignment:
 def reassign(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to somebody else."""
     ticket = rng.choice(_open(facts))
-    owner = _other(rng, facts["developers"][1:], ticket["owner"])
+    owner = other_than(rng, facts["developers"][1:], ticket["owner"])
     name = _name(facts, owner)
     return Assignment(
         goal=f"Reassign ticket #{ticket['id']} to {name}.",
@@ -663,7 +658,7 @@ def add_cc(facts: Facts, rng: random.Random) -> Assignment:
     """Add a person to the Cc field, besides those who are in it."""
     ticket = rng.choice(_open(facts, cc=bool))
     there = ticket["cc"].split(", ")
-    person = _other(rng, facts["support"], *there)
+    person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
     return Assignment(
         goal=f"Add {_name(facts, person)} (user name {person}) to the Cc of ticket "
@@ -679,10 +674,10 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
     # Trac gives a new ticket to the owner of its new component.
     ticket = rng.choice(_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
-        "component": _other(rng, WORDS.components, ticket["component"]),
-        "version": _other(rng, [name for name, _, _ in WORDS.versions], ticket["version"]),
-        "milestone": _other(rng, _UPCOMING, ticket["milestone"]),
-        "keywords": _other(rng, ("barcode", "layout", "network"), ticket["keywords"]),
+        "component": other_than(rng, WORDS.components, ticket["component"]),
+        "version": other_than(rng, [name for name, _, _ in WORDS.versions], ticket["version"]),
+        "milestone": other_than(rng, _UPCOMING, ticket["milestone"]),
+        "keywords": other_than(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
     return Assignment(
         goal=f"The defect {_quoted(ticket)} is filed wrongly. Set its component to "
@@ -697,7 +692,7 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
 def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
     ticket = rng.choice(_open(facts, customer="", billable="0"))
-    hours = str(_other(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
+    hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
     customer = rng.choice(WORDS.customers)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
@@ -828,7 +823,7 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete an attachment and say so."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     text = "Removed the log, it contained personal data."
     return Assignment(
         goal=f"The log file attached to the ticket {_quoted(ticket)} contains personal data. "
@@ -868,7 +863,7 @@ def create_defect(facts: Facts, rng: random.Random) -> Assignment:
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     priority = rng.choice(("critical", "minor", "blocker"))
-    owner = next(c["owner"] for c in facts["components"] if c["name"] == component)
+    owner = find(facts["components"], name=component)["owner"]
     return Assignment(
         goal=f"File a new ticket: type defect, summary “{summary}”, component {component}, "
         f"priority {priority}. Leave the other fields as they are.",
@@ -884,15 +879,13 @@ def create_defect(facts: Facts, rng: random.Random) -> Assignment:
             owner=owner,
             status="new",
         ),
-        steps=(
-            click("#mainnav a", "New Ticket"),
-            _set(summary=summary, component=component, priority=priority),
-            _CREATE,
-        ),
+        steps=_file(summary=summary, component=component, priority=priority),
     )
 
 
-_CREATE = click('#propertyform input[name="submit"]')
+def _file(*more: Step, **new: str) -> tuple[Step, ...]:
+    """File a ticket."""
+    return (click("#mainnav a", "New Ticket"), *_set(**new), *more, _SUBMIT)
 
 
 @task("tracker/create-assigned", level=2, split="train")
@@ -924,12 +917,10 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
             owner=owner,
             status="assigned",
         ),
-        steps=(
-            click("#mainnav a", "New Ticket"),
-            _set(**new),
+        steps=_file(
             check("#action_create_and_assign"),
             select("#action_create_and_assign_reassign_owner", name),
-            _CREATE,
+            **new,
         ),
     )
 
@@ -972,7 +963,7 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
             version=None,
             status="new",
         ),
-        steps=(click("#mainnav a", "New Ticket"), _set(**new), _CREATE),
+        steps=_file(**new),
     )
 
 
@@ -985,11 +976,8 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     text = f"Split into #{first} and #{second}."
     shared = {"component": ticket["component"], "milestone": ticket["milestone"]}
     filed = [
-        change
+        _created(number, type="task", summary=same_text(summary), status="new", **shared)
         for number, summary in zip((first, second), summaries, strict=True)
-        for change in _created(
-            number, type="task", summary=same_text(summary), status="new", **shared
-        )
     ]
     return Assignment(
         goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
@@ -1000,14 +988,7 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         expect=(filed, _history(ticket["id"], text)),
         steps=(
             _look_up(ticket),
-            [
-                (
-                    click("#mainnav a", "New Ticket"),
-                    _set(summary=summary, type="task", **shared),
-                    _CREATE,
-                )
-                for summary in summaries
-            ],
+            [_file(summary=summary, type="task", **shared) for summary in summaries],
             _look_up(ticket),
             _comment(text),
             _SUBMIT,
@@ -1034,7 +1015,7 @@ def retarget_component(facts: Facts, rng: random.Random) -> Assignment:
     """Move all open tickets of a component from one milestone to another."""
     found = _group(facts, rng, ("component", "milestone"), 2, 6)
     component, milestone = found[0]["component"], found[0]["milestone"]
-    target = _other(rng, _UPCOMING, milestone)
+    target = other_than(rng, _UPCOMING, milestone)
     return Assignment(
         goal=f"Move all tickets of the component {component} that are in the milestone "
         f"{milestone} and not closed to the milestone {target}.",
@@ -1051,7 +1032,7 @@ def change_priorities(facts: Facts, rng: random.Random) -> Assignment:
     """Change the priority of a customer's open tickets."""
     found = _group(facts, rng, ("customer", "priority"), 2, 6)
     customer, priority = found[0]["customer"], found[0]["priority"]
-    target = _other(rng, WORDS.priorities, priority)
+    target = other_than(rng, WORDS.priorities, priority)
     return Assignment(
         goal=f"All tickets of the customer {customer} that have the priority {priority} and are "
         f"not closed should get the priority {target}.",
@@ -1071,7 +1052,7 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
         owner, milestone = found[0]["owner"], found[0]["milestone"]
         if owner != facts["user"]:
             break
-    taker = _other(rng, facts["developers"][1:], owner)
+    taker = other_than(rng, facts["developers"][1:], owner)
     name, new = _name(facts, owner), _name(facts, taker)
     return Assignment(
         goal=f"{name} is ill. Reassign all tickets of the milestone {milestone} that {name} owns "
@@ -1098,7 +1079,7 @@ def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.sample(_open(facts, milestone="Release 4.4"), 3)
     found.sort(key=lambda ticket: int(ticket["id"]))
     targets = {"defect": "Release 4.5", "enhancement": "Release 5.0", "task": "Backlog"}
-    numbers = _hash_free(_numbers(found))
+    numbers = listed([f"#{ticket['id']}" for ticket in found])
     return Assignment(
         goal=f"Release 4.4 is too full. Move the tickets {numbers} out of it: a defect to "
         "Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
@@ -1133,7 +1114,7 @@ def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Release 4.6", "Release 4.7", "Pilot Ghent", "Security review"))
     due = f"2026-{rng.randint(4, 12):02}-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"Add a milestone {name} that is due on {_day(due)}, at any time of that day.",
+        goal=f"Add a milestone {name} that is due on {spoken(due)}, at any time of that day.",
         expect=added("milestone", name=name, due=_on(due), completed=0),
         steps=(
             _admin("Milestones"),
@@ -1150,12 +1131,10 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(_DATED)
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"The milestone {name} is delayed. Set its due date to {_day(due)}, at any time.",
+        goal=f"The milestone {name} is delayed. Set its due date to {spoken(due)}, at any time.",
         expect=changed("milestone", {"name": name}, due=_on(due)),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#editmilestone input[type="submit"]'),
+            _milestone(name, "editmilestone"),
             fill("#duedate", _evening(due)),
             click('#edit input[name="save"]'),
         ),
@@ -1166,7 +1145,7 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
 def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
     name = rng.choice(_DATED)
-    target = _other(rng, _UPCOMING, name)
+    target = other_than(rng, _UPCOMING, name)
     found = _open(facts, milestone=name)
     return Assignment(
         goal=f"Mark the milestone {name} as completed now, and move its tickets that are not "
@@ -1176,9 +1155,7 @@ def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
             [_retargeted(ticket, target) for ticket in found],
         ),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#editmilestone input[type="submit"]'),
+            _milestone(name, "editmilestone"),
             check("#completed"),
             check("#retarget"),
             select("#target", target),
@@ -1199,7 +1176,7 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
 def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a milestone, and move its tickets to another."""
     name = rng.choice(_UPCOMING)
-    target = _other(rng, _UPCOMING, name)
+    target = other_than(rng, _UPCOMING, name)
     return Assignment(
         goal=f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
         f"milestone {target}.",
@@ -1208,9 +1185,7 @@ def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
             [_retargeted(t, target) for t in _tickets(facts, milestone=name)],
         ),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#deletemilestone input[type="submit"]'),
+            _milestone(name, "deletemilestone"),
             select("#target", target),
             click("#delete"),
         ),
@@ -1223,7 +1198,7 @@ def add_version(facts: Facts, rng: random.Random) -> Assignment:
     name = f"4.3.{rng.randint(1, 9)}"
     released = f"2026-02-{rng.randint(2, 27):02}"
     return Assignment(
-        goal=f"Version {name} was released on {_day(released)}. Add it to the versions.",
+        goal=f"Version {name} was released on {spoken(released)}. Add it to the versions.",
         expect=added("version", name=name, time=_on(released)),
         steps=(
             _admin("Versions"),
@@ -1266,7 +1241,7 @@ def add_component(facts: Facts, rng: random.Random) -> Assignment:
 def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     """Change the owner of a component."""
     component = rng.choice(facts["components"])
-    owner = _other(rng, facts["developers"][1:], component["owner"])
+    owner = other_than(rng, facts["developers"][1:], component["owner"])
     return Assignment(
         goal=f"From now on {_name(facts, owner)} (user name {owner}) is the owner of the component "
         f"{component['name']}. Change that in the administration; existing tickets stay as they "

@@ -6,7 +6,7 @@ import functools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +17,10 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
+    listed,
     optional,
+    other_than,
     removed,
     same_text,
     template,
@@ -69,19 +72,9 @@ def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
-    return rng.choice([choice for choice in choices if choice not in but])
-
-
 def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
     """Return the revisions of a page, oldest first."""
     return [one for one in facts["revisions"] if one["page"] == page]
-
-
-def _listed(things: list[dict[str, Any]]) -> str:
-    """Return the names of things: A, B and C."""
-    names = [thing["name"] for thing in things]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _colleagues(facts: Facts) -> list[str]:
@@ -107,12 +100,25 @@ def _search(words: str) -> tuple[Step, ...]:
     return fill("#search-query", words), press("#search-query", "Enter")
 
 
+def _found(words: str, page: str) -> tuple[Step, ...]:
+    """Search for words, and open a page from the results."""
+    return (*_search(words), click(f'#column-main a[href^="{_path(page)}"]'))
+
+
+def _follow(page: str) -> Step:
+    """Follow a link of the page that is open."""
+    return click(f'.content a[href="{_path(page)}"]')
+
+
 def _menu(entry: str) -> tuple[Step, ...]:
     """Choose from the menu of a page."""
     return (
         click("#navbar-dropdown-toggle-btn-1"),
         click(f'.dropdown-item-with-icon[href$="{entry}"]'),
     )
+
+
+_EDIT = click('a.btn[href$="?edit"]')
 
 
 def _write(text: str, message: str = "") -> tuple[Step, ...]:
@@ -127,7 +133,17 @@ def _write(text: str, message: str = "") -> tuple[Step, ...]:
 
 def _edit(page: str, text: str, message: str = "") -> tuple[Step, ...]:
     """Go to a page and give it a new text."""
-    return (*_go_to(page), click('a.btn[href$="?edit"]'), *_write(text, message))
+    return (*_go_to(page), _EDIT, *_write(text, message))
+
+
+def _revert(page: str, revision: str) -> tuple[Step, ...]:
+    """Take a revision of a page back."""
+    return (
+        *_go_to(page),
+        *_menu("/history"),
+        click(f'a[href="/-/revert/{revision[:6]}"]'),
+        click('input[value="Revert"], button.btn-primary[type="submit"]'),
+    )
 
 
 def _create(page: str, text: str) -> tuple[Step, ...]:
@@ -137,6 +153,10 @@ def _create(page: str, text: str) -> tuple[Step, ...]:
         click('input[value="Create and open in editor"]'),
         *_write(text),
     )
+
+
+def _made(page: str, text: str) -> Expected:
+    return added("page", path=page, text=_reads(text))
 
 
 def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") -> Assignment:
@@ -162,7 +182,7 @@ def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
         answer=member[what],
-        steps=(_search(member["name"]), click(f'#column-main a[href^="{_path(team["page"])}"]')),
+        steps=_found(member["name"], team["page"]),
     )
 
 
@@ -201,10 +221,7 @@ def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
         "looks after this customer? Answer with the customer's name and the person's full name, "
         "separated by a semicolon.",
         answer=(customer["name"], customer["manager"]),
-        steps=(
-            _search(customer["contract"]),
-            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
-        ),
+        steps=_found(customer["contract"], customer["page"]),
     )
 
 
@@ -212,15 +229,15 @@ def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
 def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the lead of the team that develops a product, or for who is on duty there."""
     product = rng.choice(facts["products"])
-    team = next(t for t in facts["teams"] if t["name"] == product["team"])
+    team = find(facts["teams"], name=product["team"])
     who, name = rng.choice((("its lead", team["lead"]), ("who is on duty there", team["duty"])))
     what = rng.choice(("extension", "room"))
-    member = next(one for one in team["members"] if one["name"] == name)
+    member = find(team["members"], name=name)
     return Assignment(
         goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
         f"name and the {what} of that person, separated by a comma.",
         answer=(name, member[what]),
-        steps=(_go_to(product["page"]), click(f'.content a[href="{_path(team["page"])}"]')),
+        steps=(_go_to(product["page"]), _follow(team["page"])),
     )
 
 
@@ -240,7 +257,7 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
         "by a comma.",
         answer=(server["name"], value),
-        steps=(_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')),
+        steps=(_go_to("Servers"), _follow(server["page"])),
     )
 
 
@@ -248,14 +265,11 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
 def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the memory of five servers."""
     found = rng.sample(facts["servers"], 5)
+    names = listed([one["name"] for one in found])
     return Assignment(
-        goal=f"How much memory do the servers {_listed(found)} have together? Answer with "
-        "the number of GB.",
+        goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
         answer=str(sum(server["memory"] for server in found)),
-        steps=[
-            (_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]'))
-            for server in found
-        ],
+        steps=[(_go_to("Servers"), _follow(server["page"])) for server in found],
     )
 
 
@@ -269,7 +283,7 @@ def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
             break
     best = seven[totals.index(max(totals))]
     return Assignment(
-        goal=f"Which of the customers {_listed(seven)} has the "
+        goal=f"Which of the customers {listed([one['name'] for one in seven])} has the "
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
         answer=(best["name"], str(max(totals))),
@@ -286,7 +300,7 @@ def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
         if first["ends"] < second["ends"]:
             break
     return Assignment(
-        goal=f"The contracts of {_listed(seven)} are to be "
+        goal=f"The contracts of {listed([one['name'] for one in seven])} are to be "
         "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
         "separated by a comma.",
         answer=(first["contract"], first["ends"]),
@@ -368,7 +382,7 @@ def change_extension(facts: Facts, rng: random.Random) -> Assignment:
     """Change a cell of a table."""
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
-    new = str(_other(rng, map(str, range(700, 999)), member["extension"]))
+    new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
     old = facts["pages"][team["page"]]
     text = _replaced(old, f"| {member['extension']} |", f"| {new} |")
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
@@ -406,9 +420,8 @@ def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=_rewritten(mistake["page"], text),
         steps=(
-            _search(mistake["wrong"]),
-            click(f'#column-main a[href^="{_path(mistake["page"])}"]'),
-            click('a.btn[href$="?edit"]'),
+            _found(mistake["wrong"], mistake["page"]),
+            _EDIT,
             _write(text),
         ),
     )
@@ -446,9 +459,8 @@ def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
         "the page of the customer.",
         expect=_rewritten(customer["page"], text),
         steps=(
-            _search(customer["contract"]),
-            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
-            click('a.btn[href$="?edit"]'),
+            _found(customer["contract"], customer["page"]),
+            _EDIT,
             _write(text),
         ),
     )
@@ -478,7 +490,7 @@ def add_step(facts: Facts, rng: random.Random) -> Assignment:
 def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     """Change who is responsible for a procedure, and the date of its review."""
     procedure = rng.choice(facts["procedures"])
-    name = _other(rng, _colleagues(facts), procedure["owner"])
+    name = other_than(rng, _colleagues(facts), procedure["owner"])
     text = _replaced(
         facts["pages"][procedure["page"]],
         f"Responsible: {procedure['owner']}",
@@ -519,7 +531,7 @@ def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[
 def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     """Give an open point to somebody else."""
     meeting, point = _open_point(facts, rng)
-    taker = _other(rng, _colleagues(facts), point["name"])
+    taker = other_than(rng, _colleagues(facts), point["name"])
     line = f"{point['name']}: {point['what']}"
     text = _replaced(
         facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
@@ -551,7 +563,7 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
 def move_server(facts: Facts, rng: random.Random) -> Assignment:
     """Change the location of a server on both pages that name it."""
     server = rng.choice(facts["servers"])
-    city = _other(rng, WORDS.cities, server["city"])
+    city = other_than(rng, WORDS.cities, server["city"])
     page = server["page"]
     text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
     link, what = f"[[{page}]]", server["what"]
@@ -614,7 +626,7 @@ def create_page(facts: Facts, rng: random.Random) -> Assignment:
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}",
-        expect=added("page", path=page, text=_reads(text)),
+        expect=_made(page, text),
         steps=_create(page, text),
     )
 
@@ -636,7 +648,7 @@ def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        expect=(added("page", path=page, text=_reads(text)), _rewritten("Procedures", listed)),
+        expect=(_made(page, text), _rewritten("Procedures", listed)),
         steps=(_create(page, text), _edit("Procedures", listed)),
     )
 
@@ -655,7 +667,7 @@ def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page} with four lines, each a paragraph: the heading "
         f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        expect=added("page", path=page, text=_reads(text)),
+        expect=_made(page, text),
         steps=(_go_to(team["page"]), _create(page, text)),
     )
 
@@ -677,7 +689,7 @@ def collect_points(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page}. It has a line for each point that is still open in the "
         f"minutes {names}, in this order and that of the minutes, and nothing "
         "else; no heading. A line has the form “- Name: what is to be done”.",
-        expect=added("page", path=page, text=_reads("\n".join(lines))),
+        expect=_made(page, "\n".join(lines)),
         steps=(
             [_go_to(meeting["page"]) for meeting in four],
             _create(page, "\n".join(lines)),
@@ -695,7 +707,7 @@ def rename_page(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Rename the page {old} to “{new}”.",
         expect=(
             removed("page", path=old),
-            added("page", path=new, text=_reads(facts["pages"][old])),
+            _made(new, facts["pages"][old]),
         ),
         steps=(
             _go_to(old),
@@ -728,12 +740,7 @@ def revert(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
         "before.",
         expect=_rewritten(page, spoiled["good"]),
-        steps=(
-            _go_to(page),
-            _menu("/history"),
-            click(f'a[href="/-/revert/{name[:6]}"]'),
-            click('input[value="Revert"], button.btn-primary[type="submit"]'),
-        ),
+        steps=_revert(page, name),
     )
 
 
@@ -749,12 +756,7 @@ def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
         "mistake. Take it back.",
         expect=_rewritten(page, before["files"][page]),
-        steps=(
-            _go_to(page),
-            _menu("/history"),
-            click(f'a[href="/-/revert/{last["name"][:6]}"]'),
-            click('input[value="Revert"], button.btn-primary[type="submit"]'),
-        ),
+        steps=_revert(page, last["name"]),
     )
 
 
@@ -776,12 +778,7 @@ def approve_user(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
         expect=changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
-        steps=(
-            _admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            [click(f'label[for="{box}"]') for box in boxes],
-            click('input[value="Update"]'),
-        ),
+        steps=_account(number, *(click(f'label[for="{box}"]') for box in boxes)),
     )
 
 
@@ -793,12 +790,8 @@ def lock_user(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
         "upload files any more. Change the rights of the account; it stays approved.",
         expect=changed("user", {"id": number}, allow_write=0, allow_upload=0),
-        steps=(
-            _admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            click('label[for="allow_write"]'),
-            click('label[for="allow_upload"]'),
-            click('input[value="Update"]'),
+        steps=_account(
+            number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')
         ),
     )
 
@@ -812,12 +805,7 @@ def rename_user(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"{user['name']} has married and is called {name} now. Change the name of the "
         "account; the mail address stays.",
         expect=changed("user", {"id": number}, name=name),
-        steps=(
-            _admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            fill("#name", name),
-            click('input[value="Update"]'),
-        ),
+        steps=_account(number, fill("#name", name)),
     )
 
 
@@ -879,11 +867,18 @@ def _users(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
     return list(enumerate(facts["users"], 1))
 
 
-def _admin(panel: str) -> tuple[Step, ...]:
+def _account(number: int, *changes: Step) -> tuple[Step, ...]:
+    """Change a user."""
     return (
-        *_menu("/-/settings"),
-        click(".sidebar-link", panel),
+        *_admin("User Management"),
+        click(f'a[href="/-/user/{number}"]'),
+        *changes,
+        click('input[value="Update"]'),
     )
+
+
+def _admin(panel: str) -> tuple[Step, ...]:
+    return (*_menu("/-/settings"), click(".sidebar-link", panel))
 
 
 # What cannot be done.
