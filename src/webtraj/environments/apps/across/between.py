@@ -911,18 +911,16 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
         expect={
             "forum": forum._reply(facts["forum"], topic, user, text),
             "helpdesk": (
-                added(
-                    "helpdesk_ticket",
+                helpdesk._opened(
+                    topic["title"],
+                    body,
                     id=number,
-                    title=same_text(topic["title"]),
-                    description=same_text(body),
                     queue_id=queue["id"],
                     priority=priority,
                     due_date=None,
                     assigned_to_id=None,
                     submitter_email=sender,
                 ),
-                added("helpdesk_followup", comment=same_text(body)),
             ),
         },
         steps=(

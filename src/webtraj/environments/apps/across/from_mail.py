@@ -92,20 +92,6 @@ def _person(facts: Facts, username: str) -> Mapping[str, Any]:
     return find(facts["mail"]["people"], username=username)
 
 
-def _written(
-    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **more: Any
-) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Let somebody write a mail; return it, and what delivers it. See `mail.deliver`."""
-    letter = {
-        "id": len(facts["mail"]["mails"]) + 1,
-        "folder": "INBOX",
-        "from": sender["name"],
-        "email": sender["email"],
-        "subject": subject,
-    }
-    return letter, mail.deliver(facts["mail"], {**sender, **letter}, text=text, **more)
-
-
 def _requests(facts: Facts, app: str) -> list[Mapping[str, Any]]:
     return [one for one in facts["mail"]["requests"] if one["app"] == app]
 
@@ -139,7 +125,7 @@ def _question(
     """
     sender = sender or mail._colleague(facts["mail"], rng)
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
-    letter, delivery = _written(facts, sender, subject, question)
+    letter, delivery = mail.written(facts["mail"], sender, subject, question)
     return _across(
         facts,
         app,
@@ -254,8 +240,8 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     owner = other_than(rng, own["developers"], ticket["owner"])
     name, sender = tracker._name(own, owner), _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("While I am away", "My ticket")),
         f"could you please reassign my ticket “{ticket['summary']}” to {name}, with this comment?"
@@ -297,7 +283,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
         mail.to_folder(first["folder"]),
         mail.search(first["subject"]),
         [mail._nth_mail(i) for i in (2, 1, 0)],
-        mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
+        mail._READABLE,
         _to("tracker"),
         tracker._go_to(ticket),
         tracker._comment(comment),
@@ -332,9 +318,7 @@ def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, 
         mail.to_contacts(),
         *mail.pick_contact(person["name"]),
         mail.tap("#taskmenu a.mail"),
-        mail.tap("a.compose"),
-        *mail.write(to=[person["email"]], subject=subject, text=text),
-        *mail.send(),
+        *mail.compose(to=[person["email"]], subject=subject, text=text),
     )
 
 
@@ -343,8 +327,8 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     sender = mail._colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("Please close a ticket", "A ticket of mine")),
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
@@ -403,9 +387,9 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 def _ordering(
     facts: Facts, request: Mapping[str, Any], product: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Deliver a request for a product. See `_written`."""
+    """Deliver a request for a product. See `mail.written`."""
     sender = {**request, "name": request["from"]}
-    return _written(facts, sender, request["subject"], product=product)
+    return mail.written(facts["mail"], sender, request["subject"], product=product)
 
 
 @template("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
@@ -538,7 +522,7 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
         mail.to_folder("Team"),
         mail.search(vote["title"]),
         [mail._nth_mail(i) for i in range(vote["voters"] + 1)],
-        mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
+        mail._READABLE,
         _to("forum"),
         forum._search(topic["title"]),
         forum._write_reply(text),
@@ -605,8 +589,8 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         wiki._row(member["name"], member["role"], member["room"], member["extension"]),
         wiki._row(member["name"], member["role"], room, extension),
     )
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         find(facts["mail"]["people"], name=member["name"]),
         rng.choice(("I have moved", "New desk")),
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
@@ -652,8 +636,8 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
     room = rng.choice([one for one in mail._ROOMS if one != meeting["room"]])
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         organiser,
         f"Moved again: {title}",
         f"the {title.lower()} has to be moved once more. It is now on {mail._long(day)} at {hour}. "
@@ -699,8 +683,8 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what somebody paid for some."""
     project, bill, sender = _spender(facts, rng, everyone=False)
     day = budget._some_day(rng)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("I have paid something", "One more bill")),
         f"on {spoken(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
@@ -731,8 +715,8 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     things = rng.sample([one for one in budget._BOUGHT if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget._amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("My shopping", "Three bills")),
         f"on {spoken(day)} I paid for three things for our budget “{project['name']}”:\n\n"
@@ -790,11 +774,9 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
 def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for a colleague who reports something, and tell its number."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
-    slug, title, body = rng.choice(helpdesk._NEW)
-    room = rng.randint(100, 999)
-    title, body = title.format(n=room), body.format(n=room)
+    slug, title, body = helpdesk._case(rng)
     queue, priority = helpdesk._queue(own, slug), rng.choice((1, 2, 4, 5))
-    letter, delivery = _written(facts, sender, title, body)
+    letter, delivery = mail.written(facts["mail"], sender, title, body)
     answer = f"Your ticket has the number {len(own['tickets']) + 1}."
     return _across(
         facts,
@@ -817,19 +799,15 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         _again(letter),
         mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=None,
-                assigned_to_id=None,
-                submitter_email=sender["email"],
-                status=1,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=helpdesk._opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            assigned_to_id=None,
+            submitter_email=sender["email"],
+            status=1,
         ),
         prepare=delivery,
     )
@@ -841,8 +819,8 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
     ticket = rng.choice(helpdesk._tickets(own, lambda one: not one["depends"]))
     text = rng.choice(helpdesk._ENDS)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("It is done", "News about a ticket")),
         f"I have dealt with the ticket “{ticket['title']}”. Could you please set it to resolved? "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from webtraj.environments import actions
@@ -16,6 +16,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
     hash_of,
     optional,
     removed,
@@ -62,13 +63,8 @@ _SUMMARIES: Final = (
 # What is there.
 
 
-def _first(rows: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(iter(rows))
-    return found
-
-
 def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
-    return _first(one for one in facts["pages"] if one["slug"] == slug and not one["section"])
+    return find(facts["pages"], slug=slug, section="")
 
 
 def _pages(
@@ -93,6 +89,10 @@ def _drafts(facts: Facts) -> list[Mapping[str, Any]]:
 def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
     targets = {one["page"] for one in facts["redirects"]}
     return lambda page: page["id"] not in targets
+
+
+def _names(pages: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_name, pages))
 
 
 def _name(page: Mapping[str, Any]) -> str:
@@ -194,8 +194,33 @@ def _below(facts: Facts, slug: str) -> Callable[[Any], bool]:
     return lambda value: str(value).startswith(path)
 
 
-def _snippets(kind: str) -> tuple[Step, ...]:
-    return (click('a[href="/admin/snippets/"]'), click(f'main a[href$="/northfield/{kind}/"]'))
+def _snippets(kind: str, link: str = "") -> tuple[Step, ...]:
+    """Open the list of snippets of a kind, and follow a link of it."""
+    follow = (click(link),) if link else ()
+    return (
+        click('a[href="/admin/snippets/"]'),
+        click(f'main a[href$="/northfield/{kind}/"]'),
+        *follow,
+    )
+
+
+def _new_snippet(kind: str) -> tuple[Step, ...]:
+    return _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]')
+
+
+def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a user account for editing."""
+    link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
+    return (
+        *_settings("users"),
+        fill("main #id_q", person["username"]),
+        wait_until(link),
+        click(link),
+    )
+
+
+def _button(name: str) -> Step:
+    return click('main button[type="submit"]', name)
 
 
 def _settings(path: str) -> tuple[Step, ...]:
@@ -665,8 +690,7 @@ def new_notice(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Put the notice "{text}" on the site, as "{level.title()}".',
         expect=added("northfield_notice", text=same_text(text), level=level, is_shown=1),
         steps=(
-            _snippets("notice"),
-            click('a.w-header-button[href$="/notice/add/"]'),
+            _new_snippet("notice"),
             fill("#id_text", text),
             select("#id_level", level),
             _SAVE,
@@ -685,8 +709,7 @@ def change_notice(facts: Facts, rng: random.Random) -> Assignment:
         f' "{level.title()}".',
         expect=changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
         steps=(
-            _snippets("notice"),
-            click(f'main a[href$="/notice/edit/{notice["id"]}/"]'),
+            _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
             (check if shown else uncheck)("#id_is_shown"),
             select("#id_level", level),
             _SAVE,
@@ -712,8 +735,7 @@ def new_term(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Add the glossary term "{word}" with the meaning "{meaning}"',
         expect=added("northfield_term", word=word, meaning=same_text(meaning)),
         steps=(
-            _snippets("term"),
-            click('a.w-header-button[href$="/term/add/"]'),
+            _new_snippet("term"),
             fill("#id_word", word),
             fill("#id_meaning", meaning),
             _SAVE,
@@ -729,8 +751,7 @@ def correct_term(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
         expect=changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
         steps=(
-            _snippets("term"),
-            click(f'main a[href$="/term/edit/{term["id"]}/"]'),
+            _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
             fill("#id_meaning", meaning),
             _SAVE,
         ),
@@ -747,12 +768,8 @@ def new_author(facts: Facts, rng: random.Random) -> Assignment:
         " address of their user account.",
         expect=added("northfield_author", name=person["name"], role=role, email=person["email"]),
         steps=(
-            _settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            _snippets("author"),
-            click('a.w-header-button[href$="/author/add/"]'),
+            _account(person),
+            _new_snippet("author"),
             fill("#id_name", person["name"]),
             fill("#id_role", role),
             fill("#id_email", person["email"]),
@@ -774,7 +791,7 @@ def contact_details(facts: Facts, rng: random.Random) -> Assignment:
             _settings("settings/northfield/contactdetails"),
             fill("#id_phone", phone),
             fill("#id_hours", hours),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
@@ -793,7 +810,7 @@ def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
             click('a.w-header-button[href="/admin/redirects/add/"]'),
             fill("#id_old_path", path),
             fill("#id_redirect_link", url),
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
@@ -824,7 +841,7 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
             _shown(link),
             click(link),
             _DIALOG_GONE,
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
@@ -833,7 +850,7 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
 def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
     """Delete the redirect to a page."""
     redirect = rng.choice(facts["redirects"])
-    page = _first(one for one in facts["pages"] if one["id"] == redirect["page"])
+    page = find(facts["pages"], id=redirect["page"])
     return Assignment(
         goal=f"There is a redirect to the page {_name(page)}. Delete it.",
         expect=removed("wagtailredirects_redirect", id=redirect["id"]),
@@ -856,13 +873,10 @@ def give_role(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"{person['name']} should be one of the {group}. Give the user account this role.",
         expect=added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
         steps=(
-            _settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
+            _account(person),
             click("#tab-label-roles"),
             check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
@@ -901,7 +915,7 @@ def new_user(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_password2", password),
             click("#tab-label-roles"),
             check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
@@ -914,12 +928,9 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"{person['name']} has left. Deactivate the user account without deleting it.",
         expect=changed("auth_user", {"id": person["id"]}, is_active=0),
         steps=(
-            _settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
+            _account(person),
             uncheck("#id_is_active"),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
@@ -989,7 +1000,7 @@ def _made_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...
 def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the seats of some events."""
     chosen = rng.sample(_pages(facts, sections=("events",)), 4)
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"How many seats do these events on the public site have together: {names}?"
         " Answer with the number.",
@@ -1006,7 +1017,7 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
         by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
         if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
             break
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"Which of these policies has to be reviewed first, and which one last: {names}?"
         " Answer with both titles, separated by a comma.",
@@ -1025,7 +1036,7 @@ def review_policies(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(_pages(facts, sections=("policies",)), 3)
     date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
     version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"The policies {names} have been reviewed. Set each one's version to {version} and its"
         f" review date to {date}, and publish them.",
@@ -1063,7 +1074,7 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     late = rng.sample(over, rng.randint(1, 2))
     chosen = [*late, *rng.sample([page for page in jobs if page not in over], 2)]
     rng.shuffle(chosen)
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal="Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
         f" has passed: {names}.",

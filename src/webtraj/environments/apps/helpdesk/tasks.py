@@ -19,6 +19,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
     optional,
     removed,
     same_text,
@@ -73,16 +74,11 @@ _ENDS: Final = (
 
 
 def _agent(facts: Facts, username: str) -> Mapping[str, Any]:
-    return _first(person for person in facts["people"] if person["username"] == username)
+    return find(facts["people"], username=username)
 
 
 def _queue(facts: Facts, slug: str) -> Mapping[str, Any]:
-    return _first(queue for queue in facts["queues"] if queue["slug"] == slug)
-
-
-def _first(rows: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(iter(rows))
-    return found
+    return find(facts["queues"], slug=slug)
 
 
 def _tickets(
@@ -116,6 +112,10 @@ def _name(ticket: Mapping[str, Any]) -> str:
 def _no_lists(ticket: Mapping[str, Any]) -> bool:
     """Return whether a ticket has no checklists: assigning it quickly would untick their tasks."""
     return not ticket["lists"]
+
+
+def _plain(ticket: Mapping[str, Any]) -> bool:
+    return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
 
 
 def _groups(
@@ -172,15 +172,50 @@ def _find(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
     )
 
 
+def _give(agent: int) -> tuple[Step, Step]:
+    """Assign the ticket that is open; to nobody if 0."""
+    return (
+        select('select[name="owner"]', str(agent)),
+        click('form select[name="owner"] ~ button'),
+    )
+
+
+def _act(entry: str, text: str | None = None) -> tuple[Step, Step]:
+    """Choose from the actions of the ticket that is open."""
+    return click("#content-wrapper .dropdown > button", "Actions"), click(entry, text)
+
+
+def _article(article: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open an article of the knowledge base."""
+    return (
+        click(".sidebar a", "Knowledge Base"),
+        click(f'a[href="/kb/{article["slug"]}/"]'),
+        click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+    )
+
+
+def _report(kind: str) -> tuple[Step, ...]:
+    return (
+        click(".sidebar a", "Reports"),
+        click("#content-wrapper button.dropdown-toggle", "Create new report"),
+        click(f'a[href="/reports/{kind}/"]'),
+    )
+
+
 _RESPOND: Final = click("#respond-tab")
 _DETAILS: Final = click('a[href="#collapseDetails"]')
 _SAVE: Final = click('#ticket-respond-form button[type="submit"]')
 
 
-def _detail(name: str, value: str) -> tuple[Step, ...]:
+def _detail(name: str, value: Any) -> tuple[Step, ...]:
+    return (_RESPOND, _DETAILS, _field(name, value), _SAVE)
+
+
+def _field(name: str, value: Any) -> Step:
+    """Set one of the details of the form to respond."""
     field = f'#collapseDetails [name="{name}"]'
-    change = select(field, value) if name in ("owner", "priority", "queue") else fill(field, value)
-    return (_RESPOND, _DETAILS, change, _SAVE)
+    put = select if name in ("owner", "priority", "queue") else fill
+    return put(field, str(value))
 
 
 def _reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
@@ -238,6 +273,10 @@ def _admin(kind: str) -> tuple[Step, ...]:
     )
 
 
+_ADD_ROW: Final = click(".object-tools a.addlink")
+_SAVE_ROW: Final = click('input[name="_save"]')
+
+
 # Single tickets.
 
 
@@ -249,7 +288,7 @@ def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Change the priority of ticket #{ticket["id"]} to "{_PRIORITIES[priority]}".',
         expect=(_ticket(ticket, priority=priority), _silent(ticket)),
-        steps=(_jump(ticket), _detail("priority", str(priority))),
+        steps=(_jump(ticket), _detail("priority", priority)),
     )
 
 
@@ -263,8 +302,7 @@ def assign(facts: Facts, rng: random.Random) -> Assignment:
         expect=(_ticket(ticket, assigned_to_id=agent["id"]), _silent(ticket)),
         steps=(
             _find(ticket),
-            select('select[name="owner"]', str(agent["id"])),
-            click('form select[name="owner"] ~ button'),
+            _give(agent["id"]),
         ),
     )
 
@@ -292,8 +330,7 @@ def unassign(facts: Facts, rng: random.Random) -> Assignment:
         expect=(_ticket(ticket, assigned_to_id=None), _silent(ticket)),
         steps=(
             _find(ticket),
-            select('select[name="owner"]', "0"),
-            click('form select[name="owner"] ~ button'),
+            _give(0),
         ),
     )
 
@@ -329,8 +366,7 @@ def hold(facts: Facts, rng: random.Random) -> Assignment:
         expect=(_ticket(ticket, on_hold=1), _silent(ticket)),
         steps=(
             _jump(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click(".ticket-hold button"),
+            _act(".ticket-hold button"),
         ),
     )
 
@@ -349,8 +385,7 @@ def unhold(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _find(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click(".ticket-hold button"),
+            _act(".ticket-hold button"),
             _reply(text, public=False),
         ),
     )
@@ -376,7 +411,7 @@ def move_queue(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
         expect=(_ticket(ticket, queue_id=queue["id"]), _silent(ticket)),
-        steps=(_find(ticket), _detail("queue", str(queue["id"]))),
+        steps=(_find(ticket), _detail("queue", queue["id"])),
     )
 
 
@@ -388,9 +423,9 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
     date = f"2026-03-{rng.randint(10, 28)}"
     details = (
-        select('#collapseDetails [name="owner"]', str(agent["id"])),
-        select('#collapseDetails [name="priority"]', str(priority)),
-        fill('#collapseDetails [name="due_date"]', date),
+        _field("owner", agent["id"]),
+        _field("priority", priority),
+        _field("due_date", date),
     )
     return Assignment(
         goal=f"Sort the ticket {_name(ticket)}: give it to {agent['name']} with priority"
@@ -477,7 +512,7 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
                 text,
                 check("#st_reopened"),
                 _DETAILS,
-                select('#collapseDetails [name="owner"]', str(agent["id"])),
+                _field("owner", agent["id"]),
                 public=True,
             ),
         ),
@@ -499,8 +534,7 @@ def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _jump(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click("a.dropdown-item", "Edit"),
+            _act("a.dropdown-item", "Edit"),
             fill("#id_title", title),
             fill("#id_submitter_email", sender["email"]),
             click('input[value="Save Changes"]'),
@@ -512,21 +546,14 @@ def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a ticket with all that belongs to it."""
     needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
-    ticket = rng.choice(
-        _tickets(
-            facts,
-            lambda one: not (one["depends"] or one["copies"] or one["lists"]),
-            lambda one: one["id"] not in needed,
-        )
-    )
+    ticket = rng.choice(_tickets(facts, _plain, lambda one: one["id"] not in needed))
     gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
     return Assignment(
         goal=f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
         expect=(removed("helpdesk_ticket", id=ticket["id"]), gone),
         steps=(
             _find(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click("a.dropdown-item", "Delete"),
+            _act("a.dropdown-item", "Delete"),
             click("button.btn-danger"),
         ),
     )
@@ -642,8 +669,7 @@ def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/merge", level=2, split="train", allow=("helpdesk_ticketcc",))
 def merge(facts: Facts, rng: random.Random) -> Assignment:
     """Merge a ticket into another one."""
-    plain = _tickets(facts, lambda one: not (one["depends"] or one["copies"] or one["lists"]))
-    group = rng.choice(_groups(plain, "queue", low=2, high=99))
+    group = rng.choice(_groups(_tickets(facts, _plain), "queue", low=2, high=99))
     kept, other = rng.sample(group, 2)
     moved = changed(
         "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=contains("")
@@ -797,12 +823,25 @@ _NEW: Final = (
 )
 
 
+def _case(rng: random.Random) -> tuple[str, str, str]:
+    """Return a queue, and the title and description of a new ticket."""
+    slug, title, body = rng.choice(_NEW)
+    number = rng.randint(100, 999)
+    return slug, title.format(n=number), body.format(n=number)
+
+
+def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
+    """Expect a new ticket."""
+    return (
+        added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
+        added("helpdesk_followup", comment=same_text(body)),
+    )
+
+
 @task("helpdesk/new-ticket", level=2, split="train")
 def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for somebody who calls."""
-    slug, title, body = rng.choice(_NEW)
-    number = rng.randint(100, 999)
-    title, body = title.format(n=number), body.format(n=number)
+    slug, title, body = _case(rng)
     queue, caller = _queue(facts, slug), rng.choice(facts["people"][8:])
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
@@ -811,19 +850,15 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
         f' "{body}" Its priority is "{_PRIORITIES[priority]}", it is due on {date}, and'
         f" {agent['name']} owns it.",
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=contains(date),
-                assigned_to_id=agent["id"],
-                submitter_email=caller["email"],
-                status=1,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=contains(date),
+            assigned_to_id=agent["id"],
+            submitter_email=caller["email"],
+            status=1,
         ),
         steps=(
             click(".sidebar a", "New Ticket"),
@@ -842,26 +877,20 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
 def submit(facts: Facts, rng: random.Random) -> Assignment:
     """Ask the desk for something, as somebody who is no agent."""
-    slug, title, body = rng.choice(_NEW)
-    number = rng.randint(100, 999)
-    title, body = title.format(n=number), body.format(n=number)
+    slug, title, body = _case(rng)
     queue, priority = _queue(facts, slug), rng.choice((2, 3, 4))
     sender = _agent(facts, facts["colleague"])
     return Assignment(
         goal=f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
         f' the priority "{_PRIORITIES[priority]}".',
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=None,
-                submitter_email=sender["email"],
-                kbitem_id=None,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            submitter_email=sender["email"],
+            kbitem_id=None,
         ),
         steps=(
             select("#id_queue", str(queue["id"])),
@@ -885,20 +914,14 @@ def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                kbitem_id=article["id"],
-                submitter_email=sender["email"],
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            kbitem_id=article["id"],
+            submitter_email=sender["email"],
         ),
         steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+            _article(article),
             click(f"#collapse-{article['id']} a", "Create New Ticket"),
             fill("#id_title", title),
             fill("#id_body", body),
@@ -968,11 +991,7 @@ def look_up(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
         answer=article["value"],
-        steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
-        ),
+        steps=(_article(article),),
     )
 
 
@@ -999,9 +1018,7 @@ def vote(facts: Facts, rng: random.Random) -> Assignment:
             ),
         ),
         steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+            _article(article),
             click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
         ),
     )
@@ -1074,9 +1091,7 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _find(ticket),
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+            _article(article),
             _jump(ticket),
             _reply(text, check("#st_resolved"), public=True),
         ),
@@ -1192,11 +1207,7 @@ def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
         f" {other['name']}, in whatever state? Answer with both numbers, separated by a semicolon.",
         answer=(str(found[agent["username"]]), str(found[other["username"]])),
         ordered=True,
-        steps=(
-            click(".sidebar a", "Reports"),
-            click("#content-wrapper button.dropdown-toggle", "Create new report"),
-            click('a[href="/reports/userpriority/"]'),
-        ),
+        steps=_report("userpriority"),
     )
 
 
@@ -1220,11 +1231,7 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
         answer=(_agent(facts, best)["name"], str(most)),
-        steps=(
-            click(".sidebar a", "Reports"),
-            click("#content-wrapper button.dropdown-toggle", "Create new report"),
-            click(f'a[href="/reports/{report}/"]'),
-        ),
+        steps=_report(report),
     )
 
 
@@ -1402,11 +1409,11 @@ def new_preset(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _admin("Maintain Pre-Set Replies"),
-            click(".object-tools a.addlink"),
+            _ADD_ROW,
             select("#id_queues", str(queue["id"])),
             fill("#id_name", name),
             fill("#id_body", text),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1423,7 +1430,7 @@ def correct_article(facts: Facts, rng: random.Random) -> Assignment:
             _admin("Maintain Knowledgebase Items"),
             click("#result_list a", article["title"]),
             fill("#id_answer", text),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1449,12 +1456,12 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _admin("Maintain Knowledgebase Items"),
-            click(".object-tools a.addlink"),
+            _ADD_ROW,
             select("#id_category", str(_category(facts, category))),
             fill("#id_title", title),
             fill("#id_question", question),
             fill("#id_answer", answer),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1485,13 +1492,13 @@ def new_queue(facts: Facts, rng: random.Random) -> Assignment:
         ),
         steps=(
             _admin("Maintain Queues"),
-            click(".object-tools a.addlink"),
+            _ADD_ROW,
             fill("#id_title", title),
             fill("#id_slug", slug),
             fill("#id_email_address", f"{slug}@desk.northfield.test"),
             check("#id_allow_public_submission"),
             fill("#id_escalate_days", str(days)),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1508,7 +1515,7 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
             _admin("Maintain Users"),
             click("#result_list a", person["username"]),
             uncheck("#id_is_active"),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1606,7 +1613,7 @@ def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
         expect=([_ticket(ticket, priority=priority) for ticket in chosen], _silent(*chosen)),
         steps=(
             _filter(*_by("assigned_to", agent["id"])),
-            [(_jump(ticket), _detail("priority", str(priority))) for ticket in chosen],
+            [(_jump(ticket), _detail("priority", priority)) for ticket in chosen],
         ),
     )
 
@@ -1637,7 +1644,7 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
                     _reply(
                         text,
                         _DETAILS,
-                        fill('#collapseDetails [name="due_date"]', date),
+                        _field("due_date", date),
                         public=True,
                     ),
                 )

@@ -25,9 +25,12 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
+    listed,
     optional,
     removed,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.browser.oracles import OracleView, Step, act
@@ -143,6 +146,11 @@ def seen(selector: str, text: str | None = None, **more: Any) -> Step:
 
 # Steps through the webmail.
 
+_CREATE: Final = tap("#layout-content .header a.create")
+_DELETE: Final = tap("#layout-content .header a.delete")
+_READABLE: Final = seen(".message-part, .rcmBody", inside=_MESSAGE)
+"""The mail that was chosen is there."""
+
 
 def to_folder(name: str) -> tuple[Step, ...]:
     """Open a folder."""
@@ -161,7 +169,7 @@ def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
         *opened,
         *search(mail["subject"]),
         tap("#messagelist span.subject a", mail["subject"]),
-        seen(".message-part, .rcmBody", inside=_MESSAGE),
+        _READABLE,
     )
 
 
@@ -233,6 +241,17 @@ def forward(to: str, text: str = "") -> tuple[Step, ...]:
     return tap("#layout-content .header a.forward"), *write(to=[to]), *note, *send()
 
 
+def whole_folder(name: str, what: str) -> tuple[Step, ...]:
+    """Do something with all mails of a folder: `read` or `purge`."""
+    return (
+        *to_folder(name),
+        tap("#layout-sidebar .sidebar-menu"),
+        tap(f"#mailboxoptions-menu a.{what}"),
+        confirm(),
+        seen("#messagelist"),
+    )
+
+
 def confirm() -> Step:
     """Say yes to a question."""
     return tap(".ui-dialog-buttonset .mainaction")
@@ -271,16 +290,8 @@ def edit_contact(**fields: str) -> tuple[Step, ...]:
 def new_contact(first: str, last: str, email: str, phone: str = "") -> tuple[Step, ...]:
     """Make a contact; the address book is open."""
     fields = {"firstname": first, "surname": last, "email": email, "phone": phone}
-    return (
-        tap("#layout-content .header a.create"),
-        *(
-            put(f"[name^=_{name}]", value, inside=_CONTACT)
-            for name, value in fields.items()
-            if value
-        ),
-        tap("button.submit", inside=_CONTACT),
-        seen("#layout-content a.print.disabled"),
-    )
+    given = {name: value for name, value in fields.items() if value}
+    return (_CREATE, *edit_contact(**given)[1:])
 
 
 def new_group(name: str) -> tuple[Step, ...]:
@@ -321,6 +332,11 @@ def save(*fields: Step) -> tuple[Step, ...]:
 def field(name: str, value: str) -> Step:
     """Fill in a field of a form of the settings."""
     return put(f"[name=_{name}]", value, inside=_FORM)
+
+
+def compose(*options: Step, **fields: Any) -> tuple[Step, ...]:
+    """Write a new mail and send it. See `write`."""
+    return (tap("a.compose"), *write(**fields), *options, *send())
 
 
 def send() -> tuple[Step, ...]:
@@ -372,12 +388,7 @@ def _joined(addresses: Iterable[str]) -> str:
 
 def _long(day: str) -> str:
     """Return a day as the mails write it."""
-    found = date.fromisoformat(day)
-    return f"{found:%A}, {found.day} {found:%B %Y}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{date.fromisoformat(day):%A}, {spoken(day)}"
 
 
 def deliver(
@@ -410,6 +421,20 @@ def deliver(
         (insert, (int(_NEWEST.timestamp()), message.as_bytes())),
         ("UPDATE folder SET uid_next = uid_next + 1 WHERE name = 'INBOX'", ()),
     )
+
+
+def written(
+    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
+) -> tuple[dict[str, Any], tuple[Statement, ...]]:
+    """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
+    letter = {
+        "id": len(facts["mails"]) + 1,
+        "folder": "INBOX",
+        "from": sender["name"],
+        "email": sender["email"],
+        "subject": subject,
+    }
+    return letter, deliver(facts, {**sender, **letter}, text=text, **values)
 
 
 _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
@@ -557,7 +582,7 @@ def _delete(facts: Facts, rng: random.Random) -> Assignment:
         expect=_moved([mail], "Trash"),
         steps=(
             pick(mail),
-            tap("#layout-content .header a.delete"),
+            _DELETE,
             seen("#messagelist"),
         ),
     )
@@ -587,13 +612,7 @@ def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
             [changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
             _read_besides(facts, *mails),
         ),
-        steps=(
-            to_folder(folder),
-            tap("#layout-sidebar .sidebar-menu"),
-            tap("#mailboxoptions-menu a.read"),
-            confirm(),
-            seen("#messagelist"),
-        ),
+        steps=whole_folder(folder, "read"),
     )
 
 
@@ -638,7 +657,7 @@ def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
         expect=added("folder", name=path),
         steps=(
             to_settings("Folders"),
-            tap("#layout-content .header a.create"),
+            _CREATE,
             save(
                 field("name", name),
                 *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
@@ -709,11 +728,7 @@ def _compose(facts: Facts, rng: random.Random) -> Assignment:
             f"and the text “{text}”"
         ),
         expect=_sent([person["email"]], subject, text=same_text(text)),
-        steps=(
-            tap("a.compose"),
-            write(to=[person["email"]], subject=subject, text=text),
-            send(),
-        ),
+        steps=compose(to=[person["email"]], subject=subject, text=text),
     )
 
 
@@ -740,13 +755,7 @@ def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
             if folder == "Trash"
             else _moved(mails, "Trash")
         ),
-        steps=(
-            to_folder(folder),
-            tap("#layout-sidebar .sidebar-menu"),
-            tap("#mailboxoptions-menu a.purge"),
-            confirm(),
-            seen("#messagelist"),
-        ),
+        steps=whole_folder(folder, "purge"),
     )
 
 
@@ -773,7 +782,7 @@ def _new_response(facts: Facts, rng: random.Random) -> Assignment:
         expect=added("response", name=same_text(name), text=same_text(text)),
         steps=(
             to_settings("Responses"),
-            tap("#layout-content .header a.create"),
+            _CREATE,
             save(field("name", name), field("text", text)),
         ),
     )
@@ -792,7 +801,7 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             to_contacts(),
             pick_contact(contact["name"]),
-            tap("#layout-content .header a.delete"),
+            _DELETE,
             confirm(),
             seen("#contacts-table"),
         ),
@@ -815,16 +824,12 @@ def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
         expect=_sent(
             [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
         ),
-        steps=(
-            tap("a.compose"),
-            write(
-                to=[first["email"]],
-                cc=[second["email"]],
-                bcc=[third["email"]],
-                subject=subject,
-                text=text,
-            ),
-            send(),
+        steps=compose(
+            to=[first["email"]],
+            cc=[second["email"]],
+            bcc=[third["email"]],
+            subject=subject,
+            text=text,
         ),
     )
 
@@ -846,11 +851,13 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
             added("mail", folder=folder, to=person["email"], **shown),
         ),
         steps=(
-            tap("a.compose"),
-            write(to=[person["email"]], subject=subject, text=text),
-            choose("#compose-priority", value),
-            choose("#compose-store-target", folder),
-            send(),
+            compose(
+                choose("#compose-priority", value),
+                choose("#compose-store-target", folder),
+                to=[person["email"]],
+                subject=subject,
+                text=text,
+            ),
         ),
     )
 
@@ -952,7 +959,7 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             to_settings("Folders"),
             tap("#subscription-table a", folder),
-            tap("#layout-content .header a.delete"),
+            _DELETE,
             confirm(),
             seen("#subscription-table"),
             tap("#taskmenu a.mail"),
@@ -1109,7 +1116,7 @@ def _new_group(facts: Facts, rng: random.Random) -> Assignment:
     name, members = rng.choice(_GROUPS), rng.sample(facts["contacts"], 2)
     names = [member["name"] for member in members]
     return Assignment(
-        goal=f"Make a group of contacts named “{name}” with {_listed(names)} in it.",
+        goal=f"Make a group of contacts named “{name}” with {listed(names)} in it.",
         expect=(
             added("group", name=name),
             [added("member", group=name, contact=member) for member in names],
@@ -1176,7 +1183,7 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
         expect=_moved(mails, "Trash"),
         steps=(
             _select_all(sender),
-            tap("#layout-content .header a.delete"),
+            _DELETE,
             seen("#messagelist"),
         ),
     )
@@ -1321,7 +1328,7 @@ def _look(rows: Sequence[Mapping[str, Any]], facts: Facts) -> tuple[Step, ...]:
         for row in rows
         for step in (
             tap("#messagelist span.subject a", _mail(facts, row["mail"])["subject"]),
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
+            _READABLE,
         )
     )
 
@@ -1344,7 +1351,7 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     subject = "Expenses February, total"
     return Assignment(
         goal=(
-            f"Add up the February expenses of {_listed(names)}; their mails are in the inbox. Send "
+            f"Add up the February expenses of {listed(names)}; their mails are in the inbox. Send "
             f"the total to {person['email']}, with the subject “{subject}” and the text “Total: N "
             f"EUR”, where N is the amount with two decimals and without any other sign, such as "
             f"1234.50."
@@ -1353,9 +1360,7 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             search("Expenses February"),
             _look(chosen, facts),
-            tap("a.compose"),
-            write(to=[person["email"]], subject=subject, text=f"Total: {amount} EUR"),
-            send(),
+            compose(to=[person["email"]], subject=subject, text=f"Total: {amount} EUR"),
         ),
     )
 
@@ -1465,7 +1470,7 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
             map(_nth_mail, range(len(found))),
             act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
             tap("#messagelist span.adr", best["name"]),
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
+            _READABLE,
             forward(person["email"], note),
         ),
     )
@@ -1493,10 +1498,8 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
             to_folder(mail["folder"]),
             search(mail["subject"]),
             [_nth_mail(i) for i in (2, 1, 0)],
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
-            tap("a.compose"),
-            write(to=[person["email"]], subject=subject, text=thread["value"]),
-            send(),
+            _READABLE,
+            compose(to=[person["email"]], subject=subject, text=thread["value"]),
         ),
     )
 
@@ -1560,7 +1563,7 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
         expect=(added("folder", name=f"{parent}/{name}"), _moved(chosen, f"{parent}/{name}")),
         steps=(
             to_settings("Folders"),
-            tap("#layout-content .header a.create"),
+            _CREATE,
             save(field("name", name), choose("[name=_parent]", parent, inside=_FORM)),
             tap("#taskmenu a.mail"),
             _select_all(text),
@@ -1597,7 +1600,7 @@ def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
 def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail = _mail(facts, invoice["mail"])
-    contact = next(one for one in facts["contacts"] if one["email"] == invoice["email"])
+    contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
     text = f"Customer {customer}: we have paid {invoice['amount']} EUR."
     return Assignment(
@@ -1632,13 +1635,13 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         f"2. Look up the phone number of {contact['name']} in your address book, and answer this "
         f"mail with nothing but the number."
     )
-    asked = {**person, "subject": rng.choice(("Please help", "Two things", "While I am away"))}
-    request = {"id": len(facts["mails"]) + 1, "folder": "INBOX", "from": person["name"], **asked}
+    subject = rng.choice(("Please help", "Two things", "While I am away"))
+    request, delivery = written(facts, person, subject, text)
     number = contact["phone"]
     return Assignment(
         goal=(
             f"{person['name']} has asked you for something in the newest mail in the inbox, "
-            f"“{asked['subject']}”. Do what it says."
+            f"“{subject}”. Do what it says."
         ),
         expect=(
             _moved([mail], folder),
@@ -1646,7 +1649,7 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
             added("mail", folder="Sent", text=_same(number)),
             changed("mail", {"id": request["id"]}, answered=True),
         ),
-        prepare=deliver(facts, asked, text=text),
+        prepare=delivery,
         steps=(
             pick(request),
             pick(mail),
@@ -1670,26 +1673,23 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
         f"could you please send just this sentence, and no other text, to everybody in your group "
         f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
     )
-    asked = {**sender, "subject": f"For the group {group['name']}"}
-    request = {"id": len(facts["mails"]) + 1, "folder": "INBOX", "from": sender["name"], **asked}
+    request, delivery = written(facts, sender, f"For the group {group['name']}", text)
     addresses = _joined(one["email"] for one in members)
     shown = {"subject": same_text(subject), "text": same_text(news)}
     return Assignment(
-        goal=f"{sender['name']} has sent you the mail “{asked['subject']}”. Do what it says.",
+        goal=f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
         expect=(
             added("sent", recipients=addresses, **shown),
             added("mail", folder="Sent", **shown),
         ),
-        prepare=deliver(facts, asked, text=text),
+        prepare=delivery,
         steps=(
             pick(request),
             to_contacts(),
             tap("#directorylist .contactgroup a", group["name"]),
             seen("#contacts-table td.name", members[0]["name"]),
             [pick_member(one["name"]) for one in members],
-            tap("a.compose"),
-            write(to=[one["email"] for one in members], subject=subject, text=news),
-            send(),
+            compose(to=[one["email"] for one in members], subject=subject, text=news),
         ),
     )
 
