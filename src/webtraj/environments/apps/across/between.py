@@ -617,8 +617,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         "amount is its total, delivery included.",
         expect={"budget": budget._new_bill(project, bill, day=order["date"])},
         steps=(
-            common.to_account("Order History"),
-            click("table a", order["number"]),
+            common.to_order(order["number"]),
             _site("budget"),
             budget._open(project),
             budget._ADD,
@@ -650,8 +649,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         "is what all pieces of the product cost together, without delivery.",
         expect={"budget": [budget._new_bill(project, bill) for bill in bills]},
         steps=(
-            common.to_account("Order History"),
-            click("table a", order["number"]),
+            common.to_order(order["number"]),
             _site("budget"),
             budget._open(project),
             [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
