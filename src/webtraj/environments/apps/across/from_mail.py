@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -30,6 +31,8 @@ from webtraj.environments.apps.tracker import tasks as tracker
 from webtraj.environments.apps.wiki import tasks as wiki
 from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
 
+task = functools.partial(template, user="user")
+
 _SITES: Final = {
     "budget": "http://budget.test/",
     "forum": "http://forum.test/",
@@ -45,7 +48,6 @@ _SITES: Final = {
 
 
 def _across(
-    facts: Facts,
     app: str,
     goal: str,
     *steps: Steps,
@@ -58,7 +60,6 @@ def _across(
     """Return an assignment in the webmail and another application.
 
     Args:
-        facts: The facts of both.
         app: The other application.
         goal: The goal.
         *steps: The oracle.
@@ -70,7 +71,6 @@ def _across(
     """
     return Assignment(
         goal=goal,
-        user=facts["mail"]["user"],
         expect={"mail": sent, app: expect},
         allow={"mail": mail._READ, app: allow},
         prepare={"mail": prepare},
@@ -127,7 +127,6 @@ def _question(
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
     letter, delivery = mail.written(facts["mail"], sender, subject, question)
     return _across(
-        facts,
         app,
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
         f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
@@ -154,7 +153,7 @@ _PLACES: Final = {
 # The issue tracker.
 
 
-@template("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
+@task("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
 def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File the ticket that a colleague asks for, and tell its number."""
     request = rng.choice(_requests(facts, "tracker"))
@@ -170,7 +169,6 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "priority": priority,
     }
     return _across(
-        facts,
         "tracker",
         f"{request['from']} has asked you by mail to file a ticket: {mail._the(letter)} in the "
         "inbox. File it in the issue tracker as a defect, with the summary and the description "
@@ -199,7 +197,7 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
+@task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
 def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question about a ticket."""
     own = facts["tracker"]
@@ -232,7 +230,7 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
+@task("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
 def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to whom its owner names."""
     own = facts["tracker"]
@@ -248,7 +246,6 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"\n\n{comment}",
     )
     return _across(
-        facts,
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
         "in the issue tracker. Do what the mail says; no answer is needed.",
@@ -261,7 +258,7 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
+@task("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
 def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what a thread of mails ends with."""
     thread = rng.choice(facts["mail"]["threads"])
@@ -274,7 +271,6 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     }[thread["topic"]]
     comment = f"Decided by mail: {thread['value']}"
     return _across(
-        facts,
         "tracker",
         f"In the mail folder Projects/{thread['project']} colleagues write about "
         f"“{first['subject']}”. Find out what holds in the end; one answer was corrected. Then "
@@ -292,7 +288,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
+@task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
 def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the owner of a ticket."""
     ticket = rng.choice(tracker._open(facts["tracker"], owner=lambda name: _known(facts, name)))
@@ -300,7 +296,6 @@ def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     text = rng.choice(mail._TEXTS)
     subject = f"Ticket #{ticket['id']}"
     return _across(
-        facts,
         "tracker",
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
@@ -322,7 +317,7 @@ def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, 
     )
 
 
-@template("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
+@task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     sender = mail._colleague(facts["mail"], rng)
@@ -334,7 +329,6 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
     )
     return _across(
-        facts,
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
         "ticket in the issue tracker. Do what the mail says; no answer is needed.",
@@ -359,7 +353,7 @@ def _bought(product: Facts, count: int) -> tuple[Step, ...]:
     )
 
 
-@template("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
+@task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
 def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Put what a colleague wants into the basket, and say so."""
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
@@ -367,7 +361,6 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
     count = request["quantity"]
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add what the mail asks for to your basket in the shop, in the right quantity, and leave "
@@ -392,7 +385,7 @@ def _ordering(
     return mail.written(facts["mail"], sender, request["subject"], product=product)
 
 
-@template("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
+@task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
 def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Order what a colleague wants, and tell the order's number."""
     own = facts["shop"]
@@ -403,7 +396,6 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     bought = [*((one, n) for one, _, n in shop.lines_of(own)), (product, count)]
     answer = f"Order {_FIRST_ORDER + own['basket']['id']}"
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add what the mail asks for to your basket in the shop, in the right quantity, then order "
@@ -431,7 +423,7 @@ _FIRST_ORDER: Final = 100_000
 """An order's number is this and the number of its basket."""
 
 
-@template("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
+@task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
 def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a colleague which of three products is the cheapest, or the lightest."""
     what, of = rng.choice((("cheapest", "price"), ("lightest", "weight")))
@@ -451,7 +443,7 @@ def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
+@task("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
 def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that the shop does not have."""
     request = rng.choice(_requests(facts, "shop"))
@@ -460,7 +452,6 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
     letter, delivery = _ordering(facts, request, f"{series} {thing}")
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add exactly what the mail asks for to your basket in the shop. If the shop does not have "
@@ -483,14 +474,13 @@ _ABSENT: Final = (
 # The forum.
 
 
-@template("across/start-thread", apps=("mail", "forum"), level=2, split="train")
+@task("across/start-thread", apps=("mail", "forum"), level=2, split="train")
 def start_thread(facts: Facts, rng: random.Random) -> Assignment:
     """Start the thread that a colleague asks for."""
     own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
     letter = mail._mail(facts["mail"], request["mail"])
     category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
     return _across(
-        facts,
         "forum",
         f"{request['from']} has asked you by mail to start a thread in the forum: "
         f"{mail._the(letter)} in the inbox. Create this topic in the category "
@@ -504,7 +494,7 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
+@task("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
 def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     """Count the votes in mails, and tell the forum."""
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
@@ -513,7 +503,6 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(forum._open(own["topics"]))
     text = f"{vote['title']}: {count} votes for {vote['winner']}."
     return _across(
-        facts,
         "forum",
         f"In the mail folder Team there is a vote, “{first['subject']}”. Count the votes in the "
         f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
@@ -531,7 +520,7 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/mail-author", apps=("forum", "mail"), level=2, split="train")
+@task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the author of a topic."""
     topics = [one for one in forum._seen(facts["forum"]["topics"]) if _known(facts, one["author"])]
@@ -539,7 +528,6 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     author = _person(facts, topic["author"])
     subject, text = rng.choice(mail._SUBJECTS), rng.choice(mail._TEXTS)
     return _across(
-        facts,
         "forum",
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
@@ -553,7 +541,7 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
 # The wiki.
 
 
-@template("across/new-page", apps=("mail", "wiki"), level=2, split="train")
+@task("across/new-page", apps=("mail", "wiki"), level=2, split="train")
 def new_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make the page that a colleague asks for, and file the mail."""
     request = rng.choice(_requests(facts, "wiki"))
@@ -561,7 +549,6 @@ def new_page(facts: Facts, rng: random.Random) -> Assignment:
     parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail._TARGETS)
     page = f"{parent}/{request['title']}"
     return _across(
-        facts,
         "wiki",
         f"{request['from']} has asked you by mail to make a page in the wiki: {mail._the(letter)} "
         f"in the inbox. Create the page {page}; it consists of the text that the mail gives, "
@@ -577,7 +564,7 @@ def new_page(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
+@task("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
 def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     """Correct a colleague's room and extension."""
     own = facts["wiki"]
@@ -597,7 +584,6 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         f"in the table on the page of the team {team['name']} in the wiki?",
     )
     return _across(
-        facts,
         "wiki",
         f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
         "something in the wiki. Do what the mail says; no answer is needed.",
@@ -610,7 +596,7 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
+@task("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
 def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question about a customer."""
     customer = rng.choice(facts["wiki"]["customers"])
@@ -629,7 +615,7 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
+@task("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
 def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page for a meeting, which is moved once more."""
     meeting = rng.choice(facts["mail"]["meetings"])
@@ -646,7 +632,6 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     page = f"Meetings/{day} {title}"
     text = f"# {day} {title}\n\nTime: {hour}\n\nRoom: {room}\n\nInvited by: {organiser['name']}"
     return _across(
-        facts,
         "wiki",
         f"You have been invited by mail to the {title.lower()}, which has been moved since. Create "
         f"the page “Meetings/DAY {title}” in the wiki, with the day on which it takes place now, "
@@ -678,7 +663,7 @@ def _spender(
             return project, bill, _person(facts, bill["payer"].lower())
 
 
-@template("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
+@task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
 def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what somebody paid for some."""
     project, bill, sender = _spender(facts, rng, everyone=False)
@@ -692,7 +677,6 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
         f"{listed(bill['owers'])}.",
     )
     return _across(
-        facts,
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
         "in the shared budgets. Do what the mail says; no answer is needed.",
@@ -707,7 +691,7 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
+@task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
 def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     """Enter three bills, and answer with their sum."""
     project, first, sender = _spender(facts, rng, everyone=True)
@@ -725,7 +709,6 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     )
     answer = f"{sum(bill['amount'] for bill in bills):.2f}"
     return _across(
-        facts,
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter bills "
         "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
@@ -745,7 +728,7 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
+@task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
 def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant how much they paid or spent."""
     own = facts["budget"]
@@ -770,7 +753,7 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
 # The help desk.
 
 
-@template("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
+@task("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
 def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for a colleague who reports something, and tell its number."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
@@ -779,7 +762,6 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     letter, delivery = mail.written(facts["mail"], sender, title, body)
     answer = f"Your ticket has the number {len(own['tickets']) + 1}."
     return _across(
-        facts,
         "helpdesk",
         f"{sender['name']} reports something by mail (“{title}”, in the inbox). Enter a ticket for "
         f"{sender['email']} in the help desk, in the queue {queue['title']}. Its summary is the "
@@ -813,7 +795,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
+@task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
 def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with what a colleague has done about it."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
@@ -827,7 +809,6 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
         f"The resolution is:\n\n{text}",
     )
     return _across(
-        facts,
         "helpdesk",
         f"{sender['name']} has written to you about a ticket of the help desk (“"
         f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
@@ -845,7 +826,7 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
+@task("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
 def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a colleague who works on a ticket, and until when."""
     own = facts["helpdesk"]
@@ -869,7 +850,7 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
+@task("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
 def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what an invoice says."""
     invoice = rng.choice(facts["mail"]["invoices"])
@@ -877,7 +858,6 @@ def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(helpdesk._tickets(facts["helpdesk"]))
     note = f"{invoice['number']}: {invoice['amount']} EUR until {invoice['due']}"
     return _across(
-        facts,
         "helpdesk",
         f"Find the mail with the invoice {invoice['number']}; it is {mail._where(letter)}. Then "
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
