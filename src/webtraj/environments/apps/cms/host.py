@@ -50,38 +50,13 @@ django_worlds.configure(
         "django.contrib.staticfiles",
     ],
     MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
+        *django_worlds.MIDDLEWARE,
         "django.middleware.clickjacking.XFrameOptionsMiddleware",
         "wagtail.contrib.redirects.middleware.RedirectMiddleware",
     ],
     MIGRATION_MODULES={"northfield": "no_migrations"},
     ROOT_URLCONF=__name__,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                    f"{__name__}.around",
-                ],
-                "loaders": [
-                    (
-                        "django.template.loaders.cached.Loader",
-                        [
-                            ("django.template.loaders.locmem.Loader", _TEMPLATES),
-                            "django.template.loaders.app_directories.Loader",
-                        ],
-                    )
-                ],
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(f"{__name__}.around", pages=_TEMPLATES),
     WAGTAILADMIN_BASE_URL="http://cms.test",
     WAGTAILADMIN_COMMENTS_ENABLED=False,
     WAGTAIL_AUTOSAVE_INTERVAL=0,
@@ -163,9 +138,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "pages": pages,
         "groups": {group.name: group.pk for group in Group.objects.all()},
         "people": [
-            {"id": user.id, "username": user.username, "name": user.get_full_name()}
-            | {"email": user.email, "group": _group(at)}
-            for at, user in enumerate(users)
+            {**django_worlds.facts_of(user), "group": _group(at)} for at, user in enumerate(users)
         ],
         "redirects": site.redirects(),
         "user": users[0].username,
@@ -190,15 +163,10 @@ def _group(at: int) -> str:
 
 
 def _people(seed: int) -> list[User]:
-    password = django_worlds.password_hash(people.PASSWORD)
     users = []
     for at, person in enumerate(people.people(seed, 24)):
         user = User.objects.create(
-            username=person.username,
-            first_name=person.first,
-            last_name=person.last,
-            email=person.email,
-            password=password,
+            **django_worlds.account(person),
             is_superuser=at == 0,
             date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
         )

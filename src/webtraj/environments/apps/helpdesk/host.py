@@ -73,36 +73,12 @@ django_worlds.configure(
     LOGIN_REDIRECT_URL="/",
     LOGIN_URL="/login/",
     MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
+        *django_worlds.MIDDLEWARE,
         "django.middleware.clickjacking.XFrameOptionsMiddleware",
     ],
     ROOT_URLCONF=__name__,
     SITE_ID=1,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                ],
-                "loaders": [
-                    (
-                        "django.template.loaders.cached.Loader",
-                        [
-                            ("django.template.loaders.locmem.Loader", _patched()),
-                            "django.template.loaders.app_directories.Loader",
-                        ],
-                    )
-                ],
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(pages=_patched()),
 )
 
 from django.contrib import admin  # noqa: E402
@@ -154,15 +130,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "answers": answers,
         "checklist_templates": _checklists(rng, tickets),
         "ignored": _ignored(rng),
-        "people": [
-            {
-                "id": user.id,
-                "username": user.username,
-                "name": user.get_full_name(),
-                "email": user.email,
-            }
-            for user in staff.values()
-        ],
+        "people": [django_worlds.facts_of(user) for user in staff.values()],
         "presets": _presets(),
         "queues": [{"id": at, **queue} for at, queue in enumerate(WORDS.queues, start=1)],
         "searches": _searches(rng, list(staff.values())),
@@ -181,15 +149,10 @@ def build(state: Path, seed: int) -> dict[str, Any]:
 
 def _people(seed: int) -> dict[str, User]:
     """Make the users; one of the later ones writes tickets and reads answers only."""
-    password = django_worlds.password_hash(people.PASSWORD)
     users = {}
     for at, person in enumerate(people.people(seed)):
         users[person.username] = User.objects.create(
-            username=person.username,
-            first_name=person.first,
-            last_name=person.last,
-            email=person.email,
-            password=password,
+            **django_worlds.account(person),
             is_staff=at < _AGENTS,
             is_superuser=at == 0,
             date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),

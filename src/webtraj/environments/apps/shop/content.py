@@ -59,14 +59,9 @@ class Shop:
         import people
         from django.contrib.auth.models import User
 
-        password = django_worlds.password_hash(people.PASSWORD)
         self.users = User.objects.bulk_create(
             User(
-                username=person.username,
-                first_name=person.first,
-                last_name=person.last,
-                email=person.email,
-                password=password,
+                **django_worlds.account(person),
                 is_staff=number == 1,
                 is_superuser=number == 1,
                 date_joined=self._day(900, 420),
@@ -78,11 +73,7 @@ class Shop:
             "user": self.user.username,
             "staff": self.staff.username,
             "password": people.PASSWORD,
-            "people": [
-                {"id": user.pk, "username": user.username, "name": user.get_full_name()}
-                | {"email": user.email}
-                for user in self.users
-            ],
+            "people": [django_worlds.facts_of(user) for user in self.users],
         }
 
     def _products(self) -> None:
