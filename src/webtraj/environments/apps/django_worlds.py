@@ -27,6 +27,7 @@ from typing import Any
 
 import django
 import people
+import serve
 from django.conf import settings
 from django.core.files.storage import FileSystemStorage
 from django.db import connection
@@ -165,10 +166,8 @@ def create(state: Path) -> None:
 
 def finish(state: Path) -> None:
     """Make the database as small as can be, and close it."""
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode=DELETE")
-        cursor.execute("VACUUM")
     connection.close()
+    serve.compact(state / DATABASE)
 
 
 def password_hash(password: str) -> str:

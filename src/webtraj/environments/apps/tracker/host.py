@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import content
 import pkg_resources
+import serve
 import trac.web.main
 from people import PASSWORD, people
 from trac.cache import CacheManager
@@ -246,10 +247,7 @@ def build(state: Path, seed: int) -> dict:
             token = hashlib.sha256(f"token {cookie}".encode()).hexdigest()[:24]
             facts["cookies"][person.username] = {"trac_auth": cookie, "trac_form_token": token}
     DatabaseManager(env).shutdown()
-    with sqlite3.connect(state / DATABASE, isolation_level=None) as database:
-        database.execute("PRAGMA journal_mode=DELETE")
-        database.execute("VACUUM")
-    database.close()
+    serve.compact(state / DATABASE)
     return facts
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import content
+import serve
 from people import PASSWORD, people
 
 DATABASE = "wiki.db"
@@ -171,10 +172,7 @@ def build(state: Path, seed: int) -> dict:
         worlds.server.db.create_all()
         facts = _fill(worlds.server, made)
     worlds._engine.dispose()
-    with sqlite3.connect(state / DATABASE, isolation_level=None) as database:
-        database.execute("PRAGMA journal_mode=DELETE")
-        database.execute("VACUUM")
-    database.close()
+    serve.compact(state / DATABASE)
     return facts
 
 
