@@ -25,7 +25,7 @@ import threading
 import time
 import venv
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from webtraj.environments.apps import state as state_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.store import files as files_lib
 
-__all__ = ["APPS", "App", "World", "add_app", "find_app", "folder_of", "home"]
+__all__ = ["APPS", "App", "World", "add_app", "find_app", "home"]
 
 APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", "wiki")
 """The applications, by name."""
@@ -470,8 +470,3 @@ def _environment() -> dict[str, str]:
 
 def _tail(output: bytes) -> str:
     return "\n".join(output.decode(errors="replace").splitlines()[-_LOG_LINES:])
-
-
-def folder_of(package: str) -> Path:
-    """Return the folder of an application's package."""
-    return Path(str(resources.files(package)))

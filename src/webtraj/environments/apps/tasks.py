@@ -12,6 +12,10 @@ A template is a function from the facts of a world to an assignment, registered 
             steps=(click(".product a", product["title"]), ...),
         )
 
+What is the same for every seed may stand in the decorator instead: `user="user"` names the fact
+that tells who is logged in; `start` and `allow` are as those of an assignment. Changes and steps
+may be nested.
+
 The episode ends when the agent answers or reports the task as infeasible. It succeeds if the worlds
 then differ from their first moment as expected and in nothing else, and if the answer is right.
 A template over several applications names them, gets the facts by application, and gives `expect`
