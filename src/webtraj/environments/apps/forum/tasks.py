@@ -1055,6 +1055,11 @@ _HOMES = (
 )
 
 
+def _prefer(*fields: Step) -> tuple[Step, ...]:
+    """Change one's preferences."""
+    return (*_menu("Profile"), click(".profile__profile_preferences a"), *fields, _SAVE)
+
+
 @task("forum/preferences", level=2, split="train")
 def preferences(facts: Facts, rng: random.Random) -> Assignment:
     """Change location and time zone."""
@@ -1065,13 +1070,7 @@ def preferences(facts: Facts, rng: random.Random) -> Assignment:
         expect=changed(
             _PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone
         ),
-        steps=(
-            _menu("Profile"),
-            click(".profile__profile_preferences a"),
-            fill("#id_location", town),
-            _choose("#id_timezone", zone),
-            _SAVE,
-        ),
+        steps=_prefer(fill("#id_location", town), _choose("#id_timezone", zone)),
     )
 
 
@@ -1107,14 +1106,7 @@ def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
         expect=changed(
             _PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town
         ),
-        steps=(
-            _menu("Profile"),
-            click(".profile__profile_preferences a"),
-            select("#id_notify_when", when),
-            uncheck(field),
-            fill("#id_location", town),
-            _SAVE,
-        ),
+        steps=_prefer(select("#id_notify_when", when), uncheck(field), fill("#id_location", town)),
     )
 
 

@@ -329,6 +329,17 @@ def save(*fields: Step) -> tuple[Step, ...]:
     )
 
 
+def new_setting(tab: str, *fields: Step) -> tuple[Step, ...]:
+    """Add an entry to a page of the settings."""
+    return (*to_settings(tab), _CREATE, *save(*fields))
+
+
+def preferences(section: str, *fields: Step) -> tuple[Step, ...]:
+    """Change a section of the preferences."""
+    chosen = tap("#sections-table td.section", section)
+    return (*to_settings("Preferences"), chosen, *save(*fields))
+
+
 def field(name: str, value: str) -> Step:
     """Fill in a field of a form of the settings."""
     return put(f"[name=_{name}]", value, inside=_FORM)
@@ -655,13 +666,10 @@ def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Create a mail folder named {name} {place}.",
         expect=added("folder", name=path),
-        steps=(
-            to_settings("Folders"),
-            _CREATE,
-            save(
-                field("name", name),
-                *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
-            ),
+        steps=new_setting(
+            "Folders",
+            field("name", name),
+            *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
         ),
     )
 
@@ -780,11 +788,7 @@ def _new_response(facts: Facts, rng: random.Random) -> Assignment:
             f"its text is “{text}”"
         ),
         expect=added("response", name=same_text(name), text=same_text(text)),
-        steps=(
-            to_settings("Responses"),
-            _CREATE,
-            save(field("name", name), field("text", text)),
-        ),
+        steps=new_setting("Responses", field("name", name), field("text", text)),
     )
 
 
@@ -1035,13 +1039,10 @@ def _preferences(facts: Facts, rng: random.Random) -> Assignment:
             added("setting", name="mail_pagesize", value=rows),
             added("setting", name="mail_read_time", value=seconds),
         ),
-        steps=(
-            to_settings("Preferences"),
-            tap("#sections-table td.section", "Mailbox View"),
-            save(
-                choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
-                field("mail_pagesize", str(rows)),
-            ),
+        steps=preferences(
+            "Mailbox View",
+            choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
+            field("mail_pagesize", str(rows)),
         ),
     )
 
@@ -1061,13 +1062,10 @@ def _date_format(facts: Facts, rng: random.Random) -> Assignment:
             added("setting", name="date_format", value=pattern),
             added("setting", name="time_format", value=clock),
         ),
-        steps=(
-            to_settings("Preferences"),
-            tap("#sections-table td.section", "User Interface"),
-            save(
-                choose("[name=_time_format]", clock, inside=_FORM),
-                choose("[name=_date_format]", pattern, inside=_FORM),
-            ),
+        steps=preferences(
+            "User Interface",
+            choose("[name=_time_format]", clock, inside=_FORM),
+            choose("[name=_date_format]", pattern, inside=_FORM),
         ),
     )
 
@@ -1562,9 +1560,9 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=(added("folder", name=f"{parent}/{name}"), _moved(chosen, f"{parent}/{name}")),
         steps=(
-            to_settings("Folders"),
-            _CREATE,
-            save(field("name", name), choose("[name=_parent]", parent, inside=_FORM)),
+            new_setting(
+                "Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)
+            ),
             tap("#taskmenu a.mail"),
             _select_all(text),
             move_to(name),
