@@ -23,8 +23,6 @@ def _panels(*names: str) -> list[FieldPanel]:
 class _Page(Page):
     """A page of ours."""
 
-    template = "northfield/page.html"
-
     class Meta:
         abstract = True
         app_label = "northfield"
@@ -106,6 +104,7 @@ class ArticlePage(_Page):
     summary = models.TextField()
     body = RichTextField(blank=True, features=_FEATURES)
     content_panels = _panels("date", "category", "author", "summary", "body")
+    template = "northfield/page.html"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -125,6 +124,7 @@ class EventPage(_Page):
     host = models.CharField("Organised by", max_length=80)
     summary = models.TextField()
     content_panels = _panels("date", "place", "seats", "host", "summary")
+    template = "northfield/page.html"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -145,6 +145,7 @@ class PolicyPage(_Page):
     summary = models.TextField()
     body = RichTextField(blank=True, features=_FEATURES)
     content_panels = _panels("keeper", "version", "review_date", "summary", "body")
+    template = "northfield/page.html"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -165,6 +166,7 @@ class JobPage(_Page):
     contact = models.EmailField()
     summary = models.TextField()
     content_panels = _panels("department", "place", "hours", "closing_date", "contact", "summary")
+    template = "northfield/page.html"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
