@@ -29,9 +29,6 @@ import people
 import post_office
 from serve import EPOCH
 
-FROZEN = False
-"""The clock is that of PHP, which libfaketime sets."""
-
 _ROUNDCUBE = Path("/usr/share/roundcube")
 _STATIC = {
     "skins": _ROUNDCUBE / "skins",
