@@ -92,6 +92,10 @@ def test_no_tests_are_in_them(source, wheel):
     [
         "py.typed",
         "agents/prompts/v1/plain.txt",
+        "environments/apps/forum/content.toml",
+        "environments/apps/mail/router.php",
+        "environments/apps/names.txt",
+        "environments/apps/tracker/trac.ini",
         "environments/browser/page/observe.js",
         "loop/files/two_cores.yaml",
         "proto/webtraj/v1/trajectory.proto",

@@ -25,7 +25,7 @@ import threading
 import time
 import venv
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from webtraj.environments.apps import state as state_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.store import files as files_lib
 
-__all__ = ["APPS", "App", "World", "add_app", "find_app", "folder_of", "home"]
+__all__ = ["APPS", "App", "World", "add_app", "find_app", "home"]
 
 APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", "wiki")
 """The applications, by name."""
@@ -42,6 +42,7 @@ APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", 
 CONTENTS: Final = 2
 """How many contents each application has; a world's seed chooses one."""
 
+_INSTALLED = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
 _NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py")
 _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
@@ -114,7 +115,7 @@ class App:
         digest = hashlib.sha256()
         common = (Path(__file__).parent / name for name in ("people.py", "django_worlds.py"))
         for file in (*common, *sorted(self.folder.iterdir())):
-            if file.suffix in (".py", ".txt") and file.name not in _NOT_INSTALLED:
+            if file.suffix in _INSTALLED and file.name not in _NOT_INSTALLED:
                 digest.update(file.read_bytes())
         return home() / f"{self.name}-{digest.hexdigest()[:12]}"
 
@@ -469,8 +470,3 @@ def _environment() -> dict[str, str]:
 
 def _tail(output: bytes) -> str:
     return "\n".join(output.decode(errors="replace").splitlines()[-_LOG_LINES:])
-
-
-def folder_of(package: str) -> Path:
-    """Return the folder of an application's package."""
-    return Path(str(resources.files(package)))

@@ -63,8 +63,7 @@ async def check(
         for name in reversed(templates)
         for i in reversed(range(0, len(seeds), _SEEDS))
     ]
-    results: asyncio.Queue[Checked] = asyncio.Queue()
-    count = len(templates) * len(seeds)
+    results: asyncio.Queue[Checked | None] = asyncio.Queue()
 
     async def work() -> None:
         while waiting:
@@ -76,17 +75,12 @@ async def check(
                     await results.put(await _check_one(environment, name, seed, quick))
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(parallel, len(waiting)))]
+    ended = asyncio.gather(*workers)
+    ended.add_done_callback(lambda _: results.put_nowait(None))
     try:
-        for _ in range(count):
-            getting = asyncio.ensure_future(results.get())
-            await asyncio.wait((getting, *workers), return_when=asyncio.FIRST_COMPLETED)
-            while not getting.done():
-                for worker in workers:
-                    if worker.done():
-                        worker.result()
-                pending = [worker for worker in workers if not worker.done()]
-                await asyncio.wait((getting, *pending), return_when=asyncio.FIRST_COMPLETED)
-            yield getting.result()
+        while (found := await results.get()) is not None:
+            yield found
+        await ended
     finally:
         for worker in workers:
             worker.cancel()

@@ -26,20 +26,26 @@ from pathlib import Path
 from typing import Any
 
 import django
+import people
+import serve
 from django.conf import settings
 from django.core.files.storage import FileSystemStorage
 from django.db import connection
 
 __all__ = [
     "DATABASE",
+    "MIDDLEWARE",
     "WorldStorage",
+    "account",
     "application",
     "configure",
     "cookies",
     "create",
     "enter",
+    "facts_of",
     "finish",
     "password_hash",
+    "templates",
 ]
 
 DATABASE = "db.sqlite3"
@@ -83,6 +89,37 @@ _TYPES = {
     ".js": "text/javascript",
     ".map": "text/plain",
 }
+
+
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+"""What most applications begin with."""
+
+
+def templates(*processors: str, pages: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return the setting `TEMPLATES`.
+
+    Args:
+        processors: Context processors besides Django's own.
+        pages: Templates that come before those of the same names in packages.
+    """
+    ours = ("django.template.loaders.locmem.Loader", pages or {})
+    loaders = [ours, "django.template.loaders.app_directories.Loader"]
+    options = {
+        "context_processors": [
+            "django.template.context_processors.request",
+            "django.contrib.auth.context_processors.auth",
+            "django.contrib.messages.context_processors.messages",
+            *processors,
+        ],
+        "loaders": [("django.template.loaders.cached.Loader", loaders)],
+    }
+    return [{"BACKEND": "django.template.backends.django.DjangoTemplates", "OPTIONS": options}]
 
 
 def configure(**more: Any) -> None:
@@ -129,10 +166,8 @@ def create(state: Path) -> None:
 
 def finish(state: Path) -> None:
     """Make the database as small as can be, and close it."""
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode=DELETE")
-        cursor.execute("VACUUM")
     connection.close()
+    serve.compact(state / DATABASE)
 
 
 def password_hash(password: str) -> str:
@@ -140,6 +175,27 @@ def password_hash(password: str) -> str:
     from django.contrib.auth.hashers import make_password
 
     return make_password(password, salt="northfield")
+
+
+def account(person: people.Person) -> dict[str, str]:
+    """Return the fields of a person's account."""
+    return {
+        "username": person.username,
+        "first_name": person.first,
+        "last_name": person.last,
+        "email": person.email,
+        "password": password_hash(people.PASSWORD),
+    }
+
+
+def facts_of(user: Any) -> dict[str, Any]:
+    """Return what tasks may mention of an account."""
+    return {
+        "id": user.pk,
+        "username": user.username,
+        "name": user.get_full_name(),
+        "email": user.email,
+    }
 
 
 def cookies(users: Iterable[Any], key: Callable[[Any], str] | None = None) -> dict[str, Any]:

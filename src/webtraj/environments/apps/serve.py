@@ -25,6 +25,7 @@ import select
 import shutil
 import signal
 import socketserver
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -75,6 +76,13 @@ def build(host_file: str, state: str, seed: str) -> None:
     with at(EPOCH):
         facts = host.build(folder, int(seed))
     Path(f"{state}.json").write_text(json.dumps(facts, indent=1, sort_keys=True), "utf-8")
+
+
+def compact(file: Path) -> None:
+    """Make a SQLite file of a host as small as can be."""
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=DELETE")
+        database.execute("VACUUM")
 
 
 class _Worlds:

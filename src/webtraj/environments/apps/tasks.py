@@ -12,6 +12,10 @@ A template is a function from the facts of a world to an assignment, registered 
             steps=(click(".product a", product["title"]), ...),
         )
 
+What is the same for every seed may stand in the decorator instead: `user="user"` names the fact
+that tells who is logged in; `start` and `allow` are as those of an assignment. Changes and steps
+may be nested.
+
 The episode ends when the agent answers or reports the task as infeasible. It succeeds if the worlds
 then differ from their first moment as expected and in nothing else, and if the answer is right.
 A template over several applications names them, gets the facts by application, and gives `expect`
@@ -25,9 +29,10 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import datetime
 import random
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -56,22 +61,28 @@ from webtraj.environments.browser.oracles import OracleError, PageView, Step
 __all__ = [
     "AppTask",
     "Assignment",
+    "Changes",
     "Expected",
     "Facts",
     "Fault",
+    "Steps",
     "Template",
     "added",
     "changed",
     "contains",
     "difficulty_of",
+    "find",
     "find_template",
     "find_templates",
     "hash_of",
+    "listed",
     "optional",
+    "other_than",
     "registered",
     "removed",
     "same_answer",
     "same_text",
+    "spoken",
     "template",
 ]
 
@@ -80,6 +91,12 @@ Facts: TypeAlias = Mapping[str, Any]
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 """SQL and its parameters."""
+
+Changes: TypeAlias = "Expected | Iterable[Changes]"
+"""An expected change, or several, nested as is handy."""
+
+Steps: TypeAlias = "Step | Iterable[Steps]"
+"""A step of an oracle, or several, nested as is handy."""
 
 _LEVELS: Final = {1: 25, 2: 40, 3: 60}
 """The step limit by level."""
@@ -100,8 +117,8 @@ class Assignment:
     """Who is logged in; nobody if empty."""
     users: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Who is logged in, by application; `user` in those that are not named."""
-    expect: Sequence[Expected] | Mapping[str, Sequence[Expected]] = ()
-    """The changes that must have happened."""
+    expect: Changes | Mapping[str, Changes] = ()
+    """The changes that must have happened. Kept as a tuple."""
     allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
     """Tables that may change besides."""
     answer: str | tuple[str, ...] | None = None
@@ -112,8 +129,18 @@ class Assignment:
     """Whether the right thing is to report that it cannot be done."""
     prepare: Sequence[Statement] | Mapping[str, Sequence[Statement]] = ()
     """SQL that changes the world before the episode."""
-    steps: tuple[Step, ...] = ()
-    """The oracle, without the answer at its end."""
+    steps: Steps = ()
+    """The oracle, without the answer at its end. Kept as a tuple."""
+
+    def __post_init__(self) -> None:
+        expect = self.expect
+        flat = (
+            {app: _flat(part) for app, part in expect.items()}
+            if isinstance(expect, Mapping)
+            else _flat(expect)
+        )
+        object.__setattr__(self, "expect", flat)
+        object.__setattr__(self, "steps", _flat(self.steps))
 
     def rubric(self) -> tuple[str, ...]:
         """Return the facts that a judge of the record should find.
@@ -123,7 +150,7 @@ class Assignment:
         if self.infeasible:
             return ("The agent reported that the task cannot be done.", _NOTHING_ELSE)
         parts = self.expect.values() if isinstance(self.expect, Mapping) else [self.expect]
-        facts = [one.fact for part in parts for one in part if not one.optional]
+        facts = [one.fact for part in parts for one in _flat(part) if not one.optional]
         if not facts:
             return ()
         counts = collections.Counter(facts)
@@ -134,6 +161,13 @@ class Assignment:
         if self.answer is not None:
             said.append(f"The agent answered: {_as_text(self.answer)}")
         return (*said, _NOTHING_ELSE)
+
+
+def _flat(nested: Any) -> tuple[Any, ...]:
+    """Return what is in nested iterables, in its order."""
+    if not isinstance(nested, Iterable):
+        return (nested,)
+    return tuple(leaf for part in nested for leaf in _flat(part))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,6 +208,9 @@ def template(
     level: Literal[1, 2, 3],
     split: Literal["train", "test"],
     apps: Sequence[str] = (),
+    user: str = "",
+    start: str = "/",
+    allow: Sequence[str] | Mapping[str, Sequence[str]] = (),
 ) -> Callable[[Callable[[Any, random.Random], Assignment]], Template]:
     """Register a template.
 
@@ -182,6 +219,10 @@ def template(
         level: 1 (a few actions) to 3 (up to 40).
         split: The split it belongs to.
         apps: The applications, if there are several; the first is where episodes start.
+        user: The fact of the first application that tells who is logged in, such as `user`. This
+            and the next two are for assignments that leave the field of that name as it is.
+        start: The path of the first page.
+        allow: Tables that may change besides.
 
     Raises:
         ValueError: It is registered twice.
@@ -191,7 +232,18 @@ def template(
 
     def register(assign: Callable[[Any, random.Random], Assignment]) -> Template:
         used = tuple(apps) or (name.partition("/")[0],)
-        made = _TEMPLATES[name] = Template(name, used, level, split, assign)
+
+        def assigned(facts: Any, rng: random.Random) -> Assignment:
+            made = assign(facts, rng)
+            known = facts if len(used) == 1 else facts[used[0]]
+            return dataclasses.replace(
+                made,
+                user=made.user or (known[user] if user else ""),
+                start=start if made.start == "/" else made.start,
+                allow=made.allow or allow,
+            )
+
+        made = _TEMPLATES[name] = Template(name, used, level, split, assigned)
         return made
 
     return register
@@ -247,6 +299,41 @@ def difficulty_of(level: int) -> int:
     [2, 5, 8]
     """
     return 3 * level - 1
+
+
+# What templates share.
+
+
+def find(rows: Iterable[Any], **values: Any) -> dict[str, Any]:
+    """Return the first of some facts that has these values."""
+    found: dict[str, Any] = next(
+        one for one in rows if all(one[name] == value for name, value in values.items())
+    )
+    return found
+
+
+def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:
+    """Choose one, but none of some."""
+    return rng.choice([choice for choice in choices if choice not in but])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as goals list them.
+
+    >>> listed(["Emma", "Noah", "Priya"])
+    'Emma, Noah and Priya'
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def spoken(day: str) -> str:
+    """Return a date as goals tell it.
+
+    >>> spoken("2026-03-02")
+    '2 March 2026'
+    """
+    date = datetime.date.fromisoformat(day)
+    return f"{date.day} {date:%B %Y}"
 
 
 # Answers.
@@ -493,7 +580,7 @@ async def solution(
         OracleError: The page is not as the oracle expects.
     """
     view = PageView(session, goal=assignment.goal)
-    for step in assignment.steps:
+    for step in _flat(assignment.steps):
         try:
             async for action in step(view):
                 yield action

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import random
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from webtraj.environments.apps.tasks import (
     Expected,
     Facts,
     Statement,
+    Steps,
     added,
+    find,
     same_text,
     template,
 )
@@ -25,6 +28,8 @@ from webtraj.environments.apps.tracker import content as tracker_content
 from webtraj.environments.apps.tracker import tasks as tracker
 from webtraj.environments.apps.wiki import tasks as wiki
 from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+
+task = functools.partial(template, user="user")
 
 _TODAY: Final = "2026-03-02"
 _BOARDS: Final = ("Ideas", "Projects", "Software")
@@ -79,6 +84,12 @@ def _answered(request: _Request, text: str) -> tuple[Expected, ...]:
     )
 
 
+def _looking(request: _Request, app: str, *steps: Steps, path: str = "/") -> Steps:
+    """Read a ticket, find something out in another application, and come back to the ticket."""
+    ticket = helpdesk._jump(request.ticket)
+    return (ticket, _site(app, path), steps, _site("helpdesk", _DESK), ticket)
+
+
 def _sender(facts: Facts, rng: random.Random) -> str:
     """Return the mail address of a colleague who is no agent."""
     agents = {agent["email"] for agent in facts["agents"]}
@@ -116,7 +127,7 @@ def _post(
     shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
     written = "\n".join([text, "", *(f"* {item}" for item in items)]).strip()
     slug = "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:50]
-    place = forum._category(facts, category)["id"]
+    place = find(facts["categories"], title=category)["id"]
     topic = (
         "INSERT INTO spirit_topic_topic (id, title, slug, date, last_active, reindex_at, is_pinned,"
         " is_globally_pinned, is_closed, is_removed, view_count, comment_count, category_id, "
@@ -136,35 +147,10 @@ def _post(
     )
 
 
-def _topic(facts: Facts, category: str, title: str, text: str) -> tuple[Expected, ...]:
-    """Expect a new topic of the user."""
-    user = forum._id(facts, facts["user"])
-    return (
-        added(
-            forum._TOPIC,
-            title=same_text(title),
-            category_id=forum._category(facts, category)["id"],
-            user_id=user,
-        ),
-        added(forum._COMMENT, comment=same_text(text), user_id=user),
-    )
-
-
-def _start_topic(facts: Facts, category: str, title: str, text: str) -> tuple[Step, ...]:
-    return (
-        _site("forum"),
-        *forum._category_page(facts, category),
-        click(".menu__new_topic a"),
-        fill("#id_title", title),
-        fill("#id_comment", text),
-        forum._PUBLISH,
-    )
-
-
 # Help desk and tracker.
 
 
-@template("across/report-defect", level=3, split="train", apps=("helpdesk", "tracker"))
+@task("across/report-defect", level=3, split="train", apps=("helpdesk", "tracker"), start=_DESK)
 def report_defect(facts: Facts, rng: random.Random) -> Assignment:
     """File a defect for a ticket of the help desk, and note its number there."""
     desk, trac = facts["helpdesk"], facts["tracker"]
@@ -178,12 +164,10 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
         "the title of the help desk ticket, word by word; leave the other fields as they are. Then "
         "add a note to the help desk ticket that its submitter must not see: “Filed in the "
         "tracker under the number N.”, with the number of the new defect in the place of N.",
-        start=_DESK,
-        user=desk["user"],
         expect={
             "helpdesk": (
                 helpdesk._said(ticket, text, public=False),
-                *helpdesk._silent(ticket),
+                helpdesk._silent(ticket),
             ),
             "tracker": tracker._created(
                 number,
@@ -198,19 +182,17 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
             ),
         },
         steps=(
-            *helpdesk._jump(ticket),
+            helpdesk._jump(ticket),
             _site("tracker"),
-            click("#mainnav a", "New Ticket"),
-            *tracker._set(summary=ticket["title"], component=component["name"], priority=priority),
-            tracker._CREATE,
+            tracker._file(summary=ticket["title"], component=component["name"], priority=priority),
             _site("helpdesk", _DESK),
-            *helpdesk._jump(ticket),
-            *helpdesk._reply(text, public=False),
+            helpdesk._jump(ticket),
+            helpdesk._reply(text, public=False),
         ),
     )
 
 
-@template("across/fixed-in-build", level=2, split="train", apps=("helpdesk", "tracker"))
+@task("across/fixed-in-build", level=2, split="train", apps=("helpdesk", "tracker"), start=_DESK)
 def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a customer in which build an error was fixed."""
     desk, trac = facts["helpdesk"], facts["tracker"]
@@ -230,22 +212,16 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
         "tracker in which build it was fixed, and answer the ticket, so that the submitter can "
         "read it, with this sentence: “This was fixed in build X.”, with the build in the place "
         "of X.",
-        start=_DESK,
-        user=desk["user"],
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, text)},
         steps=(
-            *helpdesk._jump(request.ticket),
-            _site("tracker"),
-            *tracker._look_up(fixed, fixed["code"]),
-            _site("helpdesk", _DESK),
-            *helpdesk._jump(request.ticket),
-            *helpdesk._reply(text, public=True),
+            _looking(request, "tracker", tracker._look_up(fixed, fixed["code"])),
+            helpdesk._reply(text, public=True),
         ),
     )
 
 
-@template("across/pass-on-workaround", level=3, split="test", apps=("helpdesk", "tracker"))
+@task("across/pass-on-workaround", level=3, split="test", apps=("helpdesk", "tracker"), start=_DESK)
 def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a customer with the developers' workaround, and raise the defect's priority."""
     desk, trac = facts["helpdesk"], facts["tracker"]
@@ -264,21 +240,19 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
         "Answer it, so that the submitter can read it, with the workaround from the comments of "
         "the tracker's ticket: the words behind the colon, and nothing else. Then set the priority "
         "of the tracker's ticket to critical.",
-        start=_DESK,
-        user=desk["user"],
         prepare={"helpdesk": request.prepare},
         expect={
             "helpdesk": _answered(request, defect["workaround"]),
             "tracker": tracker._edited(defect, priority="critical"),
         },
         steps=(
-            *helpdesk._jump(request.ticket),
-            _site("tracker"),
-            *tracker._look_up(defect, defect["code"]),
-            *tracker._change(priority="critical"),
-            _site("helpdesk", _DESK),
-            *helpdesk._jump(request.ticket),
-            *helpdesk._reply(defect["workaround"], public=True),
+            _looking(
+                request,
+                "tracker",
+                tracker._look_up(defect, defect["code"]),
+                tracker._change(priority="critical"),
+            ),
+            helpdesk._reply(defect["workaround"], public=True),
         ),
     )
 
@@ -345,7 +319,7 @@ def _question(facts: Facts, rng: random.Random) -> _Question:
     )
 
 
-@template("across/answer-from-wiki", level=2, split="train", apps=("helpdesk", "wiki"))
+@task("across/answer-from-wiki", level=2, split="train", apps=("helpdesk", "wiki"), start=_DESK)
 def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question in the help desk from the wiki."""
     desk = facts["helpdesk"]
@@ -355,22 +329,18 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"There is a question in {_from(request)}. The wiki "
         "knows the answer. Reply in the ticket, so that the submitter can read it, with nothing "
         "but what was asked for, as the wiki writes it.",
-        start=_DESK,
-        user=desk["user"],
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, question.answer)},
         steps=(
-            *helpdesk._jump(request.ticket),
-            _site("wiki"),
-            *wiki._go_to(question.page),
-            _site("helpdesk", _DESK),
-            *helpdesk._jump(request.ticket),
-            *helpdesk._reply(question.answer, public=True),
+            _looking(request, "wiki", wiki._go_to(question.page)),
+            helpdesk._reply(question.answer, public=True),
         ),
     )
 
 
-@template("across/question-without-answer", level=2, split="test", apps=("helpdesk", "wiki"))
+@task(
+    "across/question-without-answer", level=2, split="test", apps=("helpdesk", "wiki"), start=_DESK
+)
 def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for an answer that the wiki does not have."""
     desk = facts["helpdesk"]
@@ -386,19 +356,24 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"There is a question in {_from(request)}. Reply with "
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
-        start=_DESK,
-        user=desk["user"],
         prepare={"helpdesk": request.prepare},
         infeasible=True,
         steps=(
-            *helpdesk._jump(request.ticket),
+            helpdesk._jump(request.ticket),
             _site("wiki"),
-            *wiki._go_to(customer["page"]),
+            wiki._go_to(customer["page"]),
         ),
     )
 
 
-@template("across/correct-the-wiki", level=3, split="train", apps=("helpdesk", "wiki"))
+@task(
+    "across/correct-the-wiki",
+    level=3,
+    split="train",
+    apps=("helpdesk", "wiki"),
+    start=_DESK,
+    allow={"wiki": wiki._COMMITS},
+)
 def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page of the wiki as a ticket asks for, and resolve the ticket."""
     desk, team = facts["helpdesk"], rng.choice(facts["wiki"]["teams"])
@@ -422,26 +397,19 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"In {_from(request)}, somebody asks for a correction in the wiki. Make "
         f"it, then resolve the ticket; the resolution, public, is: “{end}”",
-        start=_DESK,
-        user=desk["user"],
         prepare={"helpdesk": request.prepare},
         expect={
             "helpdesk": (
                 helpdesk._ticket(
                     request.ticket, status=helpdesk._RESOLVED, resolution=same_text(end)
                 ),
-                *_answered(request, end),
+                _answered(request, end),
             ),
-            "wiki": (wiki._rewritten(team["page"], text),),
+            "wiki": wiki._rewritten(team["page"], text),
         },
-        allow={"wiki": wiki._COMMITS},
         steps=(
-            *helpdesk._jump(request.ticket),
-            _site("wiki"),
-            *wiki._edit(team["page"], text),
-            _site("helpdesk", _DESK),
-            *helpdesk._jump(request.ticket),
-            *helpdesk._reply(end, check("#st_resolved"), public=True),
+            _looking(request, "wiki", wiki._edit(team["page"], text)),
+            helpdesk._reply(end, check("#st_resolved"), public=True),
         ),
     )
 
@@ -449,7 +417,9 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
 # Help desk and shop.
 
 
-@template("across/status-of-order", level=3, split="test", apps=("helpdesk", "shop"))
+@task(
+    "across/status-of-order", level=3, split="test", apps=("helpdesk", "shop"), user="", start=_DESK
+)
 def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     """Look up an order in the back office of the shop, and tell the customer its status."""
     desk, shop = facts["helpdesk"], facts["shop"]
@@ -468,17 +438,12 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
         "it up in the back office of the shop (Dashboard; you are logged in there as staff), and "
         "answer the ticket, so that the submitter can read it, with this text: “Status: X. "
         "Total: £Y.”, as the back office says, with two decimals.",
-        start=_DESK,
         users={"helpdesk": desk["user"], "shop": shop["staff"]},
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": _answered(request, text)},
         steps=(
-            *helpdesk._jump(request.ticket),
-            _site("shop", "/dashboard/"),
-            *office._to_order(order["number"]),
-            _site("helpdesk", _DESK),
-            *helpdesk._jump(request.ticket),
-            *helpdesk._reply(text, public=True),
+            _looking(request, "shop", office._to_order(order["number"]), path="/dashboard/"),
+            helpdesk._reply(text, public=True),
         ),
     )
 
@@ -486,29 +451,21 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
 # Wiki and tracker.
 
 
-@template("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
+@task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
 def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     """File the open points of a meeting as tickets."""
     meeting, points = _meeting(facts["wiki"], rng, 2)
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
     first = len(facts["tracker"]["tickets"]) + 1
-    steps: list[Step] = []
-    for point in points:
-        steps += [
-            click("#mainnav a", "New Ticket"),
-            *tracker._set(summary=point["what"], type="task", **shared),
-            tracker._CREATE,
-        ]
     return Assignment(
         goal=f"In the tracker, file a ticket for each point of the wiki page {meeting['page']} "
         "that is open and not ticked off yet: type task, component "
         f"{shared['component']}, milestone {shared['milestone']}, and as summary the words of the "
         "point without the name of the person. Leave the other fields as they are.",
-        user=facts["wiki"]["user"],
         expect={
             "tracker": (
-                *(
+                [
                     added(
                         "ticket",
                         type="task",
@@ -520,8 +477,8 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
                         **shared,
                     )
                     for point in points
-                ),
-                *(
+                ],
+                [
                     added(
                         "ticket_custom",
                         ticket=first + at,
@@ -530,10 +487,14 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
                     )
                     for at in range(len(points))
                     for name in tracker._CUSTOM
-                ),
+                ],
             )
         },
-        steps=(*wiki._go_to(meeting["page"]), _site("tracker"), *steps),
+        steps=(
+            wiki._go_to(meeting["page"]),
+            _site("tracker"),
+            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
+        ),
     )
 
 
@@ -549,7 +510,13 @@ def _meeting(
             return meeting, points
 
 
-@template("across/tick-off-closed", level=3, split="test", apps=("wiki", "tracker"))
+@task(
+    "across/tick-off-closed",
+    level=3,
+    split="test",
+    apps=("wiki", "tracker"),
+    allow={"wiki": wiki._COMMITS},
+)
 def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     """Tick off the points of a meeting whose tickets are closed."""
     meeting, points = _meeting(facts["wiki"], rng, 3)
@@ -572,21 +539,19 @@ def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The open points of the wiki page {meeting['page']} are in the tracker, as tickets "
         "with the same words as summary. Tick off in the wiki those points whose ticket is closed.",
-        user=facts["wiki"]["user"],
         prepare={"tracker": prepare},
-        expect={"wiki": (wiki._rewritten(meeting["page"], text),)},
-        allow={"wiki": wiki._COMMITS},
+        expect={"wiki": wiki._rewritten(meeting["page"], text)},
         steps=(
-            *wiki._go_to(meeting["page"]),
+            wiki._go_to(meeting["page"]),
             _site("tracker"),
-            *looking,
+            looking,
             _site("wiki"),
-            *wiki._edit(meeting["page"], text),
+            wiki._edit(meeting["page"], text),
         ),
     )
 
 
-@template("across/lead-in-copy", level=2, split="train", apps=("wiki", "tracker"))
+@task("across/lead-in-copy", level=2, split="train", apps=("wiki", "tracker"))
 def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
     """Put the lead of a team into the copies of a ticket."""
     trac, team = facts["tracker"], rng.choice(facts["wiki"]["teams"])
@@ -597,38 +562,36 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Find the lead of the team {team['name']} in the wiki, and add this person to the Cc "
         f"of ticket #{ticket['id']} in the tracker, by user name: the first name in small letters. "
         "Keep those who are there.",
-        user=facts["wiki"]["user"],
         expect={
             "tracker": tracker._edited(
                 ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted
             )
         },
         steps=(
-            *wiki._go_to(team["page"]),
+            wiki._go_to(team["page"]),
             _site("tracker"),
-            *tracker._go_to(ticket),
-            *tracker._change(cc=f"{ticket['cc']}, {lead}"),
+            tracker._go_to(ticket),
+            tracker._change(cc=f"{ticket['cc']}, {lead}"),
         ),
     )
 
 
-@template("across/defects-of-contract", level=2, split="test", apps=("wiki", "tracker"))
+@task("across/defects-of-contract", level=2, split="test", apps=("wiki", "tracker"))
 def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Find the customer of a contract in the wiki, and its defects in the tracker."""
     customer = rng.choice(facts["wiki"]["customers"])
-    kind = rng.choice(tracker_content.TYPES)
+    kind = rng.choice(tracker_content.WORDS.types)
     found = tracker._open(facts["tracker"], customer=customer["name"], type=kind)
     return Assignment(
         goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
         f"how many tickets of the type {kind} of this customer are not closed in the tracker? "
         "Answer with the customer's name and the number, separated by a semicolon.",
-        user=facts["wiki"]["user"],
         answer=(customer["name"], str(len(found))),
         steps=(
-            *wiki._search(customer["contract"]),
+            wiki._search(customer["contract"]),
             click(f'#column-main a[href^="{wiki._path(customer["page"])}"]'),
             _site("tracker"),
-            *tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind)),
+            tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind)),
         ),
     )
 
@@ -642,7 +605,7 @@ def _mine(facts: Facts) -> list[Facts]:
     return [o for o in common.orders_of(facts, facts["user"]) if o["status"] not in lost]
 
 
-@template("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
+@task("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
 def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter an order of the shop as a bill."""
     order, project = rng.choice(_mine(facts["shop"])), rng.choice(budget._projects(facts["budget"]))
@@ -652,15 +615,13 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         f'"{project["name"]}". Enter it there as one bill that I ({bill["payer"]}) paid, for '
         f'everyone: the description is "{bill["what"]}", the date is that of the order, and the '
         "amount is its total, delivery included.",
-        user=facts["shop"]["user"],
         expect={"budget": budget._new_bill(project, bill, day=order["date"])},
         steps=(
-            *common.to_account("Order History"),
-            click("table a", order["number"]),
+            common.to_order(order["number"]),
             _site("budget"),
-            *budget._open(project),
+            budget._open(project),
             budget._ADD,
-            *budget._fill_bill(project, bill, day=order["date"]),
+            budget._fill_bill(project, bill, day=order["date"]),
             budget._SUBMIT,
         ),
     )
@@ -672,7 +633,7 @@ def _bill(facts: Facts, project: Facts, what: str, amount: float) -> dict[str, A
     return {"what": what, "amount": amount, "payer": facts["name"], "owers": names}
 
 
-@template("across/products-to-budget", level=3, split="test", apps=("shop", "budget"))
+@task("across/products-to-budget", level=3, split="test", apps=("shop", "budget"))
 def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter each product of an order as a bill."""
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
@@ -681,27 +642,22 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         _bill(facts["budget"], project, line["title"], line["price"] * line["quantity"])
         for line in order["lines"]
     ]
-    steps: list[Step] = []
-    for bill in bills:
-        steps += [budget._ADD, *budget._fill_bill(project, bill), budget._SUBMIT]
     return Assignment(
         goal=f"I ({bills[0]['payer']}) have paid order {order['number']} of the shop for everyone "
         f'in the budget "{project["name"]}". Enter a bill of today (2 March 2026) there for each '
         "product of the order, for everyone, with the product's name as description. The amount "
         "is what all pieces of the product cost together, without delivery.",
-        user=facts["shop"]["user"],
-        expect={"budget": [one for bill in bills for one in budget._new_bill(project, bill)]},
+        expect={"budget": [budget._new_bill(project, bill) for bill in bills]},
         steps=(
-            *common.to_account("Order History"),
-            click("table a", order["number"]),
+            common.to_order(order["number"]),
             _site("budget"),
-            *budget._open(project),
-            *steps,
+            budget._open(project),
+            [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
         ),
     )
 
 
-@template("across/missing-order", level=2, split="train", apps=("shop", "budget"))
+@task("across/missing-order", level=2, split="train", apps=("shop", "budget"))
 def missing_order(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to enter an order that the user never made."""
     project = rng.choice(budget._projects(facts["budget"]))
@@ -710,7 +666,6 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Enter my order {number} of the shop as a bill in the budget "
         f'"{project["name"]}": paid by {facts["budget"]["name"]}, for everyone, with the '
         f'description "Order {number}", and with the date and the total of the order.',
-        user=facts["shop"]["user"],
         infeasible=True,
         steps=common.to_account("Order History"),
     )
@@ -719,7 +674,7 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
 # Forum and budget.
 
 
-@template("across/second-hand", level=2, split="train", apps=("forum", "budget"))
+@task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
 def second_hand(facts: Facts, rng: random.Random) -> Assignment:
     """Enter as a bill what somebody sells in the forum."""
     forum_facts, project = facts["forum"], rng.choice(budget._projects(facts["budget"]))
@@ -737,20 +692,25 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
         f'that its opening comment asks for. Enter this in the budget "{project["name"]}" as a '
         f"bill of today (2 March 2026) that I ({bill['payer']}) paid for everyone, with the "
         f'description "{item}".',
-        user=forum_facts["user"],
         expect={"budget": budget._new_bill(project, bill)},
         steps=(
-            *forum._search(topic["title"]),
+            forum._search(topic["title"]),
             _site("budget"),
-            *budget._open(project),
+            budget._open(project),
             budget._ADD,
-            *budget._fill_bill(project, bill),
+            budget._fill_bill(project, bill),
             budget._SUBMIT,
         ),
     )
 
 
-@template("across/who-paid-most", level=3, split="test", apps=("budget", "forum"))
+@task(
+    "across/who-paid-most",
+    level=3,
+    split="test",
+    apps=("budget", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum who has paid most in a budget."""
     project = rng.choice(
@@ -769,13 +729,12 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         f'statistics? Create a topic in the category "{board}" of the forum with the title '
         f'"{title}" and this text, with the name and the amount in the places of X and Y: '
         '"X has paid most, Y in total. Thank you!" Write the amount like 1234.50.',
-        user=facts["budget"]["user"],
-        expect={"forum": _topic(facts["forum"], board, title, text)},
-        allow={"forum": (forum._NOTIFICATION,)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
-            *budget._open(project),
+            budget._open(project),
             budget._tab("Statistics"),
-            *_start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
@@ -783,10 +742,16 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
 # Tracker and forum.
 
 
-@template("across/milestone-complete", level=3, split="train", apps=("tracker", "forum"))
+@task(
+    "across/milestone-complete",
+    level=3,
+    split="train",
+    apps=("tracker", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
-    name, _, day, _ = rng.choice([m for m in tracker_content.MILESTONES if m[2]])
+    name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
     count = len(tracker._open(facts["tracker"], milestone=name))
     board, title = rng.choice(_BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
     text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
@@ -795,23 +760,30 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
         f'its tickets are not closed. Then create a topic in the category "{board}" of the forum, '
         f'with the title "{title}" and this text: "{name} was completed on YYYY-MM-DD. Tickets '
         'that are not closed: N." Write the date and the number in these places.',
-        user=facts["tracker"]["user"],
-        expect={"forum": _topic(facts["forum"], board, title, text)},
-        allow={"forum": (forum._NOTIFICATION,)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
-            *tracker._query(("milestone", "Milestone", name)),
+            tracker._query(("milestone", "Milestone", name)),
             click("#mainnav a", "Roadmap"),
             check("#showcompleted"),
             click("#prefs input[type=submit]"),
-            *_start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
 
-@template("across/release-status", level=3, split="train", apps=("tracker", "forum"))
+@task(
+    "across/release-status",
+    level=3,
+    split="train",
+    apps=("tracker", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
-    name, due, _, _ = rng.choice([m for m in tracker_content.MILESTONES if m[0] in tracker._DATED])
+    name, due, _, _ = rng.choice(
+        [m for m in tracker_content.WORDS.milestones if m[0] in tracker._DATED]
+    )
     component = rng.choice(tracker._open(facts["tracker"], milestone=name))["component"]
     count = len(tracker._open(facts["tracker"], milestone=name, component=component))
     board, title = rng.choice(_BOARDS), f"{name}: {component}"
@@ -822,15 +794,12 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
         f'"{board}" of the forum, with the title "{title}" and this text: "{name} is due on '
         'YYYY-MM-DD. Tickets that are not closed: N." Write the date and the number in these '
         "places.",
-        user=facts["tracker"]["user"],
-        expect={"forum": _topic(facts["forum"], board, title, text)},
-        allow={"forum": (forum._NOTIFICATION,)},
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
         steps=(
-            *tracker._query(
-                ("milestone", "Milestone", name), ("component", "Component", component)
-            ),
+            tracker._query(("milestone", "Milestone", name), ("component", "Component", component)),
             click("#mainnav a", "Roadmap"),
-            *_start_topic(facts["forum"], board, title, text),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
         ),
     )
 
@@ -838,7 +807,13 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
 # Forum and shop.
 
 
-@template("across/cheapest-for-wish", level=3, split="train", apps=("forum", "shop"))
+@task(
+    "across/cheapest-for-wish",
+    level=3,
+    split="train",
+    apps=("forum", "shop"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest product for a wish in the forum, and reply."""
     name, found = browsing._leaf(facts["shop"], rng)
@@ -858,21 +833,20 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         user=user,
         prepare={"forum": post.prepare},
         expect={"forum": forum._reply(facts["forum"], post.topic, user, text)},
-        allow={"forum": (forum._NOTIFICATION,)},
         steps=(
-            *forum._search(post.topic["title"]),
+            forum._search(post.topic["title"]),
             _site("shop"),
-            *browsing._to_category(facts["shop"], name),
+            browsing._to_category(facts["shop"], name),
             select("#id_sort_by", "price-asc"),
             click(f".product_pod h3 a[href='{best['url']}']"),
             _site("forum"),
-            *forum._search(post.topic["title"]),
-            *forum._write_reply(text),
+            forum._search(post.topic["title"]),
+            forum._write_reply(text),
         ),
     )
 
 
-@template("across/list-to-basket", level=3, split="test", apps=("forum", "shop"))
+@task("across/list-to-basket", level=3, split="test", apps=("forum", "shop"))
 def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     """Put the products of a list in the forum into the basket."""
     shop, room = facts["shop"], rng.choice(forum._ROOMS)
@@ -893,17 +867,22 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Put everything from the list in the forum\'s topic "{post.topic["title"]}" into my '
         "basket of the shop, as many pieces as the list says. Do not order yet.",
-        user=shop["user"],
         prepare={"forum": post.prepare},
-        expect={"shop": tuple(buying._put(shop, product, count) for product, count in chosen)},
-        steps=(*forum._search(post.topic["title"]), _site("shop"), *buying_steps),
+        expect={"shop": [buying._put(shop, product, count) for product, count in chosen]},
+        steps=(forum._search(post.topic["title"]), _site("shop"), buying_steps),
     )
 
 
 # Forum and help desk.
 
 
-@template("across/topic-to-ticket", level=3, split="train", apps=("forum", "helpdesk"))
+@task(
+    "across/topic-to-ticket",
+    level=3,
+    split="train",
+    apps=("forum", "helpdesk"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a topic of the forum as a ticket, and tell its number in the forum."""
     desk, user = facts["helpdesk"], facts["forum"]["user"]
@@ -930,23 +909,20 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
         expect={
             "forum": forum._reply(facts["forum"], topic, user, text),
             "helpdesk": (
-                added(
-                    "helpdesk_ticket",
+                helpdesk._opened(
+                    topic["title"],
+                    body,
                     id=number,
-                    title=same_text(topic["title"]),
-                    description=same_text(body),
                     queue_id=queue["id"],
                     priority=priority,
                     due_date=None,
                     assigned_to_id=None,
                     submitter_email=sender,
                 ),
-                added("helpdesk_followup", comment=same_text(body)),
             ),
         },
-        allow={"forum": (forum._NOTIFICATION,)},
         steps=(
-            *forum._search(topic["title"]),
+            forum._search(topic["title"]),
             _site("helpdesk", _DESK),
             click(".sidebar a", "New Ticket"),
             select("#id_queue", str(queue["id"])),
@@ -956,8 +932,8 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_submitter_email", sender),
             click('#content-wrapper form button[type="submit"]'),
             _site("forum"),
-            *forum._search(topic["title"]),
-            *forum._write_reply(text),
+            forum._search(topic["title"]),
+            forum._write_reply(text),
         ),
     )
 
@@ -965,23 +941,14 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
 # The intranet.
 
 
-@template("across/glossary-to-intranet", level=2, split="train", apps=("wiki", "cms"))
+@task("across/glossary-to-intranet", level=2, split="train", apps=("wiki", "cms"))
 def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
     """Copy words of the wiki's glossary into that of the intranet."""
     meanings = facts["wiki"]["glossary"]
     words = rng.sample(sorted(meanings), 2)
-    steps: list[Step] = []
-    for word in words:
-        steps += [
-            click('a.w-header-button[href$="/term/add/"]'),
-            fill("#id_word", word),
-            fill("#id_meaning", meanings[word]),
-            cms._SAVE,
-        ]
     return Assignment(
         goal=f"The terms {words[0]} and {words[1]} are in the wiki's glossary. Add both to the "
         "glossary of the intranet too (Snippets), with the meanings that the wiki gives.",
-        user=facts["wiki"]["user"],
         expect={
             "cms": [
                 added("northfield_term", word=word, meaning=same_text(meanings[word]))
@@ -989,15 +956,29 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
             ]
         },
         steps=(
-            *wiki._go_to("Company/Glossary"),
+            wiki._go_to("Company/Glossary"),
             _site("cms", cms._START),
-            *cms._snippets("term"),
-            *steps,
+            cms._snippets("term"),
+            [
+                (
+                    click('a.w-header-button[href$="/term/add/"]'),
+                    fill("#id_word", word),
+                    fill("#id_meaning", meanings[word]),
+                    cms._SAVE,
+                )
+                for word in words
+            ],
         ),
     )
 
 
-@template("across/event-to-forum", level=2, split="train", apps=("cms", "forum"))
+@task(
+    "across/event-to-forum",
+    level=2,
+    split="train",
+    apps=("cms", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
 def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
     """Announce an event of the intranet in the forum."""
     coming = cms._pages(
@@ -1011,8 +992,10 @@ def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
         f'category "{board}" with the title of the event as title, and this text: "YYYY-MM-DD, '
         'PLACE. Seats: N." Write the date, the place and the number of seats in these places, as '
         "the page of the event says.",
-        user=facts["cms"]["user"],
-        expect={"forum": _topic(facts["forum"], board, page["title"], text)},
-        allow={"forum": (forum._NOTIFICATION,)},
-        steps=(*cms._go(page), *_start_topic(facts["forum"], board, page["title"], text)),
+        expect={"forum": forum._started(facts["forum"], board, page["title"], text)},
+        steps=(
+            cms._go(page),
+            _site("forum"),
+            forum._start(facts["forum"], board, page["title"], text),
+        ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,16 +15,23 @@ from webtraj.environments.apps.shop.assignments import buying
 from webtraj.environments.apps.shop.assignments import common as shop
 from webtraj.environments.apps.tasks import (
     Assignment,
-    Expected,
+    Changes,
     Facts,
     Statement,
+    Steps,
     added,
+    find,
+    listed,
+    other_than,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.apps.tracker import tasks as tracker
 from webtraj.environments.apps.wiki import tasks as wiki
 from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+
+task = functools.partial(template, user="user")
 
 _SITES: Final = {
     "budget": "http://budget.test/",
@@ -40,12 +48,11 @@ _SITES: Final = {
 
 
 def _across(
-    facts: Facts,
     app: str,
     goal: str,
-    *steps: Step,
-    sent: Sequence[Expected] = (),
-    expect: Sequence[Expected] = (),
+    *steps: Steps,
+    sent: Changes = (),
+    expect: Changes = (),
     allow: Sequence[str] = (),
     prepare: Sequence[Statement] = (),
     infeasible: bool = False,
@@ -53,7 +60,6 @@ def _across(
     """Return an assignment in the webmail and another application.
 
     Args:
-        facts: The facts of both.
         app: The other application.
         goal: The goal.
         *steps: The oracle.
@@ -65,7 +71,6 @@ def _across(
     """
     return Assignment(
         goal=goal,
-        user=facts["mail"]["user"],
         expect={"mail": sent, app: expect},
         allow={"mail": mail._READ, app: allow},
         prepare={"mail": prepare},
@@ -84,29 +89,7 @@ def _again(letter: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 def _person(facts: Facts, username: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(
-        one for one in facts["mail"]["people"] if one["username"] == username
-    )
-    return found
-
-
-def _named(facts: Facts, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one for one in facts["mail"]["people"] if one["name"] == name)
-    return found
-
-
-def _written(
-    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **more: Any
-) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Let somebody write a mail; return it, and what delivers it. See `mail.deliver`."""
-    letter = {
-        "id": len(facts["mail"]["mails"]) + 1,
-        "folder": "INBOX",
-        "from": sender["name"],
-        "email": sender["email"],
-        "subject": subject,
-    }
-    return letter, mail.deliver(facts["mail"], {**sender, **letter}, text=text, **more)
+    return find(facts["mail"]["people"], username=username)
 
 
 def _requests(facts: Facts, app: str) -> list[Mapping[str, Any]]:
@@ -126,7 +109,7 @@ def _question(
     app: str,
     question: str,
     answer: str,
-    *steps: Step,
+    *steps: Steps,
     sender: Mapping[str, Any] | None = None,
 ) -> Assignment:
     """Return the assignment to answer a colleague's question by what another application says.
@@ -142,18 +125,17 @@ def _question(
     """
     sender = sender or mail._colleague(facts["mail"], rng)
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
-    letter, delivery = _written(facts, sender, subject, question)
+    letter, delivery = mail.written(facts["mail"], sender, subject, question)
     return _across(
-        facts,
         app,
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
         f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
         "sender.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to(app),
-        *steps,
-        *_again(letter),
-        *mail.reply(answer),
+        steps,
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         prepare=delivery,
     )
@@ -171,7 +153,7 @@ _PLACES: Final = {
 # The issue tracker.
 
 
-@template("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
+@task("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
 def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File the ticket that a colleague asks for, and tell its number."""
     request = rng.choice(_requests(facts, "tracker"))
@@ -187,20 +169,17 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "priority": priority,
     }
     return _across(
-        facts,
         "tracker",
         f"{request['from']} has asked you by mail to file a ticket: {mail._the(letter)} in the "
         "inbox. File it in the issue tracker as a defect, with the summary and the description "
         f"that the mail gives, the component {component['name']} and the priority {priority}; "
         "leave the other fields as they are. Then answer the mail with the sentence “It is ticket "
         "#N.”, with the number of the ticket in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
-        click("#mainnav a", "New Ticket"),
-        *tracker._set(**fields),
-        tracker._CREATE,
-        *_again(letter),
-        *mail.reply(answer),
+        tracker._file(**fields),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         expect=tracker._created(
             number,
@@ -218,7 +197,7 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
+@task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
 def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question about a ticket."""
     own = facts["tracker"]
@@ -247,40 +226,39 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
         f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
         "with nothing else, please.",
         answer,
-        *tracker._go_to(ticket),
+        tracker._go_to(ticket),
     )
 
 
-@template("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
+@task("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
 def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to whom its owner names."""
     own = facts["tracker"]
     ticket = rng.choice(tracker._open(own, owner=lambda name: name != own["user"]))
-    owner = tracker._other(rng, own["developers"], ticket["owner"])
+    owner = other_than(rng, own["developers"], ticket["owner"])
     name, sender = tracker._name(own, owner), _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("While I am away", "My ticket")),
         f"could you please reassign my ticket “{ticket['summary']}” to {name}, with this comment?"
         f"\n\n{comment}",
     )
     return _across(
-        facts,
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
         "in the issue tracker. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
-        *tracker._look_up(ticket),
-        *tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
+        tracker._look_up(ticket),
+        tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
         expect=tracker._edited(ticket, comment, owner=owner, status="assigned"),
         prepare=delivery,
     )
 
 
-@template("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
+@task("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
 def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what a thread of mails ends with."""
     thread = rng.choice(facts["mail"]["threads"])
@@ -293,25 +271,24 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     }[thread["topic"]]
     comment = f"Decided by mail: {thread['value']}"
     return _across(
-        facts,
         "tracker",
         f"In the mail folder Projects/{thread['project']} colleagues write about "
         f"“{first['subject']}”. Find out what holds in the end; one answer was corrected. Then "
         f"comment on ticket #{ticket['id']} in the issue tracker with “Decided by mail: ” followed "
         f"by {asked}, and with nothing else.",
-        *mail.to_folder(first["folder"]),
-        *mail.search(first["subject"]),
-        *(mail._nth_mail(i) for i in (2, 1, 0)),
-        mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
+        mail.to_folder(first["folder"]),
+        mail.search(first["subject"]),
+        [mail._nth_mail(i) for i in (2, 1, 0)],
+        mail._READABLE,
         _to("tracker"),
-        *tracker._go_to(ticket),
+        tracker._go_to(ticket),
         tracker._comment(comment),
         tracker._SUBMIT,
         expect=tracker._history(ticket["id"], comment),
     )
 
 
-@template("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
+@task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
 def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the owner of a ticket."""
     ticket = rng.choice(tracker._open(facts["tracker"], owner=lambda name: _known(facts, name)))
@@ -319,13 +296,12 @@ def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     text = rng.choice(mail._TEXTS)
     subject = f"Ticket #{ticket['id']}"
     return _across(
-        facts,
         "tracker",
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
         f"ticket's number in place of N, and the text “{text}”",
-        *tracker._look_up(ticket),
-        *_mail_to(owner, subject, text),
+        tracker._look_up(ticket),
+        _mail_to(owner, subject, text),
         sent=mail._sent([owner["email"]], subject, text=same_text(text)),
     )
 
@@ -337,31 +313,28 @@ def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, 
         mail.to_contacts(),
         *mail.pick_contact(person["name"]),
         mail.tap("#taskmenu a.mail"),
-        mail.tap("a.compose"),
-        *mail.write(to=[person["email"]], subject=subject, text=text),
-        *mail.send(),
+        *mail.compose(to=[person["email"]], subject=subject, text=text),
     )
 
 
-@template("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
+@task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     sender = mail._colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("Please close a ticket", "A ticket of mine")),
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
     )
     return _across(
-        facts,
         "tracker",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
         "ticket in the issue tracker. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("tracker"),
-        *tracker._go_to({"id": number}),
+        tracker._go_to({"id": number}),
         prepare=delivery,
         infeasible=True,
     )
@@ -380,7 +353,7 @@ def _bought(product: Facts, count: int) -> tuple[Step, ...]:
     )
 
 
-@template("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
+@task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
 def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Put what a colleague wants into the basket, and say so."""
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
@@ -388,19 +361,18 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
     count = request["quantity"]
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add what the mail asks for to your basket in the shop, in the right quantity, and leave "
         "what is there already. Do not order yet. Then answer the mail with the text "
         f"“{answer}”",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
-        *_bought(product, count),
-        *_again(letter),
-        *mail.reply(answer),
+        _bought(product, count),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=(buying._put(facts["shop"], product, count),),
+        expect=buying._put(facts["shop"], product, count),
         prepare=delivery,
     )
 
@@ -408,12 +380,12 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 def _ordering(
     facts: Facts, request: Mapping[str, Any], product: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Deliver a request for a product. See `_written`."""
+    """Deliver a request for a product. See `mail.written`."""
     sender = {**request, "name": request["from"]}
-    return _written(facts, sender, request["subject"], product=product)
+    return mail.written(facts["mail"], sender, request["subject"], product=product)
 
 
-@template("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
+@task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
 def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Order what a colleague wants, and tell the order's number."""
     own = facts["shop"]
@@ -424,24 +396,23 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     bought = [*((one, n) for one, _, n in shop.lines_of(own)), (product, count)]
     answer = f"Order {_FIRST_ORDER + own['basket']['id']}"
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add what the mail asks for to your basket in the shop, in the right quantity, then order "
         f"everything in the basket. Ship it to {buying._name(address)}; shipping method: {method}. "
         "Then answer the mail with the text “Order N”, with the number of the order in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
-        *_bought(product, count),
+        _bought(product, count),
         click("a", "Proceed to checkout"),
-        *buying._ship(address),
-        *buying._finish(method),
-        *_again(letter),
-        *mail.reply(answer),
+        buying._ship(address),
+        buying._finish(method),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
         expect=(
             buying._put(own, product, count),
-            *buying._ordered(own, bought, method, address),
+            buying._ordered(own, bought, method, address),
         ),
         allow=shop.ORDERED,
         prepare=delivery,
@@ -452,7 +423,7 @@ _FIRST_ORDER: Final = 100_000
 """An order's number is this and the number of its basket."""
 
 
-@template("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
+@task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
 def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a colleague which of three products is the cheapest, or the lightest."""
     what, of = rng.choice((("cheapest", "price"), ("lightest", "weight")))
@@ -468,11 +439,11 @@ def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
         f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
         f"or the {names[2]}? Answer with its full name and with nothing else, please.",
         best["title"],
-        *(step for one in three for step in shop.to_product(one)),
+        [shop.to_product(one) for one in three],
     )
 
 
-@template("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
+@task("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
 def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that the shop does not have."""
     request = rng.choice(_requests(facts, "shop"))
@@ -481,12 +452,11 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
     letter, delivery = _ordering(facts, request, f"{series} {thing}")
     return _across(
-        facts,
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
         "Add exactly what the mail asks for to your basket in the shop. If the shop does not have "
         "it, report that it cannot be done; buy nothing instead of it.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("shop"),
         fill("#id_q", f"{series} {thing}"),
         click("nav form[action='/search/'] button"),
@@ -504,44 +474,27 @@ _ABSENT: Final = (
 # The forum.
 
 
-@template("across/start-thread", apps=("mail", "forum"), level=2, split="train")
+@task("across/start-thread", apps=("mail", "forum"), level=2, split="train")
 def start_thread(facts: Facts, rng: random.Random) -> Assignment:
     """Start the thread that a colleague asks for."""
     own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
     letter = mail._mail(facts["mail"], request["mail"])
     category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
     return _across(
-        facts,
         "forum",
         f"{request['from']} has asked you by mail to start a thread in the forum: "
         f"{mail._the(letter)} in the inbox. Create this topic in the category "
         f"“{category['title']}”, with the title and the text that the mail gives. No answer is "
         "needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("forum"),
-        *forum._category_page(own, category["title"]),
-        click(".menu__new_topic a"),
-        fill("#id_title", request["title"]),
-        fill("#id_comment", request["text"]),
-        forum._PUBLISH,
-        expect=(
-            added(
-                forum._TOPIC,
-                title=same_text(request["title"]),
-                category_id=category["id"],
-                user_id=forum._id(own, own["user"]),
-            ),
-            added(
-                forum._COMMENT,
-                comment=same_text(request["text"]),
-                user_id=forum._id(own, own["user"]),
-            ),
-        ),
+        forum._start(own, category["title"], request["title"], request["text"]),
+        expect=forum._started(own, category["title"], request["title"], request["text"]),
         allow=(forum._NOTIFICATION,),
     )
 
 
-@template("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
+@task("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
 def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     """Count the votes in mails, and tell the forum."""
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
@@ -550,25 +503,24 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(forum._open(own["topics"]))
     text = f"{vote['title']}: {count} votes for {vote['winner']}."
     return _across(
-        facts,
         "forum",
         f"In the mail folder Team there is a vote, “{first['subject']}”. Count the votes in the "
         f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
         f"“{vote['title']}: N votes for X.”, with the option that won in place of X, in the words "
         "of the first mail, and the number of its votes in place of N.",
-        *mail.to_folder("Team"),
-        *mail.search(vote["title"]),
-        *(mail._nth_mail(i) for i in range(vote["voters"] + 1)),
-        mail.seen(".message-part, .rcmBody", inside=mail._MESSAGE),
+        mail.to_folder("Team"),
+        mail.search(vote["title"]),
+        [mail._nth_mail(i) for i in range(vote["voters"] + 1)],
+        mail._READABLE,
         _to("forum"),
-        *forum._search(topic["title"]),
-        *forum._write_reply(text),
+        forum._search(topic["title"]),
+        forum._write_reply(text),
         expect=forum._reply(own, topic, own["user"], text),
         allow=(forum._NOTIFICATION,),
     )
 
 
-@template("across/mail-author", apps=("forum", "mail"), level=2, split="train")
+@task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the author of a topic."""
     topics = [one for one in forum._seen(facts["forum"]["topics"]) if _known(facts, one["author"])]
@@ -576,13 +528,12 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     author = _person(facts, topic["author"])
     subject, text = rng.choice(mail._SUBJECTS), rng.choice(mail._TEXTS)
     return _across(
-        facts,
         "forum",
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
-        *forum._search(topic["title"]),
-        *_mail_to(author, subject, text),
+        forum._search(topic["title"]),
+        _mail_to(author, subject, text),
         sent=mail._sent([author["email"]], subject, text=same_text(text)),
     )
 
@@ -590,7 +541,7 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
 # The wiki.
 
 
-@template("across/new-page", apps=("mail", "wiki"), level=2, split="train")
+@task("across/new-page", apps=("mail", "wiki"), level=2, split="train")
 def new_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make the page that a colleague asks for, and file the mail."""
     request = rng.choice(_requests(facts, "wiki"))
@@ -598,23 +549,22 @@ def new_page(facts: Facts, rng: random.Random) -> Assignment:
     parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail._TARGETS)
     page = f"{parent}/{request['title']}"
     return _across(
-        facts,
         "wiki",
         f"{request['from']} has asked you by mail to make a page in the wiki: {mail._the(letter)} "
         f"in the inbox. Create the page {page}; it consists of the text that the mail gives, "
         f"without a heading and without anything else. Then move the mail to the folder {folder}.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._create(page, request["text"]),
-        *_again(letter),
-        *mail.move_to(folder),
+        wiki._create(page, request["text"]),
+        _again(letter),
+        mail.move_to(folder),
         sent=mail._moved([letter], folder),
-        expect=(added("page", path=page, text=wiki._reads(request["text"])),),
+        expect=added("page", path=page, text=wiki._reads(request["text"])),
         allow=wiki._COMMITS,
     )
 
 
-@template("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
+@task("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
 def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     """Correct a colleague's room and extension."""
     own = facts["wiki"]
@@ -626,28 +576,27 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         wiki._row(member["name"], member["role"], member["room"], member["extension"]),
         wiki._row(member["name"], member["role"], room, extension),
     )
-    letter, delivery = _written(
-        facts,
-        _named(facts, member["name"]),
+    letter, delivery = mail.written(
+        facts["mail"],
+        find(facts["mail"]["people"], name=member["name"]),
         rng.choice(("I have moved", "New desk")),
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
     )
     return _across(
-        facts,
         "wiki",
         f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
         "something in the wiki. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._edit(team["page"], text),
-        expect=(wiki._rewritten(team["page"], text),),
+        wiki._edit(team["page"], text),
+        expect=wiki._rewritten(team["page"], text),
         allow=wiki._COMMITS,
         prepare=delivery,
     )
 
 
-@template("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
+@task("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
 def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question about a customer."""
     customer = rng.choice(facts["wiki"]["customers"])
@@ -662,19 +611,19 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
         "wiki",
         f"{asked.format(customer['name'])} and with nothing else, please.",
         customer[kind],
-        *wiki._go_to(customer["page"]),
+        wiki._go_to(customer["page"]),
     )
 
 
-@template("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
+@task("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
 def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page for a meeting, which is moved once more."""
     meeting = rng.choice(facts["mail"]["meetings"])
-    title, organiser = meeting["title"], _named(facts, meeting["organiser"])
+    title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
     room = rng.choice([one for one in mail._ROOMS if one != meeting["room"]])
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         organiser,
         f"Moved again: {title}",
         f"the {title.lower()} has to be moved once more. It is now on {mail._long(day)} at {hour}. "
@@ -683,7 +632,6 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     page = f"Meetings/{day} {title}"
     text = f"# {day} {title}\n\nTime: {hour}\n\nRoom: {room}\n\nInvited by: {organiser['name']}"
     return _across(
-        facts,
         "wiki",
         f"You have been invited by mail to the {title.lower()}, which has been moved since. Create "
         f"the page “Meetings/DAY {title}” in the wiki, with the day on which it takes place now, "
@@ -691,11 +639,11 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
         "about the meeting holds.",
-        *mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
-        *mail.pick(letter),
+        mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
+        mail.pick(letter),
         _to("wiki"),
-        *wiki._create(page, text),
-        expect=(added("page", path=page, text=wiki._reads(text)),),
+        wiki._create(page, text),
+        expect=added("page", path=page, text=wiki._reads(text)),
         allow=wiki._COMMITS,
         prepare=delivery,
     )
@@ -715,36 +663,35 @@ def _spender(
             return project, bill, _person(facts, bill["payer"].lower())
 
 
-@template("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
+@task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
 def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what somebody paid for some."""
     project, bill, sender = _spender(facts, rng, everyone=False)
     day = budget._some_day(rng)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("I have paid something", "One more bill")),
-        f"on {budget._day(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
+        f"on {spoken(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
-        f"{budget._listed(bill['owers'])}.",
+        f"{listed(bill['owers'])}.",
     )
     return _across(
-        facts,
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
         "in the shared budgets. Do what the mail says; no answer is needed.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("budget"),
-        *budget._open(project),
+        budget._open(project),
         budget._ADD,
-        *budget._fill_bill(project, bill, day=day),
+        budget._fill_bill(project, bill, day=day),
         budget._SUBMIT,
         expect=budget._new_bill(project, bill, day=day),
         prepare=delivery,
     )
 
 
-@template("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
+@task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
 def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     """Enter three bills, and answer with their sum."""
     project, first, sender = _spender(facts, rng, everyone=True)
@@ -752,37 +699,36 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     things = rng.sample([one for one in budget._BOUGHT if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget._amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("My shopping", "Three bills")),
-        f"on {budget._day(day)} I paid for three things for our budget “{project['name']}”:\n\n"
+        f"on {spoken(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
     )
     answer = f"{sum(bill['amount'] for bill in bills):.2f}"
-    entering: list[Step] = []
-    for bill in bills:
-        entering += [budget._ADD, *budget._fill_bill(project, bill, day=day), budget._SUBMIT]
     return _across(
-        facts,
         "budget",
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter bills "
         "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
         "way it asks for. Write the amount like 1234.50.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("budget"),
-        *budget._open(project),
-        *entering,
-        *_again(letter),
-        *mail.reply(answer),
+        budget._open(project),
+        [
+            (budget._ADD, budget._fill_bill(project, bill, day=day), budget._SUBMIT)
+            for bill in bills
+        ],
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=[one for bill in bills for one in budget._new_bill(project, bill, day=day)],
+        expect=[budget._new_bill(project, bill, day=day) for bill in bills],
         prepare=delivery,
     )
 
 
-@template("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
+@task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
 def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant how much they paid or spent."""
     own = facts["budget"]
@@ -798,7 +744,7 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
         f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
         "like 1234.50, please.",
         f"{member[column]:.2f}",
-        *budget._open(project),
+        budget._open(project),
         budget._tab("Statistics"),
         sender=_person(facts, member["name"].lower()),
     )
@@ -807,18 +753,15 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
 # The help desk.
 
 
-@template("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
+@task("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
 def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for a colleague who reports something, and tell its number."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
-    slug, title, body = rng.choice(helpdesk._NEW)
-    room = rng.randint(100, 999)
-    title, body = title.format(n=room), body.format(n=room)
+    slug, title, body = helpdesk._case(rng)
     queue, priority = helpdesk._queue(own, slug), rng.choice((1, 2, 4, 5))
-    letter, delivery = _written(facts, sender, title, body)
+    letter, delivery = mail.written(facts["mail"], sender, title, body)
     answer = f"Your ticket has the number {len(own['tickets']) + 1}."
     return _across(
-        facts,
         "helpdesk",
         f"{sender['name']} reports something by mail (“{title}”, in the inbox). Enter a ticket for "
         f"{sender['email']} in the help desk, in the queue {queue['title']}. Its summary is the "
@@ -826,7 +769,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         f"closing; its priority is “{helpdesk._PRIORITIES[priority]}”. Nobody owns it, and it has "
         "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
         "of the ticket in place of N.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
         click(".sidebar a", "New Ticket"),
         select("#id_queue", str(queue["id"])),
@@ -835,60 +778,55 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         select("#id_priority", str(priority)),
         fill("#id_submitter_email", sender["email"]),
         click('#content-wrapper form button[type="submit"]'),
-        *_again(letter),
-        *mail.reply(answer),
+        _again(letter),
+        mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=None,
-                assigned_to_id=None,
-                submitter_email=sender["email"],
-                status=1,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=helpdesk._opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            assigned_to_id=None,
+            submitter_email=sender["email"],
+            status=1,
         ),
         prepare=delivery,
     )
 
 
-@template("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
+@task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
 def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with what a colleague has done about it."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
     ticket = rng.choice(helpdesk._tickets(own, lambda one: not one["depends"]))
     text = rng.choice(helpdesk._ENDS)
-    letter, delivery = _written(
-        facts,
+    letter, delivery = mail.written(
+        facts["mail"],
         sender,
         rng.choice(("It is done", "News about a ticket")),
         f"I have dealt with the ticket “{ticket['title']}”. Could you please set it to resolved? "
         f"The resolution is:\n\n{text}",
     )
     return _across(
-        facts,
         "helpdesk",
         f"{sender['name']} has written to you about a ticket of the help desk (“"
         f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
         "to read the resolution. The mail needs no answer.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
-        *helpdesk._find(ticket),
-        *helpdesk._reply(text, check("#st_resolved"), public=True),
+        helpdesk._find(ticket),
+        helpdesk._reply(text, check("#st_resolved"), public=True),
         expect=(
             helpdesk._ticket(ticket, status=helpdesk._RESOLVED, resolution=same_text(text)),
             helpdesk._said(ticket, text, public=True),
-            *helpdesk._silent(ticket),
+            helpdesk._silent(ticket),
         ),
         prepare=delivery,
     )
 
 
-@template("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
+@task("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
 def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a colleague who works on a ticket, and until when."""
     own = facts["helpdesk"]
@@ -907,12 +845,12 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
         "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
         "and with nothing else, please.",
         f"{owner['name']}, {ticket['due']}",
-        *helpdesk._find(ticket),
+        helpdesk._find(ticket),
         sender=senders[ticket["email"]],
     )
 
 
-@template("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
+@task("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
 def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what an invoice says."""
     invoice = rng.choice(facts["mail"]["invoices"])
@@ -920,15 +858,14 @@ def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(helpdesk._tickets(facts["helpdesk"]))
     note = f"{invoice['number']}: {invoice['amount']} EUR until {invoice['due']}"
     return _across(
-        facts,
         "helpdesk",
         f"Find the mail with the invoice {invoice['number']}; it is {mail._where(letter)}. Then "
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
         "“NUMBER: AMOUNT EUR until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
-        *mail.pick(letter),
+        mail.pick(letter),
         _to("helpdesk"),
-        *helpdesk._jump(ticket),
-        *helpdesk._reply(note, public=False),
-        expect=(helpdesk._said(ticket, note, public=False),),
+        helpdesk._jump(ticket),
+        helpdesk._reply(note, public=False),
+        expect=helpdesk._said(ticket, note, public=False),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj.environments.apps.app import App, folder_of
+from webtraj.environments.apps.app import App
 from webtraj.environments.apps.state import State, read_sqlite
 
 __all__ = ["APP"]
@@ -29,7 +29,7 @@ APP: Final = App(
     title="Shared budgets",
     package="ihatemoney 7.2.1",
     license="BSD-3-Clause",
-    folder=folder_of(__name__),
+    folder=Path(__file__).parent,
     # The history, which tells once more what the other tables hold.
     ignored=frozenset(
         {

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
 __all__ = ["Bill", "Member", "Project", "projects"]
 
+WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+"""What `content.toml` holds."""
 _LAST = date(2026, 2, 27)
 
 
@@ -44,62 +49,6 @@ class Project:
     bills: list[Bill]
     joined: bool = True
     """Whether the user's browser knows its code."""
-
-
-_TOWNS = ["Kelby", "Harwick", "Corwick", "Dunmere", "Bramley", "Langmoor", "Farrow", "Inverlea"]
-_STREETS = ["Harbour", "Mill", "Chapel", "Orchard", "Station", "Castle", "Bridge", "Garden"]
-_SHOPS = [
-    "Greenway",
-    "Pantry",
-    "Marketplace",
-    "Larder",
-    "Fairfield",
-    "Basket",
-    "Cornerstone",
-    "Millers",
-]
-_PLACES = [
-    "lake",
-    "castle",
-    "museum",
-    "harbour",
-    "mine",
-    "tower",
-    "island",
-    "zoo",
-    "brewery",
-    "park",
-]
-_MEALS = [
-    "pizza",
-    "curry",
-    "sushi",
-    "pancakes",
-    "tapas",
-    "fondue",
-    "burgers",
-    "soup",
-    "dumplings",
-    "pasta",
-]
-_MONTHS = (
-    "August 2025",
-    "September 2025",
-    "October 2025",
-    "November 2025",
-    "December 2025",
-    "January 2026",
-    "February 2026",
-)
-_FIRST_DAYS = (
-    date(2025, 8, 1),
-    date(2025, 9, 1),
-    date(2025, 10, 1),
-    date(2025, 11, 1),
-    date(2025, 12, 1),
-    date(2026, 1, 1),
-    date(2026, 2, 1),
-)
 
 
 class _Writer:
@@ -145,11 +94,11 @@ class _Writer:
         yield self.bill("Rental car", 160, 340, begun, all_of=1)
         yield self.bill("Fuel on the way there", 38, 75, begun)
         yield self.bill("Fuel on the way back", 38, 75, begun + timedelta(days=6))
-        for shop in rng.sample(_SHOPS, 5):
+        for shop in rng.sample(WORDS.shops, 5):
             yield self.bill(f"Groceries at {shop}", 18, 120, self.day(begun, 7))
-        for place in rng.sample(_PLACES, 6):
+        for place in rng.sample(WORDS.places, 6):
             yield self.bill(f"Tickets for the {place}", 12, 96, self.day(begun, 7))
-        for meal in rng.sample(_MEALS, 6):
+        for meal in rng.sample(WORDS.meals, 6):
             yield self.bill(f"Dinner: {meal}", 24, 150, self.day(begun, 7))
         for number in rng.sample(range(1, 9), 3):
             yield self.bill(f"Parking, car park {number}", 4, 22, self.day(begun, 7))
@@ -158,12 +107,12 @@ class _Writer:
     def flat(self, _: date) -> Iterator[Bill]:
         """A shared flat."""
         rng = self.rng
-        for month, first in zip(_MONTHS, _FIRST_DAYS, strict=True):
+        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
             day = first + timedelta(days=rng.randrange(26))
             yield self.bill(f"Electricity {month}", 62, 98, day, all_of=1)
             yield self.bill(f"Internet {month}", 35, 45, first, all_of=1)
             yield self.bill(f"Cleaning {month}", 40, 60, first, all_of=0.8)
-            for shop in rng.sample(_SHOPS, 3):
+            for shop in rng.sample(WORDS.shops, 3):
                 what = f"Groceries at {shop}, {month}"
                 yield self.bill(what, 15, 90, first + timedelta(days=rng.randrange(26)))
         for thing in rng.sample(("Toaster", "Doormat", "Light bulbs", "Shower head", "Plants"), 4):
@@ -173,7 +122,7 @@ class _Writer:
     def office(self, _: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
         rng = self.rng
-        for month, first in zip(_MONTHS, _FIRST_DAYS, strict=True):
+        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
             for what, low, high in (
                 ("Coffee beans", 22.0, 54.0),
                 ("Milk", 6.0, 19.0),
@@ -187,11 +136,11 @@ class _Writer:
     def club(self, begun: date) -> Iterator[Bill]:
         """A club that goes to things."""
         rng = self.rng
-        for place in rng.sample(_PLACES, 8):
+        for place in rng.sample(WORDS.places, 8):
             yield self.bill(f"Outing to the {place}", 15, 130, self.day(begun, 150))
-        for meal in rng.sample(_MEALS, 8):
+        for meal in rng.sample(WORDS.meals, 8):
             yield self.bill(f"Evening with {meal}", 20, 110, self.day(begun, 150))
-        for town in rng.sample(_TOWNS, 6):
+        for town in rng.sample(WORDS.towns, 6):
             yield self.bill(f"Train to {town}", 18, 84, self.day(begun, 150))
         yield from self.back(begun, 150, 3)
 
@@ -200,9 +149,9 @@ class _Writer:
         rng = self.rng
         for what in ("Hall", "Band", "Flowers", "Cake", "Napkins", "Balloons", "Candles", "Ice"):
             yield self.bill(what, 8, 260, self.day(begun, 30))
-        for shop in rng.sample(_SHOPS, 4):
+        for shop in rng.sample(WORDS.shops, 4):
             yield self.bill(f"Drinks from {shop}", 25, 140, self.day(begun, 30))
-        for meal in rng.sample(_MEALS, 4):
+        for meal in rng.sample(WORDS.meals, 4):
             yield self.bill(f"Buffet: {meal}", 30, 160, self.day(begun, 30))
         yield from self.back(begun, 50, 2)
 
@@ -215,7 +164,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         names: First names, all different; the first is the user, who is in every project.
     """
     rng = random.Random(f"budget {seed}")
-    town, other, street = *rng.sample(_TOWNS, 2), rng.choice(_STREETS)
+    town, other, street = *rng.sample(WORDS.towns, 2), rng.choice(WORDS.streets)
     number, floor = rng.randint(3, 60), rng.choice(("first", "second", "third", "fourth"))
     plans = (
         (f"Weekend in {town}", "trip", 5, date(2025, 10, 3), True),

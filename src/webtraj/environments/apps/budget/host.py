@@ -13,6 +13,7 @@ from typing import Any
 import content
 import email_validator
 import ihatemoney.run
+import serve
 from flask import Flask, Response, g, request
 from people import DOMAIN, people
 from sqlalchemy.pool import NullPool
@@ -225,6 +226,5 @@ def _finish(state: Path) -> None:
         'FROM bill_version WHERE bill_version.transaction_id = "transaction".id'
     )
     connection.commit()
-    connection.execute("PRAGMA journal_mode=DELETE")
-    connection.execute("VACUUM")
     connection.close()
+    serve.compact(state / _DATABASE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -13,19 +14,24 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
+    find,
     hash_of,
+    listed,
     optional,
     removed,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.browser.oracles import Step, check, click, fill, select, uncheck
+
+task = functools.partial(template, user="user")
 
 Project: TypeAlias = dict[str, Any]
 Member: TypeAlias = dict[str, Any]
 Bill: TypeAlias = dict[str, Any]
 
-_TODAY = date(2026, 3, 2)
+_TODAY = "2026-03-02"
 _NEW = 1000
 """From here on are the ids of rows that worlds are prepared with."""
 
@@ -39,8 +45,7 @@ def _projects(facts: Facts) -> list[Project]:
 
 
 def _member(project: Project, name: str) -> Member:
-    found: Member = next(one for one in project["members"] if one["name"] == name)
-    return found
+    return find(project["members"], name=name)
 
 
 def _active(project: Project) -> list[Member]:
@@ -76,22 +81,12 @@ def _chosen(
     return project, rng.choice(bills)
 
 
-def _day(text: str) -> str:
-    """Return a date as goals tell it."""
-    day = date.fromisoformat(text)
-    return f"{day.day} {day:%B %Y}"
-
-
 def _some_day(rng: random.Random) -> str:
     return date(2026, rng.randint(1, 2), rng.randint(1, 28)).isoformat()
 
 
 def _amount(rng: random.Random) -> float:
     return rng.randint(305, 18990) / 100
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # Expectations.
@@ -101,18 +96,20 @@ def _near(amount: float, tolerance: float = 0.006) -> Callable[[Any], bool]:
     return lambda value: abs(float(value) - amount) < tolerance
 
 
+def _paid(
+    what: str, amount: float, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any
+) -> Expected:
+    return added(
+        "bill", what=same_text(what), amount=_near(amount), **payer, date=day, bill_type=kind
+    )
+
+
 def _new_bill(
-    project: Project, bill: Bill, *, day: str = _TODAY.isoformat(), kind: str = "EXPENSE"
+    project: Project, bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE"
 ) -> list[Expected]:
+    payer = _member(project, bill["payer"])["id"]
     return [
-        added(
-            "bill",
-            what=same_text(bill["what"]),
-            amount=_near(bill["amount"]),
-            payer_id=_member(project, bill["payer"])["id"],
-            date=day,
-            bill_type=kind,
-        ),
+        _paid(bill["what"], bill["amount"], day=day, kind=kind, payer_id=payer),
         *(added("billowers", person_id=_member(project, name)["id"]) for name in bill["owers"]),
     ]
 
@@ -189,18 +186,31 @@ def _fill_bill(
 _ADD = click("#new-bill > a")
 
 
-def _edit(project: Project, bill: Bill) -> Step:
-    return click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
-
-
 def _delete(project: Project, bill: Bill) -> tuple[Step, Step]:
     """Delete a bill; the second click confirms the first."""
     button = click(f"form[action='/{project['id']}/delete/{bill['id']}'] button")
     return button, button
 
 
+def _change(project: Project, bill: Bill, *fields: Step) -> tuple[Step, ...]:
+    """Change a bill."""
+    edit = click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
+    return (*_open(project), edit, *fields, _SUBMIT)
+
+
+def _filter(project: Project, *fields: Step) -> tuple[Step, ...]:
+    """Filter the list of bills."""
+    button = click("#filterCollapse button")
+    return (*_open(project), click("#toggle-filters"), *fields, button)
+
+
 def _of_member(member: Member, action: str) -> Step:
     return click(f"#bal-member-{member['id']} form.{action} button")
+
+
+def _edit_member(member: Member, field: str, value: str) -> tuple[Step, ...]:
+    """Change a field of a participant of the project that is open."""
+    return _of_member(member, "edit"), fill(f"#{field}", value), click("main form button")
 
 
 # Words.
@@ -238,7 +248,7 @@ def _purchase(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Proj
 # Bills.
 
 
-@template("budget/add-bill", level=1, split="train")
+@task("budget/add-bill", level=1, split="train")
 def add_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Add a bill for everyone."""
     project, bill = _purchase(facts, rng, everyone=True)
@@ -247,29 +257,27 @@ def add_bill(facts: Facts, rng: random.Random) -> Assignment:
             f'In the project "{project["name"]}", add a bill of today (2 March 2026): '
             f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", for everyone.'
         ),
-        user=facts["user"],
         expect=_new_bill(project, bill),
-        steps=(*_open(project), _ADD, *_fill_bill(project, bill), _SUBMIT),
+        steps=(_open(project), _ADD, _fill_bill(project, bill), _SUBMIT),
     )
 
 
-@template("budget/add-bill-for-some", level=2, split="train")
+@task("budget/add-bill-for-some", level=2, split="train")
 def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
     """Add a dated bill for some participants."""
     project, bill = _purchase(facts, rng, everyone=False)
     day = _some_day(rng)
     return Assignment(
         goal=(
-            f'Add a bill to the project "{project["name"]}": on {_day(day)}, {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {_listed(bill["owers"])} only.'
+            f'Add a bill to the project "{project["name"]}": on {spoken(day)}, {bill["payer"]} '
+            f'paid {bill["amount"]:.2f} for "{bill["what"]}", for {listed(bill["owers"])} only.'
         ),
-        user=facts["user"],
         expect=_new_bill(project, bill, day=day),
-        steps=(*_open(project), _ADD, *_fill_bill(project, bill, day=day), _SUBMIT),
+        steps=(_open(project), _ADD, _fill_bill(project, bill, day=day), _SUBMIT),
     )
 
 
-@template("budget/add-reimbursement", level=2, split="test")
+@task("budget/add-reimbursement", level=2, split="test")
 def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
     """Enter that somebody gave money back."""
     project = rng.choice(_projects(facts))
@@ -286,12 +294,11 @@ def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
             f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
             f'description "{bill["what"]}".'
         ),
-        user=facts["user"],
         expect=_new_bill(project, bill, kind="REIMBURSEMENT"),
         steps=(
-            *_open(project),
+            _open(project),
             _ADD,
-            *_fill_bill(project, bill),
+            _fill_bill(project, bill),
             click("#bill-form details summary"),
             select("#bill_type", "Reimbursement"),
             _SUBMIT,
@@ -299,7 +306,7 @@ def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("budget/add-three-bills", level=3, split="train")
+@task("budget/add-three-bills", level=3, split="train")
 def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Add three bills of one day."""
     project = rng.choice(_projects(facts))
@@ -311,21 +318,20 @@ def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     ]
     day = _some_day(rng)
     told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
-    steps: list[Step] = [*_open(project)]
-    for bill in bills:
-        steps += [_ADD, *_fill_bill(project, bill, day=day), _SUBMIT]
     return Assignment(
         goal=(
-            f'Add three bills of {_day(day)} to the project "{project["name"]}", each for '
+            f'Add three bills of {spoken(day)} to the project "{project["name"]}", each for '
             f"everyone. Payers, amounts and descriptions: {told}."
         ),
-        user=facts["user"],
-        expect=[one for bill in bills for one in _new_bill(project, bill, day=day)],
-        steps=tuple(steps),
+        expect=[_new_bill(project, bill, day=day) for bill in bills],
+        steps=(
+            _open(project),
+            [(_ADD, _fill_bill(project, bill, day=day), _SUBMIT) for bill in bills],
+        ),
     )
 
 
-@template("budget/change-amount", level=1, split="train")
+@task("budget/change-amount", level=1, split="train")
 def change_amount(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the amount of a bill."""
     project, bill = _chosen(facts, rng)
@@ -335,18 +341,12 @@ def change_amount(facts: Facts, rng: random.Random) -> Assignment:
             f'The bill "{bill["what"]}" in the project "{project["name"]}" has a wrong amount. '
             f"Change it to {amount:.2f}."
         ),
-        user=facts["user"],
-        expect=(_changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),),
-        steps=(
-            *_open(project),
-            _edit(project, bill),
-            fill("#amount", f"{amount:.2f}"),
-            _SUBMIT,
-        ),
+        expect=_changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),
+        steps=_change(project, bill, fill("#amount", f"{amount:.2f}")),
     )
 
 
-@template("budget/change-payer", level=1, split="train")
+@task("budget/change-payer", level=1, split="train")
 def change_payer(facts: Facts, rng: random.Random) -> Assignment:
     """Correct who paid a bill."""
     project, bill = _chosen(facts, rng)
@@ -356,18 +356,12 @@ def change_payer(facts: Facts, rng: random.Random) -> Assignment:
             f'{payer["name"]}, not {bill["payer"]}, paid the bill "{bill["what"]}" in the project '
             f'"{project["name"]}". Correct it.'
         ),
-        user=facts["user"],
-        expect=(_changed_bill(bill, payer_id=payer["id"]),),
-        steps=(
-            *_open(project),
-            _edit(project, bill),
-            select("#payer", payer["name"]),
-            _SUBMIT,
-        ),
+        expect=_changed_bill(bill, payer_id=payer["id"]),
+        steps=_change(project, bill, select("#payer", payer["name"])),
     )
 
 
-@template("budget/change-date-and-title", level=2, split="train")
+@task("budget/change-date-and-title", level=2, split="train")
 def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the date and the description of a bill."""
     project, bill = _chosen(facts, rng)
@@ -376,21 +370,14 @@ def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
-            f'{_day(day)} and its description to "{what}".'
+            f'{spoken(day)} and its description to "{what}".'
         ),
-        user=facts["user"],
-        expect=(_changed_bill(bill, date=day, what=same_text(what)),),
-        steps=(
-            *_open(project),
-            _edit(project, bill),
-            fill("#date", day),
-            fill("#what", what),
-            _SUBMIT,
-        ),
+        expect=_changed_bill(bill, date=day, what=same_text(what)),
+        steps=_change(project, bill, fill("#date", day), fill("#what", what)),
     )
 
 
-@template("budget/leave-out", level=2, split="test")
+@task("budget/leave-out", level=2, split="test")
 def leave_out(facts: Facts, rng: random.Random) -> Assignment:
     """Take somebody out of a bill."""
     project, bill = _chosen(facts, rng, lambda _, one: len(one["owers"]) > 2)
@@ -401,18 +388,12 @@ def leave_out(facts: Facts, rng: random.Random) -> Assignment:
             f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
             f"Correct for whom it was paid; change nothing else."
         ),
-        user=facts["user"],
-        expect=(removed("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"]),),
-        steps=(
-            *_open(project),
-            _edit(project, bill),
-            *_owers(project, bill["owers"], left),
-            _SUBMIT,
-        ),
+        expect=removed("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"]),
+        steps=_change(project, bill, *_owers(project, bill["owers"], left)),
     )
 
 
-@template("budget/add-to-bill", level=2, split="train")
+@task("budget/add-to-bill", level=2, split="train")
 def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Let everybody share a bill."""
     project, bill = _chosen(facts, rng, lambda p, one: len(one["owers"]) < len(_active(p)))
@@ -423,29 +404,22 @@ def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
             f'The bill "{bill["what"]}" in the project "{project["name"]}" was for all active '
             "participants. Correct for whom it was paid; change nothing else."
         ),
-        user=facts["user"],
         expect=[
             added("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"])
             for name in missing
         ],
-        steps=(
-            *_open(project),
-            _edit(project, bill),
-            *_owers(project, bill["owers"], names),
-            _SUBMIT,
-        ),
+        steps=_change(project, bill, *_owers(project, bill["owers"], names)),
     )
 
 
-@template("budget/delete-bill", level=1, split="train")
+@task("budget/delete-bill", level=1, split="train")
 def delete_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a bill."""
     project, bill = _chosen(facts, rng)
     return Assignment(
         goal=f'Delete the bill "{bill["what"]}" from the project "{project["name"]}".',
-        user=facts["user"],
         expect=_no_bill(project, [bill["id"]], bill),
-        steps=(*_open(project), *_delete(project, bill)),
+        steps=(_open(project), _delete(project, bill)),
     )
 
 
@@ -460,7 +434,7 @@ _COPY_BILL = (
 )
 
 
-@template("budget/delete-duplicate", level=2, split="test")
+@task("budget/delete-duplicate", level=2, split="test")
 def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Find the bill that was entered twice, and delete one of the two."""
     project, bill = _chosen(facts, rng)
@@ -470,14 +444,13 @@ def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
             f'One bill of the project "{project["name"]}" was entered twice, with the same '
             "description, date and amount. Delete one of the two."
         ),
-        user=facts["user"],
         prepare=tuple((statement, (twin["id"], bill["id"])) for statement in _COPY_BILL),
         expect=_no_bill(project, [bill["id"], twin["id"]], bill),
-        steps=(*_open(project), *_delete(project, rng.choice((bill, twin)))),
+        steps=(_open(project), _delete(project, rng.choice((bill, twin)))),
     )
 
 
-@template("budget/split-bill", level=3, split="train")
+@task("budget/split-bill", level=3, split="train")
 def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Replace a bill by two."""
     project, bill = _chosen(facts, rng)
@@ -492,37 +465,36 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     told = " and ".join(
         f'"{one["what"]}", {one["amount"]:.2f}, paid by {one["payer"]}' for one in parts
     )
-    steps: list[Step] = [*_open(project), *_delete(project, bill)]
-    for part in parts:
-        steps += [_ADD, *_fill_bill(project, part, day=bill["date"]), _SUBMIT]
     return Assignment(
         goal=(
             f'Two persons paid the bill "{bill["what"]}" in the project "{project["name"]}". '
-            f"Delete it, and add two new bills of the same date ({_day(bill['date'])}) instead, "
+            f"Delete it, and add two new bills of the same date ({spoken(bill['date'])}) instead, "
             f"both for everyone: {told}."
         ),
-        user=facts["user"],
         expect=[
-            *_no_bill(project, [bill["id"]], bill),
-            *(one for part in parts for one in _new_bill(project, part, day=bill["date"])),
+            _no_bill(project, [bill["id"]], bill),
+            [_new_bill(project, part, day=bill["date"]) for part in parts],
         ],
-        steps=tuple(steps),
+        steps=(
+            _open(project),
+            _delete(project, bill),
+            [(_ADD, _fill_bill(project, part, day=bill["date"]), _SUBMIT) for part in parts],
+        ),
     )
 
 
 # Participants.
 
 
-@template("budget/add-participant", level=1, split="train")
+@task("budget/add-participant", level=1, split="train")
 def add_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Add a participant."""
     project = rng.choice(_projects(facts))
     name = _newcomer(facts, project, rng)
     return Assignment(
         goal=f'Add {name} as a participant to the project "{project["name"]}".',
-        user=facts["user"],
-        expect=(_new_member(project["id"], name),),
-        steps=(*_open(project), *_add_member(name)),
+        expect=_new_member(project["id"], name),
+        steps=(_open(project), _add_member(name)),
     )
 
 
@@ -542,7 +514,7 @@ def _add_member(name: str) -> tuple[Step, Step]:
     )
 
 
-@template("budget/change-weight", level=2, split="train")
+@task("budget/change-weight", level=2, split="train")
 def change_weight(facts: Facts, rng: random.Random) -> Assignment:
     """Change how much a participant counts."""
     project = rng.choice(_projects(facts))
@@ -552,18 +524,12 @@ def change_weight(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.'
         ),
-        user=facts["user"],
-        expect=(changed("person", {"id": member["id"]}, weight=weight),),
-        steps=(
-            *_open(project),
-            _of_member(member, "edit"),
-            fill("#weight", f"{weight:g}"),
-            click("main form button"),
-        ),
+        expect=changed("person", {"id": member["id"]}, weight=weight),
+        steps=(_open(project), _edit_member(member, "weight", f"{weight:g}")),
     )
 
 
-@template("budget/rename-participant", level=1, split="test")
+@task("budget/rename-participant", level=1, split="test")
 def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a participant."""
     project = rng.choice(_projects(facts))
@@ -574,18 +540,12 @@ def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
             f'In the project "{project["name"]}", rename the participant {member["name"]} to '
             f'"{name}" (with the full stop).'
         ),
-        user=facts["user"],
-        expect=(changed("person", {"id": member["id"]}, name=name),),
-        steps=(
-            *_open(project),
-            _of_member(member, "edit"),
-            fill("#name", name),
-            click("main form button"),
-        ),
+        expect=changed("person", {"id": member["id"]}, name=name),
+        steps=(_open(project), _edit_member(member, "name", name)),
     )
 
 
-@template("budget/deactivate-participant", level=1, split="train")
+@task("budget/deactivate-participant", level=1, split="train")
 def deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Deactivate a participant."""
     project = rng.choice(_projects(facts))
@@ -594,9 +554,8 @@ def deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     button = _of_member(member, "delete")
     return Assignment(
         goal=f'Deactivate the participant {member["name"]} of the project "{project["name"]}".',
-        user=facts["user"],
-        expect=(changed("person", {"id": member["id"]}, activated=0),),
-        steps=(*_open(project), button, button),
+        expect=changed("person", {"id": member["id"]}, activated=0),
+        steps=(_open(project), button, button),
     )
 
 
@@ -605,7 +564,7 @@ _NEW_PERSON = """
 """
 
 
-@template("budget/remove-participant", level=2, split="test")
+@task("budget/remove-participant", level=2, split="test")
 def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Remove the participant without a bill."""
     project = rng.choice(_projects(facts))
@@ -617,14 +576,13 @@ def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
             "neither as payer nor otherwise. Remove this participant with the deactivate button, "
             "which deletes participants without bills."
         ),
-        user=facts["user"],
         prepare=((_NEW_PERSON, (_NEW, project["id"], member["name"])),),
-        expect=(removed("person", id=_NEW),),
-        steps=(*_open(project), _tab("Statistics"), _tab("Bills"), button, button),
+        expect=removed("person", id=_NEW),
+        steps=(_open(project), _tab("Statistics"), _tab("Bills"), button, button),
     )
 
 
-@template("budget/reactivate-participant", level=1, split="train")
+@task("budget/reactivate-participant", level=1, split="train")
 def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a participant back."""
     # Those with a balance of zero are not shown.
@@ -632,14 +590,13 @@ def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     project, member = rng.choice(fit)
     return Assignment(
         goal=f'Reactivate the participant {member["name"]} of the project "{project["name"]}".',
-        user=facts["user"],
         prepare=(("UPDATE person SET activated = 0 WHERE id = ?", (member["id"],)),),
-        expect=(changed("person", {"id": member["id"]}, activated=1),),
-        steps=(*_open(project), _of_member(member, "reactivate")),
+        expect=changed("person", {"id": member["id"]}, activated=1),
+        steps=(_open(project), _of_member(member, "reactivate")),
     )
 
 
-@template("budget/join-late", level=3, split="test")
+@task("budget/join-late", level=3, split="test")
 def join_late(facts: Facts, rng: random.Random) -> Assignment:
     """Add a participant with a weight, and a bill that this participant paid."""
     project, bill = _purchase(facts, rng, everyone=False)
@@ -649,30 +606,29 @@ def join_late(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
             f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
-            f"for {_listed(bill['owers'])} only."
+            f"for {listed(bill['owers'])} only."
         ),
-        user=facts["user"],
         expect=[
             _new_member(project["id"], name, weight),
             added(
                 "bill",
                 what=same_text(bill["what"]),
                 amount=_near(bill["amount"]),
-                date=_TODAY.isoformat(),
+                date=_TODAY,
                 bill_type="EXPENSE",
                 payer=name,
                 project=project["id"],
             ),
-            *(added("billowers", person_id=_member(project, one)["id"]) for one in bill["owers"]),
+            [added("billowers", person_id=_member(project, one)["id"]) for one in bill["owers"]],
         ],
         steps=(
-            *_open(project),
-            *_add_member(name),
+            _open(project),
+            _add_member(name),
             click(f"tr[id^=bal-member-]:not({known}) form.edit button"),
             fill("#weight", f"{weight:g}"),
             click("main form button"),
             _ADD,
-            *_fill_bill(project, {**bill, "payer": name}),
+            _fill_bill(project, {**bill, "payer": name}),
             _untick_newcomer(project),
             _SUBMIT,
         ),
@@ -688,7 +644,7 @@ def _untick_newcomer(project: Project) -> Step:
 # Settlements.
 
 
-@template("budget/register-settlement", level=2, split="train")
+@task("budget/register-settlement", level=2, split="train")
 def register_settlement(facts: Facts, rng: random.Random) -> Assignment:
     """Register that a debt was paid."""
     fit = [(p, one) for p in _projects(facts) for one in _settlements(p)]
@@ -698,9 +654,8 @@ def register_settlement(facts: Facts, rng: random.Random) -> Assignment:
             f"{settlement['payer']} has paid {settlement['receiver']} what the settlement plan of "
             f'the project "{project["name"]}" proposes. Register this settlement.'
         ),
-        user=facts["user"],
         expect=_settled(project, settlement),
-        steps=(*_open(project), _tab("Settle"), _register(project, settlement)),
+        steps=(_open(project), _tab("Settle"), _register(project, settlement)),
     )
 
 
@@ -727,7 +682,7 @@ def _register(project: Project, settlement: dict[str, Any]) -> Step:
     return click(f"tr[receiver='{receiver}']:has({sender}) button")
 
 
-@template("budget/settle-all", level=3, split="train")
+@task("budget/settle-all", level=3, split="train")
 def settle_all(facts: Facts, rng: random.Random) -> Assignment:
     """Register all settlements of a project."""
     project = rng.choice([p for p in _projects(facts) if 2 < len(_settlements(p)) < 8])
@@ -737,15 +692,14 @@ def settle_all(facts: Facts, rng: random.Random) -> Assignment:
             "proposes. Register every settlement of the plan. Ignore settlements below 0.05, which "
             "rounding may leave."
         ),
-        user=facts["user"],
         expect=[
-            *(one for item in _settlements(project) for one in _settled(project, item)),
-            *(optional(one) for _ in range(3) for one in _rest()),
+            [_settled(project, item) for item in _settlements(project)],
+            [optional(one) for _ in range(3) for one in _rest()],
         ],
         steps=(
-            *_open(project),
+            _open(project),
             _tab("Settle"),
-            *(_register(project, one) for one in _settlements(project)),
+            [_register(project, one) for one in _settlements(project)],
         ),
     )
 
@@ -758,7 +712,7 @@ def _rest() -> tuple[Expected, Expected]:
 # Questions.
 
 
-@template("budget/balance", level=1, split="train")
+@task("budget/balance", level=1, split="train")
 def balance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant's balance."""
     project = rng.choice(_projects(facts))
@@ -768,13 +722,12 @@ def balance(facts: Facts, rng: random.Random) -> Assignment:
             f'What is the balance of {member["name"]} in the project "{project["name"]}"? Answer '
             "with the amount, with a minus sign if it is negative."
         ),
-        user=facts["user"],
         answer=f"{member['balance']:.2f}",
         steps=_open(project),
     )
 
 
-@template("budget/lowest-balance", level=1, split="train")
+@task("budget/lowest-balance", level=1, split="train")
 def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who owes most, or is owed most."""
     project, lowest = rng.choice(_projects(facts)), rng.random() < 0.5
@@ -785,13 +738,12 @@ def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
             f'Which participant of the project "{project["name"]}" has the '
             f"{'lowest' if lowest else 'highest'} balance? Answer with the name."
         ),
-        user=facts["user"],
         answer=best["name"],
         steps=_open(project),
     )
 
 
-@template("budget/who-paid", level=1, split="train")
+@task("budget/who-paid", level=1, split="train")
 def who_paid(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who paid a bill."""
     project, bill = _chosen(facts, rng)
@@ -800,13 +752,12 @@ def who_paid(facts: Facts, rng: random.Random) -> Assignment:
             f'Who paid the bill "{bill["what"]}" in the project "{project["name"]}"? '
             "Answer with the name."
         ),
-        user=facts["user"],
         answer=bill["payer"],
         steps=_open(project),
     )
 
 
-@template("budget/share", level=2, split="test")
+@task("budget/share", level=2, split="test")
 def share(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who shares a bill."""
     project, bill = _chosen(facts, rng, lambda p, one: 1 < len(one["owers"]) < len(_active(p)))
@@ -815,13 +766,12 @@ def share(facts: Facts, rng: random.Random) -> Assignment:
             f'For whom was the bill "{bill["what"]}" in the project "{project["name"]}" paid? '
             "Answer with all the names, separated by commas."
         ),
-        user=facts["user"],
         answer=tuple(bill["owers"]),
-        steps=(*_open(project), _edit(project, bill)),
+        steps=_change(project, bill)[:-1],
     )
 
 
-@template("budget/settlement-amount", level=1, split="test")
+@task("budget/settlement-amount", level=1, split="test")
 def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
     """Tell what somebody has to pay."""
     fit = [(p, one) for p in _projects(facts) for one in _settlements(p)]
@@ -831,13 +781,12 @@ def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
             f"How much should {settlement['payer']} pay to {settlement['receiver']} according to "
             f'the settlement plan of the project "{project["name"]}"? Answer with the amount.'
         ),
-        user=facts["user"],
         answer=f"{settlement['amount']:.2f}",
-        steps=(*_open(project), _tab("Settle")),
+        steps=(_open(project), _tab("Settle")),
     )
 
 
-@template("budget/total-paid", level=1, split="train")
+@task("budget/total-paid", level=1, split="train")
 def total_paid(facts: Facts, rng: random.Random) -> Assignment:
     """Tell how much a participant paid in all."""
     project = rng.choice(_projects(facts))
@@ -847,13 +796,12 @@ def total_paid(facts: Facts, rng: random.Random) -> Assignment:
             f'How much has {member["name"]} paid for bills in the project "{project["name"]}" in '
             'total, according to the column "Paid" of the statistics? Answer with the amount.'
         ),
-        user=facts["user"],
         answer=f"{member['paid']:.2f}",
-        steps=(*_open(project), _tab("Statistics")),
+        steps=(_open(project), _tab("Statistics")),
     )
 
 
-@template("budget/month", level=1, split="test")
+@task("budget/month", level=1, split="test")
 def month(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the expenses of a month."""
     project = rng.choice(_projects(facts))
@@ -865,13 +813,12 @@ def month(facts: Facts, rng: random.Random) -> Assignment:
             f"What were the expenses of {date.fromisoformat(f'{chosen}-01'):%B %Y} in the project "
             f'"{project["name"]}", according to the statistics? Answer with the amount.'
         ),
-        user=facts["user"],
         answer=f"{total:.2f}",
-        steps=(*_open(project), _tab("Statistics")),
+        steps=(_open(project), _tab("Statistics")),
     )
 
 
-@template("budget/count-bills", level=2, split="train")
+@task("budget/count-bills", level=2, split="train")
 def count_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Count the bills of a payer."""
     project = rng.choice(_projects(facts))
@@ -882,18 +829,12 @@ def count_bills(facts: Facts, rng: random.Random) -> Assignment:
             f'How many bills of the project "{project["name"]}" were paid by {member["name"]}? '
             "Count every row of the list of bills, transfers included. Answer with the number."
         ),
-        user=facts["user"],
         answer=str(count),
-        steps=(
-            *_open(project),
-            click("#toggle-filters"),
-            select("#filterCollapse #payer", member["name"]),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
     )
 
 
-@template("budget/most-expensive", level=2, split="train")
+@task("budget/most-expensive", level=2, split="train")
 def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the highest bill of a payer."""
     fit = [
@@ -908,14 +849,8 @@ def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
             f'What did {member["name"]} pay most for in the project "{project["name"]}"? Answer '
             "with the description of the bill with the highest amount."
         ),
-        user=facts["user"],
         answer=_highest(project, member)[0],
-        steps=(
-            *_open(project),
-            click("#toggle-filters"),
-            select("#filterCollapse #payer", member["name"]),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
     )
 
 
@@ -942,7 +877,7 @@ _KEYWORDS = (
 )
 
 
-@template("budget/sum-of-kind", level=3, split="test")
+@task("budget/sum-of-kind", level=3, split="test")
 def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
     """Add up bills of one kind."""
     fit = [
@@ -958,18 +893,12 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
             f'contains the word "{word}"? Count every such row of the list of bills. Answer with '
             "the amount."
         ),
-        user=facts["user"],
         answer=f"{sum(bill['amount'] for bill in bills):.2f}",
-        steps=(
-            *_open(project),
-            click("#toggle-filters"),
-            fill("#filterCollapse #search", word),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, fill("#filterCollapse #search", word)),
     )
 
 
-@template("budget/own-total", level=3, split="train")
+@task("budget/own-total", level=3, split="train")
 def own_total(facts: Facts, rng: random.Random) -> Assignment:
     """Add one's balances in several projects."""
     projects = rng.sample(_projects(facts), rng.choice((3, 4)))
@@ -980,13 +909,12 @@ def own_total(facts: Facts, rng: random.Random) -> Assignment:
             f"You are {facts['name']}. What is the sum of your balances in these projects? "
             f"{names}. Answer with the amount, with a minus sign if it is negative."
         ),
-        user=facts["user"],
         answer=f"{total:.2f}",
-        steps=tuple(step for project in projects for step in _open(project)),
+        steps=[_open(project) for project in projects],
     )
 
 
-@template("budget/log-in", level=2, split="train")
+@task("budget/log-in", level=2, split="train")
 def log_in(facts: Facts, rng: random.Random) -> Assignment:
     """Open a project with its code, and read a balance."""
     project = rng.choice([one for one in facts["projects"] if not one["joined"]])
@@ -997,7 +925,6 @@ def log_in(facts: Facts, rng: random.Random) -> Assignment:
             f'"{project["code"]}". What is the balance of {member["name"]} there? Answer with the '
             "amount, with a minus sign if it is negative."
         ),
-        user=facts["user"],
         answer=f"{member['balance']:.2f}",
         steps=_log_in(project),
     )
@@ -1011,7 +938,7 @@ def _log_in(project: Project) -> tuple[Step, ...]:
     )
 
 
-@template("budget/log-in-and-add", level=3, split="test")
+@task("budget/log-in-and-add", level=3, split="test")
 def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
     """Open a project with its code, and add a bill."""
     project = rng.choice([one for one in facts["projects"] if not one["joined"]])
@@ -1027,18 +954,17 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Log in to the project with the identifier "{project["id"]}" and the private code '
             f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {_listed(some)} only.'
+            f'{bill["amount"]:.2f} for "{bill["what"]}", for {listed(some)} only.'
         ),
-        user=facts["user"],
         expect=_new_bill(project, bill),
-        steps=(*_log_in(project), _ADD, *_fill_bill(project, bill), _SUBMIT),
+        steps=(_log_in(project), _ADD, _fill_bill(project, bill), _SUBMIT),
     )
 
 
 # Projects.
 
 
-@template("budget/rename-project", level=2, split="train")
+@task("budget/rename-project", level=2, split="train")
 def rename_project(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a project."""
     project = rng.choice(_projects(facts))
@@ -1048,9 +974,8 @@ def rename_project(facts: Facts, rng: random.Random) -> Assignment:
             f'Rename the project "{project["name"]}" to "{name}". Its private code is '
             f'"{project["code"]}".'
         ),
-        user=facts["user"],
-        expect=(changed("project", {"id": project["id"]}, name=same_text(name)),),
-        steps=(*_settings(project), fill("#edit-project #name", name), *_save(project)),
+        expect=changed("project", {"id": project["id"]}, name=same_text(name)),
+        steps=(_settings(project), fill("#edit-project #name", name), _save(project)),
     )
 
 
@@ -1061,7 +986,7 @@ def _save(project: Project) -> tuple[Step, Step]:
     )
 
 
-@template("budget/change-email", level=2, split="test")
+@task("budget/change-email", level=2, split="test")
 def change_email(facts: Facts, rng: random.Random) -> Assignment:
     """Change the mail address of a project."""
     project = rng.choice(_projects(facts))
@@ -1072,13 +997,12 @@ def change_email(facts: Facts, rng: random.Random) -> Assignment:
             f'Change the email address in the settings of the project "{project["name"]}" to '
             f'{email}. The private code of the project is "{project["code"]}".'
         ),
-        user=facts["user"],
-        expect=(changed("project", {"id": project["id"]}, contact_email=email),),
-        steps=(*_settings(project), fill("#edit-project #contact_email", email), *_save(project)),
+        expect=changed("project", {"id": project["id"]}, contact_email=email),
+        steps=(_settings(project), fill("#edit-project #contact_email", email), _save(project)),
     )
 
 
-@template("budget/create-project", level=2, split="train")
+@task("budget/create-project", level=2, split="train")
 def create_project(facts: Facts, rng: random.Random) -> Assignment:
     """Create a project."""
     name, code, email = _idea(rng)
@@ -1087,8 +1011,7 @@ def create_project(facts: Facts, rng: random.Random) -> Assignment:
             f'Create a project with the name "{name}", the private code "{code}" and the email '
             f"address {email}."
         ),
-        user=facts["user"],
-        expect=(_new_project(name, code, email),),
+        expect=_new_project(name, code, email),
         steps=_create(name, code, email),
     )
 
@@ -1126,7 +1049,7 @@ def _create(name: str, code: str, email: str) -> tuple[Step, ...]:
     )
 
 
-@template("budget/start-project", level=3, split="train")
+@task("budget/start-project", level=3, split="train")
 def start_project(facts: Facts, rng: random.Random) -> Assignment:
     """Create a project with participants and its first bill."""
     name, code, email = _idea(rng)
@@ -1135,27 +1058,18 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'Create a project with the name "{name}", the private code "{code}" and the email '
-            f"address {email}. Add the participants {_listed(people)}, and then a bill of today "
+            f"address {email}. Add the participants {listed(people)}, and then a bill of today "
             f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.'
         ),
-        user=facts["user"],
         expect=[
             _new_project(name, code, email),
-            *(_new_member(_identifier(name), one) for one in people),
-            added(
-                "bill",
-                what=same_text(what),
-                amount=_near(amount),
-                payer=payer,
-                project=_identifier(name),
-                date=_TODAY.isoformat(),
-                bill_type="EXPENSE",
-            ),
-            *(added("billowers") for _ in people),
+            [_new_member(_identifier(name), one) for one in people],
+            _paid(what, amount, payer=payer, project=_identifier(name)),
+            [added("billowers") for _ in people],
         ],
         steps=(
-            *_create(name, code, email),
-            *(step for one in people for step in _add_member(one)),
+            _create(name, code, email),
+            [_add_member(one) for one in people],
             _ADD,
             fill("#what", what),
             select("#payer", payer),
@@ -1165,7 +1079,7 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("budget/delete-project", level=2, split="train")
+@task("budget/delete-project", level=2, split="train")
 def delete_project(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a project."""
     project = rng.choice(_projects(facts))
@@ -1175,13 +1089,12 @@ def delete_project(facts: Facts, rng: random.Random) -> Assignment:
             f'Delete the project "{project["name"]}" for good. Its private code is '
             f'"{project["code"]}".'
         ),
-        user=facts["user"],
         expect=(
             removed("project", id=project["id"]),
-            *(changed("person", {"id": one["id"]}, project_id=None) for one in project["members"]),
+            [changed("person", {"id": one["id"]}, project_id=None) for one in project["members"]],
         ),
         steps=(
-            *_settings(project),
+            _settings(project),
             fill("#delete-project #password", project["code"]),
             button,
             button,
@@ -1192,7 +1105,7 @@ def delete_project(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@template("budget/change-currency", level=2, split="train")
+@task("budget/change-currency", level=2, split="train")
 def change_currency(facts: Facts, rng: random.Random) -> Assignment:
     """A project with bills has to keep its currency."""
     project = rng.choice(_projects(facts))
@@ -1202,13 +1115,12 @@ def change_currency(facts: Facts, rng: random.Random) -> Assignment:
             f'Set the default currency of the project "{project["name"]}" to {currency}, and keep '
             f'all its bills. Its private code is "{project["code"]}".'
         ),
-        user=facts["user"],
         infeasible=True,
         steps=_settings(project),
     )
 
 
-@template("budget/change-missing-bill", level=1, split="test")
+@task("budget/change-missing-bill", level=1, split="test")
 def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
     """There is no such bill."""
     project = rng.choice(_projects(facts))
@@ -1218,18 +1130,12 @@ def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
             f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
             f"{_amount(rng):.2f}."
         ),
-        user=facts["user"],
         infeasible=True,
-        steps=(
-            *_open(project),
-            click("#toggle-filters"),
-            fill("#filterCollapse #search", what),
-            click("#filterCollapse button"),
-        ),
+        steps=_filter(project, fill("#filterCollapse #search", what)),
     )
 
 
-@template("budget/unknown-payer", level=1, split="train")
+@task("budget/unknown-payer", level=1, split="train")
 def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
     """The payer is not in the project."""
     project, bill = _purchase(facts, rng, everyone=True)
@@ -1240,7 +1146,6 @@ def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
             f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
             "participants."
         ),
-        user=facts["user"],
         infeasible=True,
-        steps=(*_open(project), _ADD),
+        steps=(_open(project), _ADD),
     )

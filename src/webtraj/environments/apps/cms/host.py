@@ -4,15 +4,24 @@ Wagtail (BSD licence), with the pages of `page_types`. A world is one SQLite fil
 """
 
 import random
+import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import content
 import django_worlds
 import people
 
 enter = django_worlds.enter
+WORDS = SimpleNamespace(
+    **tomllib.loads(Path(__file__).with_name("content.toml").read_text("utf-8"))
+)
+"""What `content.toml` holds."""
+_TEMPLATES = {
+    f"northfield/{file.name}": file.read_text("utf-8")
+    for file in Path(__file__).parent.glob("*.html")
+}
 _NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 _TODAY = _NOW.date()
 _MODERATORS, _EDITORS = range(1, 5), range(5, 13)
@@ -41,38 +50,13 @@ django_worlds.configure(
         "django.contrib.staticfiles",
     ],
     MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
+        *django_worlds.MIDDLEWARE,
         "django.middleware.clickjacking.XFrameOptionsMiddleware",
         "wagtail.contrib.redirects.middleware.RedirectMiddleware",
     ],
     MIGRATION_MODULES={"northfield": "no_migrations"},
     ROOT_URLCONF=__name__,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                    f"{__name__}.around",
-                ],
-                "loaders": [
-                    (
-                        "django.template.loaders.cached.Loader",
-                        [
-                            ("django.template.loaders.locmem.Loader", content.TEMPLATES),
-                            "django.template.loaders.app_directories.Loader",
-                        ],
-                    )
-                ],
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(f"{__name__}.around", pages=_TEMPLATES),
     WAGTAILADMIN_BASE_URL="http://cms.test",
     WAGTAILADMIN_COMMENTS_ENABLED=False,
     WAGTAIL_AUTOSAVE_INTERVAL=0,
@@ -149,14 +133,12 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "authors": site.authors,
         "contact": site.contact(),
         "editor": users[_EDITORS[0]].username,
-        "glossary": _make(page_types.Term, ("word", "meaning"), content.TERMS),
+        "glossary": _make(page_types.Term, ("word", "meaning"), WORDS.terms),
         "notices": site.notices(),
         "pages": pages,
         "groups": {group.name: group.pk for group in Group.objects.all()},
         "people": [
-            {"id": user.id, "username": user.username, "name": user.get_full_name()}
-            | {"email": user.email, "group": _group(at)}
-            for at, user in enumerate(users)
+            {**django_worlds.facts_of(user), "group": _group(at)} for at, user in enumerate(users)
         ],
         "redirects": site.redirects(),
         "user": users[0].username,
@@ -181,15 +163,10 @@ def _group(at: int) -> str:
 
 
 def _people(seed: int) -> list[User]:
-    password = django_worlds.password_hash(people.PASSWORD)
     users = []
     for at, person in enumerate(people.people(seed, 24)):
         user = User.objects.create(
-            username=person.username,
-            first_name=person.first,
-            last_name=person.last,
-            email=person.email,
-            password=password,
+            **django_worlds.account(person),
             is_superuser=at == 0,
             date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
         )
@@ -217,7 +194,7 @@ class _Site:
         self._titles: set[str] = set()
         self._moments: dict[int, datetime] = {}
         self._facts: list[dict[str, Any]] = []
-        rows = [(u.get_full_name(), rng.choice(content.ROLES), u.email) for u in users[1:13]]
+        rows = [(u.get_full_name(), rng.choice(WORDS.roles), u.email) for u in users[1:13]]
         self.authors = _make(page_types.Author, ("name", "role", "email"), rows)
 
     def pages(self) -> list[dict[str, Any]]:
@@ -240,11 +217,11 @@ class _Site:
         makers = {
             "news": (self._article, 54),
             "events": (self._event, 34),
-            "policies": (self._policy, len(content.POLICIES)),
+            "policies": (self._policy, len(WORDS.policies)),
             "jobs": (self._job, 22),
             "archive": (self._event, 8),
         }
-        for title, slug, intro in content.SECTIONS:
+        for title, slug, intro in WORDS.sections:
             section = page_types.SectionPage(
                 title=title, slug=slug, intro=intro, show_in_menus=slug != "archive"
             )
@@ -322,8 +299,8 @@ class _Site:
                 "n": self._rng.randint(2, 48),
                 "name": self._rng.choice(self._users).get_full_name(),
                 "nth": self._rng.choice(("first", "second", "third", "fourth")),
-                "place": self._rng.choice(content.PLACES),
-                "thing": self._rng.choice(content.THINGS),
+                "place": self._rng.choice(WORDS.places),
+                "thing": self._rng.choice(WORDS.things),
             }
             filled = tuple(text.format(**slots) for text in row)
             title = filled[-2]
@@ -332,11 +309,11 @@ class _Site:
                 return filled
 
     def _body(self) -> str:
-        texts = self._rng.sample(content.BODIES, 2)
+        texts = self._rng.sample(WORDS.bodies, 2)
         return "".join(f"<p>{text}</p>" for text in texts)
 
     def _article(self, at: int, day: date) -> Any:
-        category, title, summary = self._unique(content.ARTICLES)
+        category, title, summary = self._unique(WORDS.articles)
         return page_types.ArticlePage(
             title=title,
             date=day,
@@ -347,18 +324,18 @@ class _Site:
         )
 
     def _event(self, at: int, day: date) -> Any:
-        title, summary = self._unique(content.EVENTS)
+        title, summary = self._unique(WORDS.events)
         return page_types.EventPage(
             title=title,
             date=day + timedelta(days=self._rng.randint(10, 90)),
-            place=f"{self._rng.choice(content.PLACES)}, room {self._rng.randint(1, 40)}",
+            place=f"{self._rng.choice(WORDS.places)}, room {self._rng.randint(1, 40)}",
             seats=self._rng.randint(2, 40) * 5,
-            host=self._rng.choice(content.HOSTS),
+            host=self._rng.choice(WORDS.hosts),
             summary=summary,
         )
 
     def _policy(self, at: int, day: date) -> Any:
-        title, summary = content.POLICIES[at]
+        title, summary = WORDS.policies[at]
         return page_types.PolicyPage(
             title=title,
             keeper=self._rng.choice(self._users[1:13]).get_full_name(),
@@ -370,8 +347,8 @@ class _Site:
 
     def _job(self, at: int, day: date) -> Any:
         while True:
-            department, title = self._rng.choice(content.JOBS)
-            place = self._rng.choice(content.PLACES)
+            department, title = self._rng.choice(WORDS.jobs)
+            place = self._rng.choice(WORDS.places)
             if f"{title} in {place}" not in self._titles:
                 break
         self._titles.add(f"{title} in {place}")
@@ -398,8 +375,8 @@ class _Site:
 
     def notices(self) -> list[dict[str, Any]]:
         """Make notices, of which some are shown."""
-        shown = self._rng.sample(range(len(content.NOTICES)), 2)
-        rows = [(*row, at in shown) for at, row in enumerate(content.NOTICES)]
+        shown = self._rng.sample(range(len(WORDS.notices)), 2)
+        rows = [(*row, at in shown) for at, row in enumerate(WORDS.notices)]
         return _make(page_types.Notice, ("text", "level", "is_shown"), rows)
 
     def redirects(self) -> list[dict[str, Any]]:

@@ -16,26 +16,32 @@ _DEPARTMENTS = [
 _LEVELS = [(name.lower(), name) for name in ("Information", "Warning", "Disruption")]
 
 
-class HomePage(Page):
+def _panels(*names: str) -> list[FieldPanel]:
+    return [*Page.content_panels, *map(FieldPanel, names)]
+
+
+class _Page(Page):
+    """A page of ours."""
+
+    class Meta:
+        abstract = True
+        app_label = "northfield"
+
+
+class HomePage(_Page):
     """The first page of the intranet."""
 
     intro = models.TextField(blank=True)
-    content_panels = [*Page.content_panels, FieldPanel("intro")]
+    content_panels = _panels("intro")
     template = "northfield/home.html"
 
-    class Meta:
-        app_label = "northfield"
 
-
-class SectionPage(Page):
+class SectionPage(_Page):
     """A page that lists others."""
 
     intro = models.TextField(blank=True)
-    content_panels = [*Page.content_panels, FieldPanel("intro")]
+    content_panels = _panels("intro")
     template = "northfield/section.html"
-
-    class Meta:
-        app_label = "northfield"
 
 
 @register_snippet
@@ -89,7 +95,7 @@ class Term(models.Model):
         return self.word
 
 
-class ArticlePage(Page):
+class ArticlePage(_Page):
     """A piece of news."""
 
     date = models.DateField()
@@ -97,18 +103,8 @@ class ArticlePage(Page):
     author = models.ForeignKey(Author, null=True, blank=True, on_delete=models.SET_NULL)
     summary = models.TextField()
     body = RichTextField(blank=True, features=_FEATURES)
-    content_panels = [
-        *Page.content_panels,
-        FieldPanel("date"),
-        FieldPanel("category"),
-        FieldPanel("author"),
-        FieldPanel("summary"),
-        FieldPanel("body"),
-    ]
+    content_panels = _panels("date", "category", "author", "summary", "body")
     template = "northfield/page.html"
-
-    class Meta:
-        app_label = "northfield"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -119,7 +115,7 @@ class ArticlePage(Page):
         ]
 
 
-class EventPage(Page):
+class EventPage(_Page):
     """Something that takes place."""
 
     date = models.DateField()
@@ -127,18 +123,8 @@ class EventPage(Page):
     seats = models.PositiveIntegerField()
     host = models.CharField("Organised by", max_length=80)
     summary = models.TextField()
-    content_panels = [
-        *Page.content_panels,
-        FieldPanel("date"),
-        FieldPanel("place"),
-        FieldPanel("seats"),
-        FieldPanel("host"),
-        FieldPanel("summary"),
-    ]
+    content_panels = _panels("date", "place", "seats", "host", "summary")
     template = "northfield/page.html"
-
-    class Meta:
-        app_label = "northfield"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -150,7 +136,7 @@ class EventPage(Page):
         ]
 
 
-class PolicyPage(Page):
+class PolicyPage(_Page):
     """A rule of the company."""
 
     keeper = models.CharField("Looked after by", max_length=80)
@@ -158,18 +144,8 @@ class PolicyPage(Page):
     review_date = models.DateField()
     summary = models.TextField()
     body = RichTextField(blank=True, features=_FEATURES)
-    content_panels = [
-        *Page.content_panels,
-        FieldPanel("keeper"),
-        FieldPanel("version"),
-        FieldPanel("review_date"),
-        FieldPanel("summary"),
-        FieldPanel("body"),
-    ]
+    content_panels = _panels("keeper", "version", "review_date", "summary", "body")
     template = "northfield/page.html"
-
-    class Meta:
-        app_label = "northfield"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
@@ -180,7 +156,7 @@ class PolicyPage(Page):
         ]
 
 
-class JobPage(Page):
+class JobPage(_Page):
     """A vacancy."""
 
     department = models.CharField(max_length=20, choices=_DEPARTMENTS)
@@ -189,19 +165,8 @@ class JobPage(Page):
     closing_date = models.DateField()
     contact = models.EmailField()
     summary = models.TextField()
-    content_panels = [
-        *Page.content_panels,
-        FieldPanel("department"),
-        FieldPanel("place"),
-        FieldPanel("hours"),
-        FieldPanel("closing_date"),
-        FieldPanel("contact"),
-        FieldPanel("summary"),
-    ]
+    content_panels = _panels("department", "place", "hours", "closing_date", "contact", "summary")
     template = "northfield/page.html"
-
-    class Meta:
-        app_label = "northfield"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""

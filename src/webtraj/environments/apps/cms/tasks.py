@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from webtraj.environments import actions
@@ -15,6 +16,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
     hash_of,
     optional,
     removed,
@@ -35,6 +37,7 @@ from webtraj.environments.browser.oracles import (
 )
 
 _START: Final = "/admin/"
+task = functools.partial(template, user="user", start=_START)
 _TODAY: Final = "2026-03-02"
 _REVISIONS: Final = ("wagtailcore_revision",)
 _TABLES: Final = {
@@ -60,13 +63,8 @@ _SUMMARIES: Final = (
 # What is there.
 
 
-def _first(rows: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(iter(rows))
-    return found
-
-
 def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
-    return _first(one for one in facts["pages"] if one["slug"] == slug and not one["section"])
+    return find(facts["pages"], slug=slug, section="")
 
 
 def _pages(
@@ -91,6 +89,10 @@ def _drafts(facts: Facts) -> list[Mapping[str, Any]]:
 def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
     targets = {one["page"] for one in facts["redirects"]}
     return lambda page: page["id"] not in targets
+
+
+def _names(pages: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_name, pages))
 
 
 def _name(page: Mapping[str, Any]) -> str:
@@ -192,8 +194,33 @@ def _below(facts: Facts, slug: str) -> Callable[[Any], bool]:
     return lambda value: str(value).startswith(path)
 
 
-def _snippets(kind: str) -> tuple[Step, ...]:
-    return (click('a[href="/admin/snippets/"]'), click(f'main a[href$="/northfield/{kind}/"]'))
+def _snippets(kind: str, link: str = "") -> tuple[Step, ...]:
+    """Open the list of snippets of a kind, and follow a link of it."""
+    follow = (click(link),) if link else ()
+    return (
+        click('a[href="/admin/snippets/"]'),
+        click(f'main a[href$="/northfield/{kind}/"]'),
+        *follow,
+    )
+
+
+def _new_snippet(kind: str) -> tuple[Step, ...]:
+    return _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]')
+
+
+def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a user account for editing."""
+    link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
+    return (
+        *_settings("users"),
+        fill("main #id_q", person["username"]),
+        wait_until(link),
+        click(link),
+    )
+
+
+def _button(name: str) -> Step:
+    return click('main button[type="submit"]', name)
 
 
 def _settings(path: str) -> tuple[Step, ...]:
@@ -206,35 +233,30 @@ def _settings(path: str) -> tuple[Step, ...]:
 # One page.
 
 
-@template("cms/edit-summary", level=1, split="train")
+@task("cms/edit-summary", level=1, split="train", allow=_REVISIONS)
 def edit_summary(facts: Facts, rng: random.Random) -> Assignment:
     """Change the summary of a page."""
     page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
         goal=f'Replace the summary of the page {_name(page)} by "{text}" and publish the page.',
-        start=_START,
-        user=facts["user"],
-        expect=(_fields(page, summary=same_text(text)),),
-        allow=_REVISIONS,
-        steps=(*_open(page), fill("#id_summary", text), *_PUBLISH),
+        expect=_fields(page, summary=same_text(text)),
+        steps=(_open(page), fill("#id_summary", text), _PUBLISH),
     )
 
 
-@template("cms/save-draft", level=1, split="train")
+@task("cms/save-draft", level=1, split="train")
 def save_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Prepare a change that is not public yet."""
     page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
         goal=f'Prepare a new summary of the page {_name(page)}: "{text}" Save it as a draft. The'
         " public page must stay as it is for now.",
-        start=_START,
-        user=facts["user"],
         expect=_draft(page, summary=same_text(text)),
-        steps=(*_open(page), fill("#id_summary", text), _SAVE),
+        steps=(_open(page), fill("#id_summary", text), _SAVE),
     )
 
 
-@template("cms/edit-event", level=1, split="train")
+@task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
 def edit_event(facts: Facts, rng: random.Random) -> Assignment:
     """Change where an event takes place, and for how many."""
     page = rng.choice(_pages(facts, sections=("events",)))
@@ -242,20 +264,17 @@ def edit_event(facts: Facts, rng: random.Random) -> Assignment:
     seats = rng.randint(42, 90) * 5
     return Assignment(
         goal=f"The event {_name(page)} moves to {place} and has {seats} seats there. Publish this.",
-        start=_START,
-        user=facts["user"],
-        expect=(_fields(page, place=same_text(place), seats=seats),),
-        allow=_REVISIONS,
+        expect=_fields(page, place=same_text(place), seats=seats),
         steps=(
-            *_open(page),
+            _open(page),
             fill("#id_place", place),
             fill("#id_seats", str(seats)),
-            *_PUBLISH,
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/postpone-event", level=1, split="test")
+@task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
 def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
     """Change the date of an event, and who organises it."""
     page = rng.choice(_pages(facts, sections=("events",)))
@@ -264,15 +283,12 @@ def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The event {_name(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
-        start=_START,
-        user=facts["user"],
-        expect=(_fields(page, date=date, host=same_text(host)),),
-        allow=_REVISIONS,
-        steps=(*_open(page), fill("#id_date", date), fill("#id_host", host), *_PUBLISH),
+        expect=_fields(page, date=date, host=same_text(host)),
+        steps=(_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
     )
 
 
-@template("cms/edit-job", level=2, split="train")
+@task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
 def edit_job(facts: Facts, rng: random.Random) -> Assignment:
     """Change hours, date and contact of a vacancy."""
     page = rng.choice(_pages(facts, sections=("jobs",)))
@@ -282,21 +298,18 @@ def edit_job(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Correct the vacancy {_name(page)}: {hours} hours a week, apply until {date}, contact"
         f" {person['email']}. Publish it.",
-        start=_START,
-        user=facts["user"],
-        expect=(_fields(page, hours=hours, closing_date=date, contact=person["email"]),),
-        allow=_REVISIONS,
+        expect=_fields(page, hours=hours, closing_date=date, contact=person["email"]),
         steps=(
-            *_open(page),
+            _open(page),
             fill("#id_closing_date", date),
             fill("#id_hours", str(hours)),
             fill("#id_contact", person["email"]),
-            *_PUBLISH,
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/change-category", level=2, split="test")
+@task("cms/change-category", level=2, split="test", allow=_REVISIONS)
 def change_category(facts: Facts, rng: random.Random) -> Assignment:
     """Move a piece of news into another category, with another author."""
     page = rng.choice(_pages(facts, sections=("news",)))
@@ -308,17 +321,14 @@ def change_category(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'The news page {_name(page)} belongs into the category "{category.title()}", and its'
         f" author is {author['name']}. Correct and publish it.",
-        start=_START,
-        user=facts["user"],
-        expect=(_fields(page, category=category, author_id=author["id"]),),
-        allow=_REVISIONS,
+        expect=_fields(page, category=category, author_id=author["id"]),
         steps=(
-            *_open(page),
+            _open(page),
             select("#id_category", category),
             click('#panel-child-content-author-content button[aria-label="Actions"]'),
             click("[data-tippy-root] [data-chooser-action-choose]"),
-            *_choose(author),
-            *_PUBLISH,
+            _choose(author),
+            _PUBLISH,
         ),
     )
 
@@ -348,7 +358,7 @@ def _shown(selector: str, wanted: bool = True) -> Step:
 _DIALOG_GONE: Final = _shown(".modal, .modal-backdrop", False)
 
 
-@template("cms/rename", level=2, split="train")
+@task("cms/rename", level=2, split="train", allow=_REVISIONS)
 def rename(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a page, in its address too."""
     page = rng.choice(_pages(facts, _not_redirected(facts)))
@@ -358,93 +368,79 @@ def rename(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Rename the page {_name(page)} to "{title}", give it the slug "{slug}", and publish'
         " it.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _page(page, title=title, slug=slug, url_path=contains(slug)),
             optional(_fields(page)),
             optional(added("wagtailredirects_redirect", redirect_page_id=page["id"])),
         ),
-        allow=_REVISIONS,
         steps=(
-            *_open(page),
+            _open(page),
             fill("#id_title", title),
             click("#tab-label-promote"),
             fill("#id_slug", slug),
-            *_PUBLISH,
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/publish-draft", level=1, split="train")
+@task("cms/publish-draft", level=1, split="train", allow=_REVISIONS)
 def publish_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Publish a page that is a draft."""
     page = rng.choice(_drafts(facts))
     return Assignment(
         goal=f"The page {_name(page)} is still a draft. Publish it as it is.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _page(page, live=1, has_unpublished_changes=0),
             optional(_fields(page)),
         ),
-        allow=_REVISIONS,
-        steps=(*_open(page), *_PUBLISH),
+        steps=(_open(page), _PUBLISH),
     )
 
 
-@template("cms/finish-draft", level=2, split="train")
+@task("cms/finish-draft", level=2, split="train", allow=_REVISIONS)
 def finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a draft and publish it."""
     page, text = rng.choice(_drafts(facts)), rng.choice(_SUMMARIES)
     return Assignment(
         goal=f"The page {_name(page)} is a draft. Change its summary to"
         f' "{text}", show the page in menus, and publish it.',
-        start=_START,
-        user=facts["user"],
         expect=(
             _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
             _fields(page, summary=same_text(text)),
         ),
-        allow=_REVISIONS,
         steps=(
-            *_open(page),
+            _open(page),
             fill("#id_summary", text),
             click("#tab-label-promote"),
             press("#id_show_in_menus", "Space"),
-            *_PUBLISH,
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/publish-changes", level=1, split="test")
+@task("cms/publish-changes", level=1, split="test", allow=_REVISIONS)
 def publish_changes(facts: Facts, rng: random.Random) -> Assignment:
     """Publish what is newer than the public page."""
     page = rng.choice([one for one in facts["pages"] if one.get("draft")])
     return Assignment(
         goal=f"The page {_name(page)} has changes that are not public yet. Publish them as they"
         " are.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _page(page, has_unpublished_changes=0),
             _fields(page, summary=same_text(page["draft"])),
         ),
-        allow=_REVISIONS,
-        steps=(*_open(page), *_PUBLISH),
+        steps=(_open(page), _PUBLISH),
     )
 
 
-@template("cms/unpublish", level=1, split="train")
+@task("cms/unpublish", level=1, split="train")
 def unpublish(facts: Facts, rng: random.Random) -> Assignment:
     """Take a page off the site."""
     page = rng.choice(_pages(facts))
     return Assignment(
         goal=f"Take the page {_name(page)} off the public site, without deleting it.",
-        start=_START,
-        user=facts["user"],
-        expect=(_page(page, live=0, has_unpublished_changes=1),),
-        steps=(*_open(page), *_unpublish(page)),
+        expect=_page(page, live=0, has_unpublished_changes=1),
+        steps=(_open(page), _unpublish(page)),
     )
 
 
@@ -456,17 +452,14 @@ def _unpublish(page: Mapping[str, Any]) -> tuple[Step, ...]:
     )
 
 
-@template("cms/archive", level=2, split="train")
+@task("cms/archive", level=2, split="train", allow=("wagtailredirects_redirect",))
 def archive(facts: Facts, rng: random.Random) -> Assignment:
     """Move a page into the archive."""
     page = rng.choice(_pages(facts))
     return Assignment(
         goal=f'Move the page {_name(page)} from "{page["section"].title()}" to "Archive".',
-        start=_START,
-        user=facts["user"],
         expect=_moved(facts, page),
-        allow=("wagtailredirects_redirect",),
-        steps=(*_open(page), *_move(facts, page)),
+        steps=(_open(page), _move(facts, page)),
     )
 
 
@@ -496,29 +489,26 @@ def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
     )
 
 
-@template("cms/delete", level=2, split="train")
+@task("cms/delete", level=2, split="train", allow=_REVISIONS)
 def delete(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a page."""
     page = rng.choice(_pages(facts, _not_redirected(facts)))
     return Assignment(
         goal=f"Delete the page {_name(page)} for good.",
-        start=_START,
-        user=facts["user"],
         expect=(
             removed("wagtailcore_page", id=page["id"]),
             removed(_TABLES[page["section"]], page_ptr_id=page["id"]),
             _grown(facts, page["section"], -1),
         ),
-        allow=_REVISIONS,
         steps=(
-            *_open(page),
-            *_action(page, "delete"),
+            _open(page),
+            _action(page, "delete"),
             click('main input[value="Yes, delete it"]'),
         ),
     )
 
 
-@template("cms/copy", level=2, split="test")
+@task("cms/copy", level=2, split="test")
 def copy(facts: Facts, rng: random.Random) -> Assignment:
     """Copy a page, as a draft."""
     page = rng.choice(_pages(facts))
@@ -527,8 +517,6 @@ def copy(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Copy the page {_name(page)} within its section, with the title "{title}" and the'
         f' slug "{slug}". The copy must not be public yet.',
-        start=_START,
-        user=facts["user"],
         expect=(
             added(
                 "wagtailcore_page",
@@ -538,12 +526,12 @@ def copy(facts: Facts, rng: random.Random) -> Assignment:
                 path=_below(facts, page["section"]),
             ),
             added(_TABLES[page["section"]], summary=page["fields"]["summary"]),
-            *_newest(**_content(page) | {"title": title, "slug": slug}),
+            _newest(**_content(page) | {"title": title, "slug": slug}),
             _grown(facts, page["section"], 1),
         ),
         steps=(
-            *_open(page),
-            *_action(page, "copy"),
+            _open(page),
+            _action(page, "copy"),
             fill("#id_new_title", title),
             fill("#id_new_slug", slug),
             uncheck("#id_publish_copies"),
@@ -555,7 +543,7 @@ def copy(facts: Facts, rng: random.Random) -> Assignment:
 # New pages.
 
 
-@template("cms/new-article", level=2, split="train")
+@task("cms/new-article", level=2, split="train", allow=_REVISIONS)
 def new_article(facts: Facts, rng: random.Random) -> Assignment:
     """Write a piece of news."""
     category = rng.choice(("company", "people", "products", "sites"))
@@ -566,8 +554,6 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
         f' {author["name"]}, with the summary "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             added("wagtailcore_page", title=title, live=1, path=_below(facts, "news")),
             added(
@@ -579,22 +565,21 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
             ),
             _grown(facts, "news", 1),
         ),
-        allow=_REVISIONS,
         steps=(
-            *_add(facts, "news", "articlepage"),
+            _add(facts, "news", "articlepage"),
             fill("#id_title", title),
             fill("#id_date", date),
             press("#id_date", "Tab"),
             fill("#id_summary", text),
             select("#id_category", category),
             click(".chooser__choose-button"),
-            *_choose(author),
-            *_PUBLISH,
+            _choose(author),
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/new-event", level=2, split="test")
+@task("cms/new-event", level=2, split="test", allow=_REVISIONS)
 def new_event(facts: Facts, rng: random.Random) -> Assignment:
     """Announce an event."""
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
@@ -605,8 +590,6 @@ def new_event(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
         f' "{host}", with the summary "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             added("wagtailcore_page", title=title, live=1, path=_below(facts, "events")),
             added(
@@ -619,21 +602,20 @@ def new_event(facts: Facts, rng: random.Random) -> Assignment:
             ),
             _grown(facts, "events", 1),
         ),
-        allow=_REVISIONS,
         steps=(
-            *_add(facts, "events", "eventpage"),
+            _add(facts, "events", "eventpage"),
             fill("#id_title", title),
             fill("#id_date", date),
             fill("#id_place", place),
             fill("#id_seats", str(seats)),
             fill("#id_host", host),
             fill("#id_summary", text),
-            *_PUBLISH,
+            _PUBLISH,
         ),
     )
 
 
-@template("cms/new-job", level=2, split="train")
+@task("cms/new-job", level=2, split="train")
 def new_job(facts: Facts, rng: random.Random) -> Assignment:
     """Prepare a vacancy as a draft."""
     place = rng.choice(_PLACES)
@@ -646,12 +628,10 @@ def new_job(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
         f" {place}, {hours} hours a week, apply until {date}, contact {person['email']}, with the"
         f' summary "{text}" Do not publish it.',
-        start=_START,
-        user=facts["user"],
         expect=(
             added("wagtailcore_page", live=0, path=_below(facts, "jobs")),
             added("northfield_jobpage"),
-            *_newest(
+            _newest(
                 title=title,
                 department=department,
                 place=place,
@@ -663,7 +643,7 @@ def new_job(facts: Facts, rng: random.Random) -> Assignment:
             _grown(facts, "jobs", 1),
         ),
         steps=(
-            *_add(facts, "jobs", "jobpage"),
+            _add(facts, "jobs", "jobpage"),
             fill("#id_title", title),
             select("#id_department", department),
             fill("#id_closing_date", date),
@@ -676,22 +656,20 @@ def new_job(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("cms/submit-for-approval", level=2, split="train")
+@task("cms/submit-for-approval", level=2, split="train", user="editor")
 def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page without the right to publish it."""
     page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
         goal=f'Change the summary of the page {_name(page)} to "{text}" and submit the change to'
         " the moderators for approval.",
-        start=_START,
-        user=facts["editor"],
         expect=(
-            *_draft(page, summary=same_text(text)),
+            _draft(page, summary=same_text(text)),
             added("wagtailcore_workflowstate", object_id=str(page["id"]), status="in_progress"),
             added("wagtailcore_taskstate", status="in_progress"),
         ),
         steps=(
-            *_open(page),
+            _open(page),
             fill("#id_summary", text),
             _MORE,
             click('button[name="action-submit"]'),
@@ -702,7 +680,7 @@ def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
 # Snippets, redirects, settings, users.
 
 
-@template("cms/new-notice", level=1, split="train")
+@task("cms/new-notice", level=1, split="train")
 def new_notice(facts: Facts, rng: random.Random) -> Assignment:
     """Put a notice on all pages."""
     text = f"{rng.choice(('The gate', 'The garage', 'The print room'))} is closed on"
@@ -710,12 +688,9 @@ def new_notice(facts: Facts, rng: random.Random) -> Assignment:
     level = rng.choice(("information", "warning", "disruption"))
     return Assignment(
         goal=f'Put the notice "{text}" on the site, as "{level.title()}".',
-        start=_START,
-        user=facts["user"],
-        expect=(added("northfield_notice", text=same_text(text), level=level, is_shown=1),),
+        expect=added("northfield_notice", text=same_text(text), level=level, is_shown=1),
         steps=(
-            *_snippets("notice"),
-            click('a.w-header-button[href$="/notice/add/"]'),
+            _new_snippet("notice"),
             fill("#id_text", text),
             select("#id_level", level),
             _SAVE,
@@ -723,7 +698,7 @@ def new_notice(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("cms/change-notice", level=1, split="train")
+@task("cms/change-notice", level=1, split="train")
 def change_notice(facts: Facts, rng: random.Random) -> Assignment:
     """Show or hide a notice."""
     notice = rng.choice(facts["notices"])
@@ -732,14 +707,9 @@ def change_notice(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
         f' "{level.title()}".',
-        start=_START,
-        user=facts["user"],
-        expect=(
-            changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
-        ),
+        expect=changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
         steps=(
-            *_snippets("notice"),
-            click(f'main a[href$="/notice/edit/{notice["id"]}/"]'),
+            _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
             (check if shown else uncheck)("#id_is_shown"),
             select("#id_level", level),
             _SAVE,
@@ -756,19 +726,16 @@ _NEW_TERMS: Final = (
 )
 
 
-@template("cms/new-term", level=1, split="train")
+@task("cms/new-term", level=1, split="train")
 def new_term(facts: Facts, rng: random.Random) -> Assignment:
     """Add a word to the glossary."""
     word, meaning = rng.choice(_NEW_TERMS)
     word = f"{word} {rng.choice(('(sales)', '(logistics)', '(finance)', '(purchasing)'))}"
     return Assignment(
         goal=f'Add the glossary term "{word}" with the meaning "{meaning}"',
-        start=_START,
-        user=facts["user"],
-        expect=(added("northfield_term", word=word, meaning=same_text(meaning)),),
+        expect=added("northfield_term", word=word, meaning=same_text(meaning)),
         steps=(
-            *_snippets("term"),
-            click('a.w-header-button[href$="/term/add/"]'),
+            _new_snippet("term"),
             fill("#id_word", word),
             fill("#id_meaning", meaning),
             _SAVE,
@@ -776,25 +743,22 @@ def new_term(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("cms/correct-term", level=1, split="test")
+@task("cms/correct-term", level=1, split="test")
 def correct_term(facts: Facts, rng: random.Random) -> Assignment:
     """Correct a word's meaning in the glossary."""
     term, (_, meaning) = rng.choice(facts["glossary"]), rng.choice(_NEW_TERMS)
     return Assignment(
         goal=f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
-        start=_START,
-        user=facts["user"],
-        expect=(changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),),
+        expect=changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
         steps=(
-            *_snippets("term"),
-            click(f'main a[href$="/term/edit/{term["id"]}/"]'),
+            _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
             fill("#id_meaning", meaning),
             _SAVE,
         ),
     )
 
 
-@template("cms/new-author", level=2, split="train")
+@task("cms/new-author", level=2, split="train")
 def new_author(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a colleague as an author, with what the list of users says."""
     person = rng.choice(facts["people"][13:])
@@ -802,16 +766,10 @@ def new_author(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
         " address of their user account.",
-        start=_START,
-        user=facts["user"],
-        expect=(added("northfield_author", name=person["name"], role=role, email=person["email"]),),
+        expect=added("northfield_author", name=person["name"], role=role, email=person["email"]),
         steps=(
-            *_settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            *_snippets("author"),
-            click('a.w-header-button[href$="/author/add/"]'),
+            _account(person),
+            _new_snippet("author"),
             fill("#id_name", person["name"]),
             fill("#id_role", role),
             fill("#id_email", person["email"]),
@@ -820,7 +778,7 @@ def new_author(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("cms/contact-details", level=1, split="train")
+@task("cms/contact-details", level=1, split="train")
 def contact_details(facts: Facts, rng: random.Random) -> Assignment:
     """Change what is below every page."""
     phone = f"+44 20 7946 0{rng.randint(100, 999)}"
@@ -828,19 +786,17 @@ def contact_details(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Change the contact details at the foot of the site: the phone number is "{phone}",'
         f' and the opening hours are "{hours}".',
-        start=_START,
-        user=facts["user"],
-        expect=(changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),),
+        expect=changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),
         steps=(
-            *_settings("settings/northfield/contactdetails"),
+            _settings("settings/northfield/contactdetails"),
             fill("#id_phone", phone),
             fill("#id_hours", hours),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
 
-@template("cms/new-redirect", level=1, split="train")
+@task("cms/new-redirect", level=1, split="train")
 def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
     """Redirect a path to another site."""
     word = rng.choice(("shop", "wiki", "mail", "forum", "tickets"))
@@ -848,22 +804,18 @@ def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
     url = f"https://{word}{rng.randint(2, 9)}.northfield.test/start"
     return Assignment(
         goal=f"Create a permanent redirect from {path} to {url}",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
-        ),
+        expect=added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
         steps=(
-            *_settings("redirects"),
+            _settings("redirects"),
             click('a.w-header-button[href="/admin/redirects/add/"]'),
             fill("#id_old_path", path),
             fill("#id_redirect_link", url),
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
 
-@template("cms/redirect-to-page", level=2, split="test")
+@task("cms/redirect-to-page", level=2, split="test")
 def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
     """Redirect a path to a page."""
     page = rng.choice(_pages(facts, sections=("policies",)))
@@ -872,18 +824,14 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Create a redirect from {path} to the page {_name(page)}: choose the page itself, do"
         " not type its URL. It must not be permanent.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "wagtailredirects_redirect",
-                old_path=path,
-                redirect_page_id=page["id"],
-                is_permanent=0,
-            ),
+        expect=added(
+            "wagtailredirects_redirect",
+            old_path=path,
+            redirect_page_id=page["id"],
+            is_permanent=0,
         ),
         steps=(
-            *_settings("redirects"),
+            _settings("redirects"),
             click('a.w-header-button[href="/admin/redirects/add/"]'),
             fill("#id_old_path", path),
             uncheck("#id_is_permanent"),
@@ -893,23 +841,21 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
             _shown(link),
             click(link),
             _DIALOG_GONE,
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
 
-@template("cms/delete-redirect", level=2, split="train")
+@task("cms/delete-redirect", level=2, split="train")
 def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
     """Delete the redirect to a page."""
     redirect = rng.choice(facts["redirects"])
-    page = _first(one for one in facts["pages"] if one["id"] == redirect["page"])
+    page = find(facts["pages"], id=redirect["page"])
     return Assignment(
         goal=f"There is a redirect to the page {_name(page)}. Delete it.",
-        start=_START,
-        user=facts["user"],
-        expect=(removed("wagtailredirects_redirect", id=redirect["id"]),),
+        expect=removed("wagtailredirects_redirect", id=redirect["id"]),
         steps=(
-            *_settings("redirects"),
+            _settings("redirects"),
             click(f'main a[href="/admin/redirects/{redirect["id"]}/"]'),
             _ACTIONS,
             click(f'a[href^="/admin/redirects/{redirect["id"]}/delete/"]'),
@@ -918,29 +864,24 @@ def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("cms/give-role", level=2, split="train")
+@task("cms/give-role", level=2, split="train")
 def give_role(facts: Facts, rng: random.Random) -> Assignment:
     """Put somebody into a group."""
     person = rng.choice([one for one in facts["people"][13:] if not one["group"]])
     group = rng.choice(("Editors", "Moderators"))
     return Assignment(
         goal=f"{person['name']} should be one of the {group}. Give the user account this role.",
-        start=_START,
-        user=facts["user"],
-        expect=(added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),),
+        expect=added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
         steps=(
-            *_settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
+            _account(person),
             click("#tab-label-roles"),
             check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
 
-@template("cms/new-user", level=2, split="train")
+@task("cms/new-user", level=2, split="train")
 def new_user(facts: Facts, rng: random.Random) -> Assignment:
     """Create an account."""
     first = rng.choice(("Bertram", "Wilma", "Quentin", "Odile", "Thaddeus"))
@@ -951,8 +892,6 @@ def new_user(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Create a user account "{name}" for {first} {last} ({name}@northfield.test) with the'
         f" password {password} and the role {group[:-1]}.",
-        start=_START,
-        user=facts["user"],
         expect=(
             added(
                 "auth_user",
@@ -966,7 +905,7 @@ def new_user(facts: Facts, rng: random.Random) -> Assignment:
             added("auth_user_groups", group_id=facts["groups"][group]),
         ),
         steps=(
-            *_settings("users"),
+            _settings("users"),
             click('a.w-header-button[href="/admin/users/new/"]'),
             fill("#id_username", name),
             fill("#id_email", f"{name}@northfield.test"),
@@ -976,27 +915,22 @@ def new_user(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_password2", password),
             click("#tab-label-roles"),
             check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            click('main button[type="submit"]', "Create"),
+            _button("Create"),
         ),
     )
 
 
-@template("cms/deactivate-user", level=2, split="test")
+@task("cms/deactivate-user", level=2, split="test")
 def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     """Close an account."""
     person = rng.choice(facts["people"][13:])
     return Assignment(
         goal=f"{person['name']} has left. Deactivate the user account without deleting it.",
-        start=_START,
-        user=facts["user"],
-        expect=(changed("auth_user", {"id": person["id"]}, is_active=0),),
+        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
         steps=(
-            *_settings("users"),
-            fill("main #id_q", person["username"]),
-            wait_until(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
-            click(f'main a[href="/admin/users/edit/{person["id"]}/"]'),
+            _account(person),
             uncheck("#id_is_active"),
-            click('main button[type="submit"]', "Save"),
+            _button("Save"),
         ),
     )
 
@@ -1012,33 +946,31 @@ def _go(page: Mapping[str, Any]) -> tuple[Step, ...]:
     )
 
 
-@template("cms/who-keeps", level=1, split="train")
+@task("cms/who-keeps", level=1, split="train", user="editor", start="/")
 def who_keeps(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who looks after a rule."""
     page = rng.choice(_pages(facts, sections=("policies",)))
     return Assignment(
         goal=f"Who looks after the policy {_name(page)}, and which version is it? Answer with the"
         " name and the version, separated by a comma.",
-        user=facts["editor"],
         answer=(page["fields"]["keeper"], page["fields"]["version"]),
         steps=_go(page),
     )
 
 
-@template("cms/job-contact", level=1, split="test")
+@task("cms/job-contact", level=1, split="test", user="editor", start="/")
 def job_contact(facts: Facts, rng: random.Random) -> Assignment:
     """Find out whom to write to."""
     page = rng.choice(_pages(facts, sections=("jobs",)))
     return Assignment(
         goal=f"To which mail address does one write for the vacancy {_name(page)}, and how many"
         " hours a week is it? Answer with both, separated by a comma.",
-        user=facts["editor"],
         answer=(page["fields"]["contact"], page["fields"]["hours"]),
         steps=_go(page),
     )
 
 
-@template("cms/find-drafts", level=2, split="train")
+@task("cms/find-drafts", level=2, split="train")
 def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     """Find what is not public in a section."""
     slug = rng.choice(("policies", "jobs"))
@@ -1048,8 +980,6 @@ def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Which pages directly below "{section["title"]}" are drafts that are not public at'
         " all? Answer with their titles, separated by semicolons.",
-        start=_START,
-        user=facts["user"],
         prepare=(
             *(_made_live(page, True) for page in mine if page not in drafts),
             *(_made_live(page, False) for page in drafts),
@@ -1066,21 +996,20 @@ def _made_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...
     return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (int(live), page["id"])
 
 
-@template("cms/sum-seats", level=3, split="train")
+@task("cms/sum-seats", level=3, split="train", user="editor", start="/")
 def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the seats of some events."""
     chosen = rng.sample(_pages(facts, sections=("events",)), 4)
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"How many seats do these events on the public site have together: {names}?"
         " Answer with the number.",
-        user=facts["editor"],
         answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
-        steps=tuple(step for page in chosen for step in _go(page)),
+        steps=[_go(page) for page in chosen],
     )
 
 
-@template("cms/next-review", level=3, split="test")
+@task("cms/next-review", level=3, split="test", user="editor", start="/")
 def next_review(facts: Facts, rng: random.Random) -> Assignment:
     """Find which of some rules has to be reviewed first, and which last."""
     while True:
@@ -1088,64 +1017,56 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
         by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
         if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
             break
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"Which of these policies has to be reviewed first, and which one last: {names}?"
         " Answer with both titles, separated by a comma.",
-        user=facts["editor"],
         answer=(by_date[0]["title"], by_date[-1]["title"]),
         ordered=True,
-        steps=tuple(step for page in chosen for step in _go(page)),
+        steps=[_go(page) for page in chosen],
     )
 
 
 # Many pages.
 
 
-@template("cms/review-policies", level=3, split="train")
+@task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
 def review_policies(facts: Facts, rng: random.Random) -> Assignment:
     """Give some rules a new version and a new date."""
     chosen = rng.sample(_pages(facts, sections=("policies",)), 3)
     date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
     version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal=f"The policies {names} have been reviewed. Set each one's version to {version} and its"
         f" review date to {date}, and publish them.",
-        start=_START,
-        user=facts["user"],
-        expect=tuple(_fields(page, version=version, review_date=date) for page in chosen),
-        allow=_REVISIONS,
-        steps=tuple(
-            step
-            for page in chosen
-            for step in (
+        expect=[_fields(page, version=version, review_date=date) for page in chosen],
+        steps=[
+            (
                 _HOME,
-                *_open(page),
+                _open(page),
                 fill("#id_review_date", date),
                 fill("#id_version", version),
-                *_PUBLISH,
+                _PUBLISH,
             )
-        ),
+            for page in chosen
+        ],
     )
 
 
-@template("cms/archive-several", level=3, split="train")
+@task("cms/archive-several", level=3, split="train", allow=("wagtailredirects_redirect",))
 def archive_several(facts: Facts, rng: random.Random) -> Assignment:
     """Move some events into the archive."""
     chosen = rng.sample(_pages(facts, sections=("events",)), 2)
     names = " and ".join(_name(page) for page in chosen)
     return Assignment(
         goal=f'Move the events {names} from "Events" to "Archive".',
-        start=_START,
-        user=facts["user"],
         expect=_moved(facts, *chosen),
-        allow=("wagtailredirects_redirect",),
-        steps=tuple(step for page in chosen for step in (_HOME, *_open(page), *_move(facts, page))),
+        steps=[(_HOME, _open(page), _move(facts, page)) for page in chosen],
     )
 
 
-@template("cms/close-jobs", level=3, split="test")
+@task("cms/close-jobs", level=3, split="test")
 def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     """Take vacancies off the site that are over."""
     jobs = _pages(facts, sections=("jobs",))
@@ -1153,51 +1074,43 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     late = rng.sample(over, rng.randint(1, 2))
     chosen = [*late, *rng.sample([page for page in jobs if page not in over], 2)]
     rng.shuffle(chosen)
-    names = ", ".join(_name(page) for page in chosen)
+    names = _names(chosen)
     return Assignment(
         goal="Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
         f" has passed: {names}.",
-        start=_START,
-        user=facts["user"],
-        expect=tuple(_page(page, live=0, has_unpublished_changes=1) for page in late),
-        steps=tuple(
-            step
-            for page in chosen
-            for step in (_HOME, *_open(page), *(_unpublish(page) if page in late else ()))
-        ),
+        expect=[_page(page, live=0, has_unpublished_changes=1) for page in late],
+        steps=[
+            (_HOME, _open(page), *(_unpublish(page) if page in late else ())) for page in chosen
+        ],
     )
 
 
 # What cannot be done.
 
 
-@template("cms/no-such-page", level=1, split="train")
+@task("cms/no-such-page", level=1, split="train")
 def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page that does not exist."""
     name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
     return Assignment(
         goal=f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
-        start=_START,
-        user=facts["user"],
         infeasible=True,
         steps=(fill("main #id_q", name), press("main #id_q", "Enter")),
     )
 
 
-@template("cms/may-not-publish", level=1, split="test")
+@task("cms/may-not-publish", level=1, split="test", user="editor")
 def may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
     """Publish a page without the right to."""
     page = rng.choice(_drafts(facts))
     return Assignment(
         goal=f"Publish the draft {_name(page)} at once. Do not submit it for approval instead.",
-        start=_START,
-        user=facts["editor"],
         infeasible=True,
-        steps=(*_open(page), _MORE),
+        steps=(_open(page), _MORE),
     )
 
 
-@template("cms/no-such-user", level=1, split="train")
+@task("cms/no-such-user", level=1, split="train")
 def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
     """Give a role to somebody without an account."""
     name = (
@@ -1206,8 +1119,6 @@ def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(("Editors", "Moderators"))
     return Assignment(
         goal=f"Put the existing user {name} into the group {group}.",
-        start=_START,
-        user=facts["user"],
         infeasible=True,
-        steps=(*_settings("users"), fill("main #id_q", name)),
+        steps=(_settings("users"), fill("main #id_q", name)),
     )

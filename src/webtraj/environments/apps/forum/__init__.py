@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-from webtraj.environments.apps.app import App, folder_of
+from webtraj.environments.apps.app import App
 
 __all__ = ["APP"]
 
@@ -13,7 +14,7 @@ APP: Final = App(
     title="Discussion forum",
     package="django-spirit 0.14.3",
     license="MIT",
-    folder=folder_of(__name__),
+    folder=Path(__file__).parent,
     ignored=frozenset(
         {
             "django_session",

@@ -11,7 +11,7 @@ from typing import Any
 
 import content
 import django_worlds
-from people import PASSWORD, people
+from people import people
 
 django_worlds.configure(
     AUTHENTICATION_BACKENDS=["spirit.user.auth.backends.UsernameAuthBackend"],
@@ -57,11 +57,7 @@ django_worlds.configure(
     LOGOUT_REDIRECT_URL="spirit:index",
     MESSAGE_STORAGE="django.contrib.messages.storage.session.SessionStorage",
     MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
+        *django_worlds.MIDDLEWARE,
         "spirit.user.middleware.TimezoneMiddleware",
         "spirit.user.middleware.LastIPMiddleware",
         "spirit.user.middleware.LastSeenMiddleware",
@@ -74,21 +70,9 @@ django_worlds.configure(
     ST_RATELIMIT_SKIP_TIMEOUT_CHECK=True,
     ST_SITE_URL="http://forum.test/",
     ST_UPLOAD_IMAGE_ENABLED=False,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "APP_DIRS": True,
-            "OPTIONS": {
-                "context_processors": [
-                    "django.contrib.auth.context_processors.auth",
-                    "django.template.context_processors.request",
-                    "django.template.context_processors.static",
-                    "django.contrib.messages.context_processors.messages",
-                    "djconfig.context_processors.config",
-                ]
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(
+        "django.template.context_processors.static", "djconfig.context_processors.config"
+    ),
 )
 
 from django.contrib.auth import get_user_model  # noqa: E402
@@ -210,10 +194,7 @@ class _Builder:
             "spammer": self.people[content.SPAMMER].username,
             "users": [
                 {
-                    "id": user.pk,
-                    "username": user.username,
-                    "name": user.get_full_name(),
-                    "email": user.email,
+                    **django_worlds.facts_of(user),
                     "role": self.role(number),
                     "location": user.st.location,
                     "profile": user.st.pk,
@@ -247,20 +228,12 @@ class _Builder:
         return "moderator" if number in content.MODERATORS else "member"
 
     def make_users(self) -> None:
-        secret = django_worlds.password_hash(PASSWORD)
-        towns = content._TOWNS
+        towns = content.WORDS.towns
         for number, person in enumerate(self.people):
             joined = datetime(2024, 3, 4, 8, tzinfo=UTC) + timedelta(
                 days=9 * number, minutes=number
             )
-            user = User.objects.create(
-                username=person.username,
-                first_name=person.first,
-                last_name=person.last,
-                email=person.email,
-                password=secret,
-                date_joined=joined,
-            )
+            user = User.objects.create(**django_worlds.account(person), date_joined=joined)
             user.st.is_verified = True
             user.st.is_moderator = number in content.MODERATORS
             user.st.is_administrator = number == content.ADMIN
@@ -272,7 +245,7 @@ class _Builder:
     def make_categories(self) -> None:
         Category.objects.exclude(pk=settings.ST_TOPIC_PRIVATE_CATEGORY_PK).delete()
         self.categories["Private"] = Category.objects.get()
-        for sort, (title, parent, description, color) in enumerate(content.CATEGORIES, 1):
+        for sort, (title, parent, description, color) in enumerate(content.WORDS.categories, 1):
             self.categories[title] = Category.objects.create(
                 title=title,
                 parent=self.categories[parent] if parent else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -15,6 +16,8 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
+    removed,
     same_text,
     template,
 )
@@ -29,6 +32,8 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
+
+task = functools.partial(template, user="user")
 
 Topic: TypeAlias = dict[str, Any]
 Comment: TypeAlias = dict[str, Any]
@@ -51,22 +56,12 @@ _CLOSED, _UNCLOSED, _PINNED, _UNPINNED, _MOVED = 2, 3, 4, 5, 1
 # Facts.
 
 
-def _user(facts: Facts, username: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in facts["users"] if one["username"] == username)
-    return found
-
-
 def _id(facts: Facts, username: str) -> int:
-    return int(_user(facts, username)["id"])
+    return int(find(facts["users"], username=username)["id"])
 
 
 def _name(facts: Facts, username: str) -> str:
-    return str(_user(facts, username)["name"])
-
-
-def _category(facts: Facts, title: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in facts["categories"] if one["title"] == title)
-    return found
+    return str(find(facts["users"], username=username)["name"])
 
 
 def _quiet(topics: Iterable[Topic]) -> list[Topic]:
@@ -198,6 +193,20 @@ def _moderated(
     )
 
 
+def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
+    """Expect a new topic of the user; its text may be a test."""
+    user = _id(facts, facts["user"])
+    return (
+        added(
+            _TOPIC,
+            title=same_text(title),
+            category_id=find(facts["categories"], title=category)["id"],
+            user_id=user,
+        ),
+        added(_COMMENT, comment=same_text(text) if isinstance(text, str) else text, user_id=user),
+    )
+
+
 # Steps.
 
 
@@ -217,20 +226,19 @@ def _browse(facts: Facts, topic: Topic) -> tuple[Step, ...]:
 
 
 def _category_page(facts: Facts, title: str) -> tuple[Step, ...]:
-    parent = _category(facts, title)["parent"]
-    path = [parent, title] if parent else [title]
-    chosen: list[Step] = [click("a.header__logo")]
-    for one in path:
+    parent = find(facts["categories"], title=title)["parent"]
+    chosen = [click("a.header__logo")]
+    for one in (parent, title) if parent else (title,):
         chosen += [click(".layout__menu .dropdown_button"), click(".menu_list__link", one)]
     return tuple(chosen)
 
 
-def _page_to(title: str) -> Step:
-    """Turn the pages of a list until a topic appears, and open it."""
+def _page_to(title: str, selector: str = "a.topic__link") -> Step:
+    """Turn the pages of a list until a link appears, by default a topic's, and follow it."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(10):
-            found = await page.find(("a.topic__link",), title)
+            found = await page.find((selector,), title or None)
             if found is not None:
                 yield a.Click(found)
                 return
@@ -238,7 +246,7 @@ def _page_to(title: str) -> Step:
             if onward is None:
                 break
             yield a.Click(onward)
-        raise OracleError(f"No page of the list has {title!r}.")
+        raise OracleError(f"No page of the list has {selector!r} with the text {title!r}.")
 
     return step
 
@@ -282,6 +290,28 @@ _PUBLISH = click(".comment__reply__actions__publish")
 def _at(comment: Comment, link: str) -> Step:
     """Click a link of a comment."""
     return click(f"[data-pk='{comment['id']}'] a[href*='{link}']")
+
+
+def _start(facts: Facts, category: str, title: str, text: str, *before: Step) -> tuple[Step, ...]:
+    """Start a topic; `before` comes between its title and its text."""
+    return (
+        *_category_page(facts, category),
+        click(".menu__new_topic a"),
+        fill("#id_title", title),
+        *before,
+        fill("#id_comment", text),
+        _PUBLISH,
+    )
+
+
+def _rewrite(comment: Comment, text: str) -> tuple[Step, ...]:
+    """Give a comment of the page another text."""
+    return _at(comment, "/update/"), fill("#id_comment", text), _PUBLISH
+
+
+def _results(poll: dict[str, Any]) -> Step:
+    """Show the results of a poll, or its choices again."""
+    return click(f"#p{poll['id']} a[href*='show_poll']")
 
 
 def _like(comment: Comment, *, undo: bool = False) -> tuple[Step, Step]:
@@ -362,20 +392,18 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
 # Members write.
 
 
-@template("forum/reply", level=1, split="train")
+@task("forum/reply", level=1, split="train", allow=(_NOTIFICATION,))
 def reply(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic."""
     topic, text = rng.choice(_open(facts["topics"])), _answer_text(rng)
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
-        user=facts["user"],
         expect=_reply(facts, topic, facts["user"], text),
-        allow=(_NOTIFICATION,),
-        steps=(*_search(topic["title"]), *_write_reply(text)),
+        steps=(_search(topic["title"]), _write_reply(text)),
     )
 
 
-@template("forum/create-topic", level=1, split="train")
+@task("forum/create-topic", level=1, split="train", allow=(_NOTIFICATION,))
 def create_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Create a topic in a category."""
     category, title, text = _new_topic(rng)
@@ -384,28 +412,12 @@ def create_topic(facts: Facts, rng: random.Random) -> Assignment:
             f'Create a topic with the title "{title}" in the category "{category}". '
             f'Its text is: "{text}"'
         ),
-        user=facts["user"],
-        expect=(
-            added(
-                _TOPIC,
-                title=same_text(title),
-                category_id=_category(facts, category)["id"],
-                user_id=_id(facts, facts["user"]),
-            ),
-            added(_COMMENT, comment=same_text(text), user_id=_id(facts, facts["user"])),
-        ),
-        allow=(_NOTIFICATION,),
-        steps=(
-            *_category_page(facts, category),
-            click(".menu__new_topic a"),
-            fill("#id_title", title),
-            fill("#id_comment", text),
-            _PUBLISH,
-        ),
+        expect=_started(facts, category, title, text),
+        steps=_start(facts, category, title, text),
     )
 
 
-@template("forum/edit-own-comment", level=1, split="train")
+@task("forum/edit-own-comment", level=1, split="train")
 def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Change the text of one's only comment in a topic."""
     user = facts["user"]
@@ -417,18 +429,15 @@ def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
             f'Replace the text of your comment in the topic "{topic["title"]}" '
             f'by this text: "{text}"'
         ),
-        user=user,
-        expect=(_edited(comment, text),),
+        expect=_edited(comment, text),
         steps=(
-            *_search(topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _search(topic["title"]),
+            _rewrite(comment, text),
         ),
     )
 
 
-@template("forum/append-to-own-comment", level=2, split="test")
+@task("forum/append-to-own-comment", level=2, split="test")
 def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Add a sentence to the opening comment of one's own advertisement."""
     user = facts["user"]
@@ -446,20 +455,17 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
             f"Add this sentence at the end of the opening comment of your topic "
             f'"{topic["title"]}", and leave the rest of it as it is: "{addition}"'
         ),
-        user=user,
-        expect=(_edited(comment, text),),
+        expect=_edited(comment, text),
         steps=(
-            *_menu("Profile"),
+            _menu("Profile"),
             click(".nav__tabs__link", "Topics"),
             click("a.topic__link", topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _rewrite(comment, text),
         ),
     )
 
 
-@template("forum/rename-own-topic", level=1, split="train")
+@task("forum/rename-own-topic", level=1, split="train")
 def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Change the title of one's own topic."""
     user = facts["user"]
@@ -467,18 +473,15 @@ def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{topic['title']} ({rng.choice(('solved', 'update', 'still open', 'reserved'))})"
     return Assignment(
         goal=f'Change the title of your topic "{topic["title"]}" to "{title}".',
-        user=user,
-        expect=(
-            changed(
-                _TOPIC,
-                {"id": topic["id"]},
-                title=same_text(title),
-                slug=_known,
-                reindex_at=_known,
-            ),
+        expect=changed(
+            _TOPIC,
+            {"id": topic["id"]},
+            title=same_text(title),
+            slug=_known,
+            reindex_at=_known,
         ),
         steps=(
-            *_search(topic["title"]),
+            _search(topic["title"]),
             click("a.topic_edit_link"),
             fill("#id_title", title),
             _SAVE,
@@ -486,7 +489,7 @@ def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("forum/quote", level=2, split="train")
+@task("forum/quote", level=2, split="train", allow=(_NOTIFICATION,))
 def quote(facts: Facts, rng: random.Random) -> Assignment:
     """Quote a comment and answer it."""
     topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
@@ -497,7 +500,6 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
             f'In the topic "{topic["title"]}", quote the comment of {_name(facts, comment["by"])} '
             f'with the forum\'s quote function, and write below the quotation: "{text}"'
         ),
-        user=facts["user"],
         expect=(
             added(
                 _COMMENT,
@@ -507,9 +509,8 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
             ),
             _grows(topic),
         ),
-        allow=(_NOTIFICATION,),
         steps=(
-            *_search(topic["title"]),
+            _search(topic["title"]),
             _at(comment, "/quote/"),
             fill("#id_comment", f"{quoted}\n\n{text}"),
             _PUBLISH,
@@ -517,7 +518,7 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("forum/create-poll", level=2, split="test")
+@task("forum/create-poll", level=2, split="test", allow=(_NOTIFICATION,))
 def create_poll(facts: Facts, rng: random.Random) -> Assignment:
     """Create a topic with a poll."""
     thing, room = rng.choice(_THINGS), rng.choice(_ROOMS)
@@ -531,17 +532,10 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
             f'but a poll with the title "{question}" and these choices, in this order: '
             f"{', '.join(options)}."
         ),
-        user=facts["user"],
         expect=(
-            added(
-                _TOPIC,
-                title=same_text(title),
-                category_id=_category(facts, "Ideas")["id"],
-                user_id=_id(facts, facts["user"]),
-            ),
-            added(_COMMENT, user_id=_id(facts, facts["user"]), comment=_is_poll),
+            _started(facts, "Ideas", title, _is_poll),
             added("spirit_comment_poll_commentpoll", title=same_text(question), is_removed=0),
-            *(
+            [
                 added(
                     _CHOICE,
                     number=number,
@@ -549,16 +543,14 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
                     is_removed=0,
                 )
                 for number, text in enumerate(options, 1)
-            ),
+            ],
         ),
-        allow=(_NOTIFICATION,),
-        steps=(
-            *_category_page(facts, "Ideas"),
-            click(".menu__new_topic a"),
-            fill("#id_title", title),
+        steps=_start(
+            facts,
+            "Ideas",
+            title,
+            f"[poll name=1]\n# {question}\n{choices}[/poll]",
             click(".js-box-poll"),
-            fill("#id_comment", f"[poll name=1]\n# {question}\n{choices}[/poll]"),
-            _PUBLISH,
         ),
     )
 
@@ -568,7 +560,7 @@ def _is_poll(comment: str) -> bool:
     return bool(re.fullmatch(r"\s*\[poll[^]]*\][^[]*\[/poll\]\s*", comment))
 
 
-@template("forum/answer-own-question", level=3, split="train")
+@task("forum/answer-own-question", level=3, split="train", allow=(_NOTIFICATION,))
 def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
     """Look something up in one topic, and tell it in another."""
     first = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "Book Club"])
@@ -580,14 +572,12 @@ def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
             f'reply in the topic "{second["title"]}", in these words, with the number in place of '
             f'N: "The book has N pages."'
         ),
-        user=facts["user"],
         expect=_reply(facts, second, facts["user"], text),
-        allow=(_NOTIFICATION,),
-        steps=(*_browse(facts, first), *_browse(facts, second), *_write_reply(text)),
+        steps=(_browse(facts, first), _browse(facts, second), _write_reply(text)),
     )
 
 
-@template("forum/offer-less", level=3, split="test")
+@task("forum/offer-less", level=3, split="test", allow=(_NOTIFICATION,))
 def offer_less(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheaper of two things, and make an offer for it."""
     adverts = [t for t in _open(facts["topics"]) if t["category"] == "For Sale"]
@@ -603,18 +593,16 @@ def offer_less(facts: Facts, rng: random.Random) -> Assignment:
             f"the topic of the cheaper one with an offer that is {less} EUR below its price, in "
             f'these words, with the amount in place of N: "I would pay N EUR."'
         ),
-        user=facts["user"],
         expect=_reply(facts, cheap, facts["user"], text),
-        allow=(_NOTIFICATION,),
         steps=(
-            *(step for topic in pair for step in _browse(facts, topic)),
+            [_browse(facts, topic) for topic in pair],
             *(() if cheap is pair[1] else _search(cheap["title"])),
-            *_write_reply(text),
+            _write_reply(text),
         ),
     )
 
 
-@template("forum/reply-twice", level=2, split="train")
+@task("forum/reply-twice", level=2, split="train", allow=(_NOTIFICATION,))
 def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     """Write the same reply in two topics."""
     fit = [t for t in _open(facts["topics"]) if t["category"] in ("Wanted", "Running", "Cooking")]
@@ -622,28 +610,23 @@ def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     titles = " and ".join(f'"{topic["title"]}"' for topic in topics)
     return Assignment(
         goal=f'Reply in both of the topics {titles} with the same text: "{text}"',
-        user=facts["user"],
-        expect=[one for topic in topics for one in _reply(facts, topic, facts["user"], text)],
-        allow=(_NOTIFICATION,),
-        steps=tuple(
-            step for topic in topics for step in (*_search(topic["title"]), *_write_reply(text))
-        ),
+        expect=[_reply(facts, topic, facts["user"], text) for topic in topics],
+        steps=[(_search(topic["title"]), _write_reply(text)) for topic in topics],
     )
 
 
 # Members like, subscribe, vote and report.
 
 
-@template("forum/like", level=1, split="train")
+@task("forum/like", level=1, split="train")
 def like(facts: Facts, rng: random.Random) -> Assignment:
     """Like a comment."""
     fit = [one for one in _single(facts, _quiet(facts["topics"])) if not one[1]["liked"]]
     topic, comment = rng.choice(fit)
     return Assignment(
         goal=f'Like the comment of {_name(facts, comment["by"])} in the topic "{topic["title"]}".',
-        user=facts["user"],
         expect=_liked(facts, comment),
-        steps=(*_search(topic["title"]), *_like(comment)),
+        steps=(_search(topic["title"]), _like(comment)),
     )
 
 
@@ -654,7 +637,7 @@ def _liked(facts: Facts, comment: Comment) -> tuple[Expected, ...]:
     )
 
 
-@template("forum/like-all-of-one", level=3, split="train")
+@task("forum/like-all-of-one", level=3, split="train")
 def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
     """Like all comments of a member in a long topic."""
     fit = [
@@ -667,19 +650,23 @@ def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
         and not any(one["removed"] or one["liked"] for one in comments)
     ]
     topic, writer, comments = rng.choice(fit)
-    steps: list[Step] = list(_search(topic["title"]))
-    for page in (1, *_pages(topic)):
-        steps += [] if page == 1 else [_turn(page)]
-        steps += [s for one in comments if _page_of(topic, one) == page for s in _like(one)]
     return Assignment(
         goal=f'Like every comment of {_name(facts, writer)} in the topic "{topic["title"]}".',
-        user=facts["user"],
-        expect=[one for comment in comments for one in _liked(facts, comment)],
-        steps=tuple(steps),
+        expect=[_liked(facts, comment) for comment in comments],
+        steps=(
+            _search(topic["title"]),
+            [
+                (
+                    () if page == 1 else _turn(page),
+                    [_like(one) for one in comments if _page_of(topic, one) == page],
+                )
+                for page in (1, *_pages(topic))
+            ],
+        ),
     )
 
 
-@template("forum/unlike", level=2, split="test")
+@task("forum/unlike", level=2, split="test")
 def unlike(facts: Facts, rng: random.Random) -> Assignment:
     """Take a like back."""
     topic, comment = rng.choice(
@@ -687,19 +674,14 @@ def unlike(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f'You like a comment in the topic "{topic["title"]}". Take your like back.',
-        user=facts["user"],
         expect=(
-            Expected(
-                "removed",
-                _LIKE,
-                {"user_id": _id(facts, facts["user"]), "comment_id": comment["id"]},
-            ),
+            removed(_LIKE, user_id=_id(facts, facts["user"]), comment_id=comment["id"]),
             changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] - 1),
         ),
         steps=(
-            *_search(topic["title"]),
-            *_to_comment(topic, comment),
-            *_like(comment, undo=True),
+            _search(topic["title"]),
+            _to_comment(topic, comment),
+            _like(comment, undo=True),
         ),
     )
 
@@ -713,19 +695,18 @@ def _subscribed(facts: Facts, topic: Topic) -> Expected:
     )
 
 
-@template("forum/subscribe", level=1, split="train")
+@task("forum/subscribe", level=1, split="train")
 def subscribe(facts: Facts, rng: random.Random) -> Assignment:
     """Subscribe to a topic."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if not t["subscribed"]])
     return Assignment(
         goal=f'Let the forum notify you of new comments in the topic "{topic["title"]}".',
-        user=facts["user"],
-        expect=(_subscribed(facts, topic),),
-        steps=(*_browse(facts, topic), _NOTIFY),
+        expect=_subscribed(facts, topic),
+        steps=(_browse(facts, topic), _NOTIFY),
     )
 
 
-@template("forum/subscribe-to-several", level=2, split="train")
+@task("forum/subscribe-to-several", level=2, split="train")
 def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
     """Subscribe to three announcements."""
     fit = [
@@ -740,27 +721,23 @@ def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
             "Let the forum notify you of new comments in the maintenance announcements of these "
             f"systems: {systems}."
         ),
-        user=facts["user"],
         expect=[_subscribed(facts, topic) for topic in topics],
-        steps=tuple(step for topic in topics for step in (*_search(topic["title"]), _NOTIFY)),
+        steps=[(_search(topic["title"]), _NOTIFY) for topic in topics],
     )
 
 
-@template("forum/unsubscribe", level=1, split="test")
+@task("forum/unsubscribe", level=1, split="test")
 def unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
     """Unsubscribe from a topic."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if t["subscribed"]])
     return Assignment(
         goal=f'Stop the notifications of new comments in the topic "{topic["title"]}".',
-        user=facts["user"],
-        expect=(
-            changed(
-                _NOTIFICATION,
-                {"topic_id": topic["id"], "user_id": _id(facts, facts["user"])},
-                is_active=0,
-            ),
+        expect=changed(
+            _NOTIFICATION,
+            {"topic_id": topic["id"], "user_id": _id(facts, facts["user"])},
+            is_active=0,
         ),
-        steps=(*_search(topic["title"]), _NOTIFY),
+        steps=(_search(topic["title"]), _NOTIFY),
     )
 
 
@@ -797,16 +774,15 @@ def _voted(facts: Facts, option: dict[str, Any]) -> tuple[Expected, ...]:
     )
 
 
-@template("forum/vote", level=1, split="train")
+@task("forum/vote", level=1, split="train")
 def vote(facts: Facts, rng: random.Random) -> Assignment:
     """Vote in a poll."""
     topic = rng.choice(_polls(facts, closed=False, voted=False))
     option = rng.choice(topic["poll"]["options"])
     return Assignment(
         goal=f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
-        user=facts["user"],
         expect=_voted(facts, option),
-        steps=(*_browse(facts, topic), *_vote(topic["poll"], option)),
+        steps=(_browse(facts, topic), _vote(topic["poll"], option)),
     )
 
 
@@ -816,7 +792,7 @@ _NEW_VOTE = """
 """
 
 
-@template("forum/change-vote", level=2, split="test")
+@task("forum/change-vote", level=2, split="test")
 def change_vote(facts: Facts, rng: random.Random) -> Assignment:
     """Change one's vote in a poll."""
     topic, user = rng.choice(_polls(facts, closed=False, voted=False)), _id(facts, facts["user"])
@@ -827,13 +803,12 @@ def change_vote(facts: Facts, rng: random.Random) -> Assignment:
             f'You voted in the poll of the topic "{topic["title"]}". '
             f'Change your vote to "{option["text"]}".'
         ),
-        user=facts["user"],
         prepare=(
             (_NEW_VOTE, (user, old["id"], "2026-02-27 10:00:00")),
             (f"UPDATE {_CHOICE} SET vote_count = vote_count + 1 WHERE id = ?", (old["id"],)),
         ),
         expect=(
-            *_voted(facts, option),
+            _voted(facts, option),
             changed(
                 "spirit_comment_poll_commentpollvote",
                 {"voter_id": user, "choice_id": old["id"]},
@@ -842,14 +817,14 @@ def change_vote(facts: Facts, rng: random.Random) -> Assignment:
             changed(_CHOICE, {"id": old["id"]}, vote_count=old["votes"]),
         ),
         steps=(
-            *_search(topic["title"]),
-            click(f"#p{poll['id']} a[href*='show_poll']"),
-            *_vote(poll, option),
+            _search(topic["title"]),
+            _results(poll),
+            _vote(poll, option),
         ),
     )
 
 
-@template("forum/vote-for-leader", level=2, split="train")
+@task("forum/vote-for-leader", level=2, split="train")
 def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
     """Vote for the option that leads."""
     topic = rng.choice(_polls(facts, closed=False, voted=False))
@@ -859,40 +834,36 @@ def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
             f'In the poll of the topic "{topic["title"]}", vote for the choice that has the most '
             "votes so far."
         ),
-        user=facts["user"],
         expect=_voted(facts, option),
         steps=(
-            *_search(topic["title"]),
-            click(f"#p{topic['poll']['id']} a[href*='show_poll']"),
-            click(f"#p{topic['poll']['id']} a[href*='show_poll']"),
-            *_vote(topic["poll"], option),
+            _search(topic["title"]),
+            _results(topic["poll"]),
+            _results(topic["poll"]),
+            _vote(topic["poll"], option),
         ),
     )
 
 
-@template("forum/close-own-poll", level=1, split="train")
+@task("forum/close-own-poll", level=1, split="train")
 def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
     """Close one's own poll."""
     fit = [t for t in _polls(facts, closed=False, voted=False) if t["author"] == facts["user"]]
     topic = rng.choice(fit)
     return Assignment(
         goal=f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
-        user=facts["user"],
-        expect=(
-            changed(
-                "spirit_comment_poll_commentpoll",
-                {"id": topic["poll"]["id"]},
-                close_at=contains("2026-03-02"),  # And not some day later.
-            ),
+        expect=changed(
+            "spirit_comment_poll_commentpoll",
+            {"id": topic["poll"]["id"]},
+            close_at=contains("2026-03-02"),  # And not some day later.
         ),
         steps=(
-            *_search(topic["title"]),
+            _search(topic["title"]),
             click(f"#p{topic['poll']['id']} a[href*='/poll/close/']"),
         ),
     )
 
 
-@template("forum/report-comment", level=2, split="train")
+@task("forum/report-comment", level=2, split="train")
 def report_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Report a comment to the moderators."""
     flagged = {flag["comment"] for flag in facts["flags"]}
@@ -905,7 +876,6 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
             f"Report the comment of {_name(facts, comment['by'])} in the topic "
             f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"'
         ),
-        user=facts["user"],
         expect=(
             added(
                 "spirit_comment_flag_flag",
@@ -917,7 +887,7 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
             added(_FLAG, comment_id=comment["id"], is_closed=0),
         ),
         steps=(
-            *_search(topic["title"]),
+            _search(topic["title"]),
             _at(comment, "/flag/"),
             select("#id_reason", reason),
             fill("#id_body", text),
@@ -929,7 +899,7 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
 # Private topics.
 
 
-@template("forum/private-message", level=2, split="train")
+@task("forum/private-message", level=2, split="train", allow=(_NOTIFICATION,))
 def private_message(facts: Facts, rng: random.Random) -> Assignment:
     """Write to a colleague."""
     other = rng.choice([one for one in facts["users"] if one["role"] == "member"][1:])
@@ -940,13 +910,11 @@ def private_message(facts: Facts, rng: random.Random) -> Assignment:
             f"Start a private topic with {other['name']} (user name {other['username']}). "
             f'Title: "{title}". Text: "{text}"'
         ),
-        user=facts["user"],
         expect=_private_topic(facts, title, text, [other["username"]]),
-        allow=(_NOTIFICATION,),
         steps=(
-            *_menu("Private topics"),
+            _menu("Private topics"),
             click(".menu__new_topic a"),
-            *_write_private(title, text, [other["username"]]),
+            _write_private(title, text, [other["username"]]),
         ),
     )
 
@@ -972,7 +940,7 @@ def _write_private(title: str, text: str, invited: Sequence[str]) -> tuple[Step,
     )
 
 
-@template("forum/write-to-author", level=3, split="test")
+@task("forum/write-to-author", level=3, split="test", allow=(_NOTIFICATION,))
 def write_to_author(facts: Facts, rng: random.Random) -> Assignment:
     """Write to those who wrote two topics."""
     fit = [t for t in _seen(facts["topics"]) if t["category"] in ("Commuting", "For Sale")]
@@ -986,15 +954,13 @@ def write_to_author(facts: Facts, rng: random.Random) -> Assignment:
             f'Start one private topic with the authors of the topics "{first["title"]}" and '
             f'"{second["title"]}", both together. Title: "{title}". Text: "{text}"'
         ),
-        user=facts["user"],
         expect=_private_topic(facts, title, text, writers),
-        allow=(_NOTIFICATION,),
         steps=(
-            *_browse(facts, first),
-            *_browse(facts, second),
-            *_menu("Private topics"),
+            _browse(facts, first),
+            _browse(facts, second),
+            _menu("Private topics"),
             click(".menu__new_topic a"),
-            *_write_private(title, text, writers),
+            _write_private(title, text, writers),
         ),
     )
 
@@ -1007,20 +973,18 @@ def _open_private(topic: Topic) -> tuple[Step, ...]:
     return (*_menu("Private topics"), click("a.topic__link", topic["title"]))
 
 
-@template("forum/private-reply", level=1, split="train")
+@task("forum/private-reply", level=1, split="train", allow=(_NOTIFICATION,))
 def private_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Answer in a private topic."""
     topic, text = rng.choice(facts["private"]), _answer_text(rng)
     return Assignment(
         goal=f'Reply in the private topic "{topic["title"]}" with this text: "{text}"',
-        user=facts["user"],
         expect=_reply(facts, topic, facts["user"], text),
-        allow=(_NOTIFICATION,),
-        steps=(*_open_private(topic), *_write_reply(text)),
+        steps=(_open_private(topic), _write_reply(text)),
     )
 
 
-@template("forum/invite", level=2, split="test")
+@task("forum/invite", level=2, split="test", allow=(_NOTIFICATION,))
 def invite(facts: Facts, rng: random.Random) -> Assignment:
     """Invite a colleague to one's private topic."""
     topic = rng.choice(_private(facts, own=True))
@@ -1028,18 +992,16 @@ def invite(facts: Facts, rng: random.Random) -> Assignment:
     other = rng.choice(fit)
     return Assignment(
         goal=f'Invite {other["name"]} to your private topic "{topic["title"]}".',
-        user=facts["user"],
-        expect=(added(_ACCESS, topic_id=topic["id"], user_id=other["id"]),),
-        allow=(_NOTIFICATION,),
+        expect=added(_ACCESS, topic_id=topic["id"], user_id=other["id"]),
         steps=(
-            *_open_private(topic),
+            _open_private(topic),
             fill(".invite_user input[name=user]", other["username"]),
             click(".invite_user input[type=submit]"),
         ),
     )
 
 
-@template("forum/remove-from-private", level=2, split="train")
+@task("forum/remove-from-private", level=2, split="train")
 def remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
     """Take somebody out of one's private topic."""
     topic = rng.choice(_private(facts, own=True))
@@ -1049,10 +1011,9 @@ def remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
             f"Remove {_name(facts, other)} from the participants of your private topic "
             f'"{topic["title"]}".'
         ),
-        user=facts["user"],
-        expect=(_left(facts, topic, other),),
+        expect=_left(facts, topic, other),
         steps=(
-            *_open_private(topic),
+            _open_private(topic),
             click(".layout__menu .dropdown_button"),
             click(
                 f".menu_list__participant:has(a[href$='/{other}/']) .menu_list__participant__remove"
@@ -1063,19 +1024,17 @@ def remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _left(facts: Facts, topic: Topic, username: str) -> Expected:
-    where = {"topic_id": topic["id"], "user_id": _id(facts, username)}
-    return Expected("removed", _ACCESS, where)
+    return removed(_ACCESS, topic_id=topic["id"], user_id=_id(facts, username))
 
 
-@template("forum/leave-private", level=1, split="train")
+@task("forum/leave-private", level=1, split="train")
 def leave_private(facts: Facts, rng: random.Random) -> Assignment:
     """Leave a private topic."""
     topic = rng.choice(_private(facts, own=False))
     return Assignment(
         goal=f'Leave the private topic "{topic["title"]}".',
-        user=facts["user"],
-        expect=(_left(facts, topic, facts["user"]),),
-        steps=(*_open_private(topic), click(".menu__new_topic a", "Leave topic")),
+        expect=_left(facts, topic, facts["user"]),
+        steps=(_open_private(topic), click(".menu__new_topic a", "Leave topic")),
     )
 
 
@@ -1096,44 +1055,43 @@ _HOMES = (
 )
 
 
-@template("forum/preferences", level=2, split="train")
+def _prefer(*fields: Step) -> tuple[Step, ...]:
+    """Change one's preferences."""
+    return (*_menu("Profile"), click(".profile__profile_preferences a"), *fields, _SAVE)
+
+
+@task("forum/preferences", level=2, split="train")
 def preferences(facts: Facts, rng: random.Random) -> Assignment:
     """Change location and time zone."""
-    user = _user(facts, facts["user"])
     town = rng.choice(_HOMES)
     zone = rng.choice(_ZONES)
     return Assignment(
         goal=f"In your preferences, set your location to {town} and your time zone to {zone}.",
-        user=facts["user"],
-        expect=(changed(_PROFILE, {"user_id": user["id"]}, location=town, timezone=zone),),
-        steps=(
-            *_menu("Profile"),
-            click(".profile__profile_preferences a"),
-            fill("#id_location", town),
-            _choose_zone(zone),
-            _SAVE,
+        expect=changed(
+            _PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone
         ),
+        steps=_prefer(fill("#id_location", town), _choose("#id_timezone", zone)),
     )
 
 
-def _choose_zone(zone: str) -> Step:
-    """Choose a time zone, which the list shows with its offset."""
+def _choose(field: str, value: Any) -> Step:
+    """Choose an option by its value; the list shows zones with their offset, for instance."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         label = await page.evaluate(
-            "zone => document.querySelector(`#id_timezone option[value='${zone}']`).label", zone
+            "([field, value]) => document.querySelector(`${field} option[value='${value}']`).label",
+            [field, value],
         )
-        ref = await page.find(("#id_timezone",))
+        ref = await page.find((field,))
         assert ref is not None
         yield a.SelectOption(ref, (label,))
 
     return step
 
 
-@template("forum/email-preferences", level=2, split="test")
+@task("forum/email-preferences", level=2, split="test")
 def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
     """Change what the forum mails."""
-    user = _user(facts, facts["user"])
     town = rng.choice(_HOMES)
     when, bit = rng.choice((("Immediately", 2), ("Weekly", 4)))
     label, field, left = rng.choice(
@@ -1145,35 +1103,28 @@ def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
             f"about {label} off. Leave the other emails as they are. Also set your location "
             f"to {town}."
         ),
-        user=facts["user"],
-        expect=(changed(_PROFILE, {"user_id": user["id"]}, notify=bit | left, location=town),),
-        steps=(
-            *_menu("Profile"),
-            click(".profile__profile_preferences a"),
-            select("#id_notify_when", when),
-            uncheck(field),
-            fill("#id_location", town),
-            _SAVE,
+        expect=changed(
+            _PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town
         ),
+        steps=_prefer(select("#id_notify_when", when), uncheck(field), fill("#id_location", town)),
     )
 
 
 # Questions.
 
 
-@template("forum/who-started", level=1, split="train")
+@task("forum/who-started", level=1, split="train")
 def who_started(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who started a topic."""
     topic = rng.choice(_seen(facts["topics"]))
     return Assignment(
         goal=f'Who started the topic "{topic["title"]}"? Answer with first and last name.',
-        user=facts["user"],
         answer=_name(facts, topic["author"]),
         steps=_browse(facts, topic),
     )
 
 
-@template("forum/last-reply", level=2, split="train")
+@task("forum/last-reply", level=2, split="train")
 def last_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who wrote last in a topic."""
     fit = [
@@ -1187,13 +1138,12 @@ def last_reply(facts: Facts, rng: random.Random) -> Assignment:
             f'Who wrote the newest comment in the topic "{topic["title"]}"? '
             "Answer with first and last name."
         ),
-        user=facts["user"],
         answer=_name(facts, topic["comments"][-1]["by"]),
-        steps=(*_browse(facts, topic), *_read_all(topic)),
+        steps=(_browse(facts, topic), _read_all(topic)),
     )
 
 
-@template("forum/price", level=1, split="train")
+@task("forum/price", level=1, split="train")
 def price(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the price of a thing for sale."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "For Sale"])
@@ -1202,13 +1152,12 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
             f"How much does the {topic['details']['item']} in the category For Sale cost? "
             "Answer with the number of euros."
         ),
-        user=facts["user"],
         answer=topic["details"]["price"],
         steps=_browse(facts, topic),
     )
 
 
-@template("forum/maintenance", level=1, split="test")
+@task("forum/maintenance", level=1, split="test")
 def maintenance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell whom to ask about maintenance work, or how long it takes."""
     fit = [t for t in _seen(facts["topics"]) if t["title"].startswith("Maintenance")]
@@ -1222,10 +1171,10 @@ def maintenance(facts: Facts, rng: random.Random) -> Assignment:
             (f"{long} Answer with the number.", details["hours"]),
         )
     )
-    return Assignment(goal=question, user=facts["user"], answer=right, steps=_browse(facts, topic))
+    return Assignment(goal=question, answer=right, steps=_browse(facts, topic))
 
 
-@template("forum/lost-and-found", level=1, split="train")
+@task("forum/lost-and-found", level=1, split="train")
 def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     """Tell where a thing is to be fetched or brought."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "Lost and Found"])
@@ -1237,13 +1186,12 @@ def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"{question} Answer with the name of the room, one word.",
-        user=facts["user"],
         answer=details["room"],
         steps=_search(topic["title"]),
     )
 
 
-@template("forum/cheapest", level=3, split="test")
+@task("forum/cheapest", level=3, split="test")
 def cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest of four things."""
     fit = [t for t in _seen(facts["topics"]) if t["category"] == "For Sale"]
@@ -1255,13 +1203,12 @@ def cheapest(facts: Facts, rng: random.Random) -> Assignment:
             f"Which of these is the cheapest in the category For Sale: {items}? "
             "Answer with its name as given here."
         ),
-        user=facts["user"],
         answer=best["details"]["item"],
-        steps=tuple(step for topic in topics for step in _search(topic["title"])),
+        steps=[_search(topic["title"]) for topic in topics],
     )
 
 
-@template("forum/total-budget", level=3, split="train")
+@task("forum/total-budget", level=3, split="train")
 def total_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the budgets that three topics tell."""
     fit = [t for t in _seen(facts["topics"]) if t["category"] == "Projects"]
@@ -1272,13 +1219,12 @@ def total_budget(facts: Facts, rng: random.Random) -> Assignment:
             "What is the sum of the budgets in the opening comments of these topics? "
             f"{titles}. Answer with the number of euros."
         ),
-        user=facts["user"],
         answer=str(sum(int(topic["details"]["budget"]) for topic in topics)),
-        steps=tuple(step for topic in topics for step in _browse(facts, topic)),
+        steps=[_browse(facts, topic) for topic in topics],
     )
 
 
-@template("forum/most-liked", level=2, split="train")
+@task("forum/most-liked", level=2, split="train")
 def most_liked(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who wrote the comment that is liked most."""
     fit = [t for t in _seen(facts["topics"]) if len(t["comments"]) > 8]
@@ -1289,13 +1235,12 @@ def most_liked(facts: Facts, rng: random.Random) -> Assignment:
             f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
             "Answer with first and last name."
         ),
-        user=facts["user"],
         answer=_name(facts, best["by"]),
-        steps=(*_search(topic["title"]), *_read_all(topic)),
+        steps=(_search(topic["title"]), _read_all(topic)),
     )
 
 
-@template("forum/count-comments", level=3, split="test")
+@task("forum/count-comments", level=3, split="test")
 def count_comments(facts: Facts, rng: random.Random) -> Assignment:
     """Count the comments of a member in a long topic."""
     fit = [
@@ -1310,13 +1255,12 @@ def count_comments(facts: Facts, rng: random.Random) -> Assignment:
             f"How many comments did {_name(facts, writer)} write in the topic "
             f'"{topic["title"]}"? The opening comment counts too. Answer with the number.'
         ),
-        user=facts["user"],
         answer=str(len(_by(topic, writer))),
-        steps=(*_browse(facts, topic), *_read_all(topic)),
+        steps=(_browse(facts, topic), _read_all(topic)),
     )
 
 
-@template("forum/count-topics", level=2, split="train")
+@task("forum/count-topics", level=2, split="train")
 def count_topics(facts: Facts, rng: random.Random) -> Assignment:
     """Count the topics that a member started."""
     topics = _seen(facts["topics"])
@@ -1328,17 +1272,16 @@ def count_topics(facts: Facts, rng: random.Random) -> Assignment:
             f'How many topics did the author of the topic "{topic["title"]}" start in the whole '
             "forum, this one included? Answer with the number."
         ),
-        user=facts["user"],
         answer=str(count),
         steps=(
-            *_search(topic["title"]),
+            _search(topic["title"]),
             click(f"[data-pk='{topic['comments'][0]['id']}'] .comment__info__username__link"),
             click(".nav__tabs__link", "Topics"),
         ),
     )
 
 
-@template("forum/poll-winner", level=2, split="train")
+@task("forum/poll-winner", level=2, split="train")
 def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
     """Tell which choice leads in a poll."""
     topic = rng.choice(_polls(facts, closed=False, voted=False))
@@ -1348,13 +1291,12 @@ def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
             f'Which choice has the most votes in the poll of the topic "{topic["title"]}"? '
             "Do not vote. Answer with the text of the choice."
         ),
-        user=facts["user"],
         answer=best["text"],
-        steps=(*_search(topic["title"]), click(f"#p{topic['poll']['id']} a[href*='show_poll']")),
+        steps=(_search(topic["title"]), _results(topic["poll"])),
     )
 
 
-@template("forum/poll-voters", level=2, split="test")
+@task("forum/poll-voters", level=2, split="test")
 def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
     """Count the votes for a choice."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if t["poll"]])
@@ -1366,17 +1308,16 @@ def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
             f'How many members voted for "{option["text"]}" in the poll of the topic '
             f'"{topic["title"]}"? Do not vote yourself. Answer with the number.'
         ),
-        user=facts["user"],
         answer=str(option["votes"]),
         steps=(
-            *_search(topic["title"]),
-            *(() if shown else (click(f"#p{poll['id']} a[href*='show_poll']"),)),
+            _search(topic["title"]),
+            *(() if shown else (_results(poll),)),
             click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
         ),
     )
 
 
-@template("forum/early-car-pool", level=3, split="train")
+@task("forum/early-car-pool", level=3, split="train")
 def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
     """Find the driver who leaves first."""
     fit = [t for t in _seen(facts["topics"]) if t["category"] == "Commuting"]
@@ -1392,41 +1333,38 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
             f"There are car pools from {towns} in the category Commuting. Whose leaves first in "
             "the morning? Answer with the driver's first and last name."
         ),
-        user=facts["user"],
         answer=_name(facts, first["author"]),
-        steps=tuple(step for topic in topics for step in _search(topic["title"])),
+        steps=[_search(topic["title"]) for topic in topics],
     )
 
 
 # Moderators.
 
 
-@template("forum/close-topic", level=1, split="train")
+@task("forum/close-topic", level=1, split="train", user="moderator")
 def close_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Close a topic."""
     topic = rng.choice(_open(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, close the topic "{topic["title"]}".',
-        user=facts["moderator"],
         expect=_moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
-        steps=(*_search(topic["title"]), *_moderate("Close topic")),
+        steps=(_search(topic["title"]), _moderate("Close topic")),
     )
 
 
-@template("forum/reopen-topic", level=1, split="test")
+@task("forum/reopen-topic", level=1, split="test", user="moderator")
 def reopen_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Open a closed topic."""
     topic = rng.choice(_seen(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, open the closed topic "{topic["title"]}" again.',
-        user=facts["moderator"],
         prepare=(_set_topic(topic, "is_closed", 1),),
         expect=_moderated(facts, topic, facts["moderator"], _UNCLOSED, is_closed=0),
-        steps=(*_search(topic["title"]), *_moderate("Open topic")),
+        steps=(_search(topic["title"]), _moderate("Open topic")),
     )
 
 
-@template("forum/pin-topic", level=1, split="train")
+@task("forum/pin-topic", level=1, split="train", user="moderator")
 def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Pin a topic, in its category or globally."""
     fit = [t for t in _seen(facts["topics"]) if not (t["pinned"] or t["globally_pinned"])]
@@ -1438,41 +1376,38 @@ def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
             if everywhere
             else f'As a moderator, pin the topic "{topic["title"]}" in its category, not globally.'
         ),
-        user=facts["moderator"],
         expect=_moderated(facts, topic, facts["moderator"], _PINNED, **new),
         steps=(
-            *_search(topic["title"]),
-            *_moderate("Pin topic globally" if everywhere else "Pin topic"),
+            _search(topic["title"]),
+            _moderate("Pin topic globally" if everywhere else "Pin topic"),
         ),
     )
 
 
-@template("forum/unpin-topic", level=1, split="test")
+@task("forum/unpin-topic", level=1, split="test", user="moderator")
 def unpin_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Unpin a topic."""
     topic = rng.choice([t for t in _seen(facts["topics"]) if not t["globally_pinned"]])
     return Assignment(
         goal=f'As a moderator, unpin the pinned topic "{topic["title"]}".',
-        user=facts["moderator"],
         prepare=(_set_topic(topic, "is_pinned", 1),),
         expect=_moderated(facts, topic, facts["moderator"], _UNPINNED, is_pinned=0),
-        steps=(*_search(topic["title"]), *_moderate("Unpin topic")),
+        steps=(_search(topic["title"]), _moderate("Unpin topic")),
     )
 
 
-@template("forum/delete-topic", level=1, split="train")
+@task("forum/delete-topic", level=1, split="train", user="moderator")
 def delete_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a topic."""
     topic = rng.choice(_seen(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, delete the topic "{topic["title"]}".',
-        user=facts["moderator"],
-        expect=(changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=_known),),
-        steps=(*_search(topic["title"]), *_moderate("Delete topic")),
+        expect=changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=_known),
+        steps=(_search(topic["title"]), _moderate("Delete topic")),
     )
 
 
-@template("forum/move-topic", level=2, split="train")
+@task("forum/move-topic", level=2, split="train", user="moderator")
 def move_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic to another category."""
     topic = rng.choice(_open(facts["topics"]))
@@ -1483,33 +1418,24 @@ def move_topic(facts: Facts, rng: random.Random) -> Assignment:
             f'As a moderator, move the topic "{topic["title"]}" to the category '
             f'"{category["title"]}", which is part of "{category["parent"]}".'
         ),
-        user=facts["moderator"],
         expect=_moderated(facts, topic, facts["moderator"], _MOVED, category_id=category["id"]),
-        steps=(*_search(topic["title"]), *_move_to(category)),
+        steps=(_search(topic["title"]), _move_to(category)),
     )
 
 
 def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
     """Move the topic that is open."""
-
-    async def choose(page: OracleView) -> AsyncIterator[a.Action]:
-        label = await page.evaluate(
-            "id => document.querySelector(`#id_category option[value='${id}']`).label",
-            category["id"],
-        )
-        ref = await page.find(("#id_category",))
-        assert ref is not None
-        yield a.SelectOption(ref, (label,))
-
-    return (click("a.topic_edit_link"), choose, _SAVE)
+    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
 
 
-@template("forum/move-and-close", level=3, split="test")
+@task("forum/move-and-close", level=3, split="test", user="moderator", allow=(_NOTIFICATION,))
 def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic, tell its readers, and close it."""
     fit = [t for t in _open(facts["topics"]) if t["category"] in ("Hardware", "Software")]
     topic = rng.choice(fit)
-    target = _category(facts, "Software" if topic["category"] == "Hardware" else "Hardware")
+    target = find(
+        facts["categories"], title="Software" if topic["category"] == "Hardware" else "Hardware"
+    )
     text = f"I moved this to {target['title']}."
     moderator = facts["moderator"]
     return Assignment(
@@ -1517,7 +1443,6 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
             f'The topic "{topic["title"]}" is in the wrong category. As a moderator, move it to '
             f'"{target["title"]}", reply in it with the text "{text}", and then close it.'
         ),
-        user=moderator,
         expect=(
             changed(
                 _TOPIC,
@@ -1529,22 +1454,21 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
                 last_active=_known,
             ),
             _reply(facts, topic, moderator, text)[0],
-            *(
+            [
                 added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=action)
                 for action in (_MOVED, _CLOSED)
-            ),
+            ],
         ),
-        allow=(_NOTIFICATION,),
         steps=(
-            *_browse(facts, topic),
-            *_move_to(target),
-            *_write_reply(text),
-            *_moderate("Close topic"),
+            _browse(facts, topic),
+            _move_to(target),
+            _write_reply(text),
+            _moderate("Close topic"),
         ),
     )
 
 
-@template("forum/delete-comment", level=2, split="train")
+@task("forum/delete-comment", level=2, split="train", user="moderator")
 def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a comment."""
     topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
@@ -1553,26 +1477,24 @@ def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
             f"As a moderator, delete the comment of {_name(facts, comment['by'])} in the topic "
             f'"{topic["title"]}".'
         ),
-        user=facts["moderator"],
-        expect=(changed(_COMMENT, {"id": comment["id"]}, is_removed=1),),
-        steps=(*_browse(facts, topic), _at(comment, "/delete/")),
+        expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
+        steps=(_browse(facts, topic), _at(comment, "/delete/")),
     )
 
 
-@template("forum/undelete-comment", level=1, split="train")
+@task("forum/undelete-comment", level=1, split="train", user="moderator")
 def undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a deleted comment back."""
     topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
     return Assignment(
         goal=f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
-        user=facts["moderator"],
         prepare=(_set_removed(comment),),
-        expect=(changed(_COMMENT, {"id": comment["id"]}, is_removed=0),),
-        steps=(*_search(topic["title"]), _at(comment, "/undelete/")),
+        expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=0),
+        steps=(_search(topic["title"]), _at(comment, "/undelete/")),
     )
 
 
-@template("forum/censor-comment", level=2, split="train")
+@task("forum/censor-comment", level=2, split="train", user="moderator")
 def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Replace the text of another member's comment."""
     topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
@@ -1584,45 +1506,37 @@ def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
             f"As a moderator, replace the text of {_name(facts, comment['by'])}'s comment in the "
             f'topic "{topic["title"]}" by: "{text}"'
         ),
-        user=facts["moderator"],
-        expect=(_edited(comment, text),),
+        expect=_edited(comment, text),
         steps=(
-            *_search(topic["title"]),
-            _at(comment, "/update/"),
-            fill("#id_comment", text),
-            _PUBLISH,
+            _search(topic["title"]),
+            _rewrite(comment, text),
         ),
     )
 
 
-@template("forum/clean-up-spam", level=3, split="train")
+@task("forum/clean-up-spam", level=3, split="train", user="moderator")
 def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
     """Delete all advertisements of an account in a long topic."""
     spammer = facts["spammer"]
     topic = rng.choice([t for t in _open(facts["topics"]) if len(_by(t, spammer)) > 1])
-    steps: list[Step] = [*_search(topic["title"])]
-    for comment in _by(topic, spammer):
-        # A deletion leads to the page of the comment; each comment is looked for from the start.
-        steps += [
-            *(_search(topic["title"]) if len(steps) > 4 else ()),
-            *_to_comment(topic, comment),
-        ]
-        steps += [_at(comment, "/delete/")]
     return Assignment(
         goal=(
             f"The account of {_name(facts, spammer)} was abused for advertising. As a moderator, "
             f'delete all comments of this account in the topic "{topic["title"]}".'
         ),
-        user=facts["moderator"],
         expect=[
             changed(_COMMENT, {"id": comment["id"]}, is_removed=1)
             for comment in _by(topic, spammer)
         ],
-        steps=tuple(steps),
+        steps=[
+            # A deletion leads to the page of the comment; each one is looked for from the start.
+            (_search(topic["title"]), _to_comment(topic, comment), _at(comment, "/delete/"))
+            for comment in _by(topic, spammer)
+        ],
     )
 
 
-@template("forum/move-comment", level=3, split="test")
+@task("forum/move-comment", level=3, split="test", user="moderator", allow=(_NOTIFICATION,))
 def move_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Move a comment to another topic."""
     topics = _quiet(facts["topics"])
@@ -1633,17 +1547,15 @@ def move_comment(facts: Facts, rng: random.Random) -> Assignment:
             f"As a moderator, move the comment of {_name(facts, comment['by'])} in the topic "
             f'"{topic["title"]}" to the topic "{target["title"]}".'
         ),
-        user=facts["moderator"],
         expect=(
             changed(_COMMENT, {"id": comment["id"]}, topic_id=target["id"]),
             changed(_TOPIC, {"id": topic["id"]}, comment_count=len(topic["comments"]) - 1),
             _grows(target),
         ),
-        allow=(_NOTIFICATION,),
         steps=(
-            *_search(target["title"]),  # Its number is in the address.
-            *_search(topic["title"]),
-            *_moderate("Select comments to move"),
+            _search(target["title"]),  # Its number is in the address.
+            _search(topic["title"]),
+            _moderate("Select comments to move"),
             check(f".js-move-comment-checkbox[value='{comment['id']}']"),
             fill("#id_move_comments_topic", str(target["id"])),
             click(".js-move-comments-button"),
@@ -1651,7 +1563,7 @@ def move_comment(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("forum/close-duplicate", level=2, split="train")
+@task("forum/close-duplicate", level=2, split="train", user="moderator", allow=(_NOTIFICATION,))
 def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic and close it."""
     fit = [t for t in _open(facts["topics"]) if t["category"] in ("Network", "Wanted", "Gardening")]
@@ -1662,7 +1574,6 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
             f'As a moderator, reply in the topic "{topic["title"]}" with the text "{text}", and '
             "then close this topic."
         ),
-        user=moderator,
         expect=(
             _reply(facts, topic, moderator, text)[0],
             changed(
@@ -1675,32 +1586,30 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
             ),
             added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=_CLOSED),
         ),
-        allow=(_NOTIFICATION,),
-        steps=(*_search(topic["title"]), *_write_reply(text), *_moderate("Close topic")),
+        steps=(_search(topic["title"]), _write_reply(text), _moderate("Close topic")),
     )
 
 
 # Administrators.
 
 
-@template("forum/undelete-topic", level=2, split="test")
+@task("forum/undelete-topic", level=2, split="test", user="admin")
 def undelete_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a deleted topic back."""
     topic = rng.choice(facts["topics"])
     return Assignment(
         goal=f'As an administrator, undelete the deleted topic "{topic["title"]}".',
-        user=facts["admin"],
         prepare=(_set_topic(topic, "is_removed", 1),),
-        expect=(changed(_TOPIC, {"id": topic["id"]}, is_removed=0, reindex_at=_known),),
+        expect=changed(_TOPIC, {"id": topic["id"]}, is_removed=0, reindex_at=_known),
         steps=(
-            *_admin("Topics"),
+            _admin("Topics"),
             click(".layout__admin a", topic["title"]),
-            *_moderate("Undelete topic"),
+            _moderate("Undelete topic"),
         ),
     )
 
 
-@template("forum/create-category", level=2, split="train")
+@task("forum/create-category", level=2, split="train", user="admin")
 def create_category(facts: Facts, rng: random.Random) -> Assignment:
     """Create a category."""
     title = rng.choice(("Chess", "Photography", "Safety", "Trainees", "Pets", "Parents", "Sailing"))
@@ -1712,21 +1621,18 @@ def create_category(facts: Facts, rng: random.Random) -> Assignment:
             f'As an administrator, create the category "{title}" inside "{parent["title"]}". '
             f'Description: "{description}". Colour: {color}.'
         ),
-        user=facts["admin"],
-        expect=(
-            added(
-                _CATEGORY,
-                title=title,
-                parent_id=parent["id"],
-                description=same_text(description),
-                color=same_text(color),
-                is_closed=0,
-                is_removed=0,
-                is_global=1,
-            ),
+        expect=added(
+            _CATEGORY,
+            title=title,
+            parent_id=parent["id"],
+            description=same_text(description),
+            color=same_text(color),
+            is_closed=0,
+            is_removed=0,
+            is_global=1,
         ),
         steps=(
-            *_admin("Categories"),
+            _admin("Categories"),
             click(".admin__category_menu__new_category a"),
             select("#id_parent", parent["title"]),
             fill("#id_title", title),
@@ -1744,7 +1650,7 @@ def _edit_category(category: dict[str, Any]) -> tuple[Step, ...]:
     )
 
 
-@template("forum/describe-category", level=2, split="train")
+@task("forum/describe-category", level=2, split="train", user="admin")
 def describe_category(facts: Facts, rng: random.Random) -> Assignment:
     """Change the description of a category."""
     category = rng.choice(facts["categories"])
@@ -1754,20 +1660,17 @@ def describe_category(facts: Facts, rng: random.Random) -> Assignment:
             f'As an administrator, change the description of the category "{category["title"]}" '
             f'to "{text}".'
         ),
-        user=facts["admin"],
-        expect=(
-            changed(
-                _CATEGORY,
-                {"id": category["id"]},
-                description=same_text(text),
-                reindex_at=_known,
-            ),
+        expect=changed(
+            _CATEGORY,
+            {"id": category["id"]},
+            description=same_text(text),
+            reindex_at=_known,
         ),
-        steps=(*_edit_category(category), fill("#id_description", text), _SAVE),
+        steps=(_edit_category(category), fill("#id_description", text), _SAVE),
     )
 
 
-@template("forum/close-category", level=2, split="test")
+@task("forum/close-category", level=2, split="test", user="admin")
 def close_category(facts: Facts, rng: random.Random) -> Assignment:
     """Close a category."""
     category = rng.choice([c for c in facts["categories"] if c["parent"]])
@@ -1776,31 +1679,17 @@ def close_category(facts: Facts, rng: random.Random) -> Assignment:
             f'As an administrator, close the category "{category["title"]}", so that nobody can '
             "create topics in it. Do not remove it."
         ),
-        user=facts["admin"],
-        expect=(changed(_CATEGORY, {"id": category["id"]}, is_closed=1, reindex_at=_known),),
-        steps=(*_edit_category(category), check("#id_is_closed"), _SAVE),
+        expect=changed(_CATEGORY, {"id": category["id"]}, is_closed=1, reindex_at=_known),
+        steps=(_edit_category(category), check("#id_is_closed"), _SAVE),
     )
 
 
 def _edit_user(user: dict[str, Any]) -> tuple[Step, ...]:
     """Open the settings of a member, who may be on any page of the list."""
-
-    async def find(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(5):
-            found = await page.find((f"a[href='/st/admin/user/edit/{user['id']}/']",))
-            if found is not None:
-                yield a.Click(found)
-                return
-            onward = await page.find((".paginator__button:last-child a",))
-            if onward is None:
-                break
-            yield a.Click(onward)
-        raise OracleError(f"No page of the list has {user['username']!r}.")
-
-    return (*_admin("Users"), find)
+    return (*_admin("Users"), _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']"))
 
 
-@template("forum/make-moderator", level=2, split="train")
+@task("forum/make-moderator", level=2, split="train", user="admin")
 def make_moderator(facts: Facts, rng: random.Random) -> Assignment:
     """Make a member a moderator."""
     user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
@@ -1809,25 +1698,23 @@ def make_moderator(facts: Facts, rng: random.Random) -> Assignment:
             f"As an administrator, give {user['name']} (user name {user['username']}) the "
             "moderator status."
         ),
-        user=facts["admin"],
-        expect=(changed(_PROFILE, {"user_id": user["id"]}, is_moderator=1),),
-        steps=(*_edit_user(user), check("#id_is_moderator"), _SAVE),
+        expect=changed(_PROFILE, {"user_id": user["id"]}, is_moderator=1),
+        steps=(_edit_user(user), check("#id_is_moderator"), _SAVE),
     )
 
 
-@template("forum/deactivate-member", level=2, split="test")
+@task("forum/deactivate-member", level=2, split="test", user="admin")
 def deactivate_member(facts: Facts, rng: random.Random) -> Assignment:
     """Deactivate an account."""
     user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
     return Assignment(
         goal=f"{user['name']} has left the company. As an administrator, deactivate the account.",
-        user=facts["admin"],
-        expect=(changed("auth_user", {"id": user["id"]}, is_active=0),),
-        steps=(*_edit_user(user), uncheck("#id_is_active"), _SAVE),
+        expect=changed("auth_user", {"id": user["id"]}, is_active=0),
+        steps=(_edit_user(user), uncheck("#id_is_active"), _SAVE),
     )
 
 
-@template("forum/settings", level=2, split="train")
+@task("forum/settings", level=2, split="train", user="admin")
 def settings(facts: Facts, rng: random.Random) -> Assignment:
     """Change the settings of the forum."""
     count = rng.choice((10, 15, 25, 30, 40, 50))
@@ -1838,14 +1725,13 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
             f"As an administrator, change the forum's basic settings: {count} {what} per page, "
             f'and the site description "{text}".'
         ),
-        user=facts["admin"],
         expect=(
             changed("djconfig_config", {"key": f"{what}_per_page"}, value=str(count)),
             changed("djconfig_config", {"key": "site_description"}, value=same_text(text)),
             changed("djconfig_config", {"key": "_updated_at"}, value=_known),
         ),
         steps=(
-            *_admin("Basic settings"),
+            _admin("Basic settings"),
             fill("#id_site_description", text),
             fill(f"#id_{what}_per_page", str(count)),
             _SAVE,
@@ -1853,7 +1739,7 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("forum/settle-flag", level=3, split="train")
+@task("forum/settle-flag", level=3, split="train", user="admin")
 def settle_flag(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a reported comment, and close the report."""
     (topic, comment), admin = _unreported(facts, rng), facts["admin"]
@@ -1862,26 +1748,27 @@ def settle_flag(facts: Facts, rng: random.Random) -> Assignment:
             f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
             "this comment, and close its flag."
         ),
-        user=admin,
         prepare=_reported(facts, comment, rng),
         expect=(
             changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
             changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
         ),
         steps=(
-            *_open_flag(_new_flag(comment)),
-            click(".comment__actions a", "delete"),
-            check("#id_is_closed"),
-            _SAVE,
+            _open_flag(_new_flag(comment)),
+            _DELETE_AND_CLOSE,
         ),
     )
+
+
+_DELETE_AND_CLOSE = (click(".comment__actions a", "delete"), check("#id_is_closed"), _SAVE)
+"""Delete the comment of the flag that is open, and close the flag."""
 
 
 def _open_flag(flag: int) -> tuple[Step, ...]:
     return (*_admin("Flags"), click(f"a[href='/st/admin/comment/flag/{flag}/']"))
 
 
-@template("forum/dismiss-flag", level=2, split="test")
+@task("forum/dismiss-flag", level=2, split="test", user="admin")
 def dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
     """Close a report without a deletion."""
     (topic, comment), admin = _unreported(facts, rng), facts["admin"]
@@ -1890,16 +1777,15 @@ def dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
             f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
             "administrator, close its flag and keep the comment."
         ),
-        user=admin,
         prepare=_reported(facts, comment, rng),
-        expect=(
-            changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
+        expect=changed(
+            _FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)
         ),
-        steps=(*_open_flag(_new_flag(comment)), check("#id_is_closed"), _SAVE),
+        steps=(_open_flag(_new_flag(comment)), check("#id_is_closed"), _SAVE),
     )
 
 
-@template("forum/clean-up-flags", level=3, split="test")
+@task("forum/clean-up-flags", level=3, split="test", user="admin")
 def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
     """Delete all reported comments of one account that are still open."""
     spam = [one for one in facts["flags"] if one["spam"] and not one["closed"]]
@@ -1911,29 +1797,24 @@ def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
             f"Advertising was reported in the topics {titles}. As an administrator, go to the "
             "flags of these two comments, delete both comments, and close both flags."
         ),
-        user=admin,
         expect=[
-            one
-            for flag in flags
-            for one in (
+            (
                 changed(_COMMENT, {"id": flag["comment"]}, is_removed=1),
                 changed(_FLAG, {"id": flag["id"]}, is_closed=1, moderator_id=_id(facts, admin)),
             )
-        ],
-        steps=tuple(
-            step
             for flag in flags
-            for step in (
-                *_open_flag(flag["id"]),
-                click(".comment__actions a", "delete"),
-                check("#id_is_closed"),
-                _SAVE,
+        ],
+        steps=[
+            (
+                _open_flag(flag["id"]),
+                _DELETE_AND_CLOSE,
             )
-        ),
+            for flag in flags
+        ],
     )
 
 
-@template("forum/count-reporters", level=1, split="train")
+@task("forum/count-reporters", level=1, split="train", user="admin")
 def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
     """Count who reported a comment."""
     topic, comment = _unreported(facts, rng)
@@ -1943,7 +1824,6 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
             f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
             "it? You are an administrator. Answer with the number."
         ),
-        user=facts["admin"],
         prepare=prepare,
         answer=str(len(prepare) - 1),
         steps=_open_flag(_new_flag(comment)),
@@ -1953,32 +1833,30 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@template("forum/delete-own-topic", level=1, split="train")
+@task("forum/delete-own-topic", level=1, split="train")
 def delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Members cannot delete their topics."""
     topic = rng.choice([t for t in _open(facts["topics"]) if t["author"] == facts["user"]])
     return Assignment(
         goal=f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        user=facts["user"],
         infeasible=True,
-        steps=(*_search(topic["title"]), click("a.topic_edit_link")),
+        steps=(_search(topic["title"]), click("a.topic_edit_link")),
     )
 
 
-@template("forum/reply-in-closed-topic", level=1, split="test")
+@task("forum/reply-in-closed-topic", level=1, split="test")
 def reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody can reply in a closed topic."""
     topic = rng.choice(_seen(facts["topics"]))
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
-        user=facts["user"],
         prepare=(_set_topic(topic, "is_closed", 1),),
         infeasible=True,
         steps=_search(topic["title"]),
     )
 
 
-@template("forum/vote-in-closed-poll", level=1, split="train")
+@task("forum/vote-in-closed-poll", level=1, split="train")
 def vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody can vote in a closed poll."""
     topic = rng.choice(_polls(facts, closed=False, voted=False))
@@ -1986,14 +1864,13 @@ def vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
     close = "UPDATE spirit_comment_poll_commentpoll SET close_at = ? WHERE id = ?"
     return Assignment(
         goal=f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
-        user=facts["user"],
         prepare=((close, ("2026-02-20 12:00:00", topic["poll"]["id"])),),
         infeasible=True,
         steps=_browse(facts, topic),
     )
 
 
-@template("forum/price-of-nothing", level=1, split="train")
+@task("forum/price-of-nothing", level=1, split="train")
 def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody sells this."""
     item = rng.choice(
@@ -2005,7 +1882,6 @@ def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
             f"How much does the {kind} {item} in the category For Sale cost? "
             "Answer with the number of euros."
         ),
-        user=facts["user"],
         infeasible=True,
         steps=(
             click("a.header__tabs__item[href='/search/']"),

@@ -5,11 +5,12 @@ django-helpdesk (BSD licence). A world is one SQLite file; uploads lie beside it
 
 import random
 import sys
+import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import content
 import django_worlds
 import people
 
@@ -18,6 +19,11 @@ _APPS = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != _APPS]
 
 enter = django_worlds.enter
+WORDS = SimpleNamespace(
+    **tomllib.loads(Path(__file__).with_name("content.toml").read_text("utf-8"))
+)
+"""What `content.toml` holds."""
+_ROOMS = tuple(f"{floor}.{room:02d}" for floor in range(1, 6) for room in range(1, 19))
 _AGENTS = 8
 """The first people are agents, the very first with all rights; the others are colleagues."""
 _TICKETS = 420
@@ -67,36 +73,12 @@ django_worlds.configure(
     LOGIN_REDIRECT_URL="/",
     LOGIN_URL="/login/",
     MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
+        *django_worlds.MIDDLEWARE,
         "django.middleware.clickjacking.XFrameOptionsMiddleware",
     ],
     ROOT_URLCONF=__name__,
     SITE_ID=1,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                ],
-                "loaders": [
-                    (
-                        "django.template.loaders.cached.Loader",
-                        [
-                            ("django.template.loaders.locmem.Loader", _patched()),
-                            "django.template.loaders.app_directories.Loader",
-                        ],
-                    )
-                ],
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(pages=_patched()),
 )
 
 from django.contrib import admin  # noqa: E402
@@ -111,22 +93,6 @@ models.build_base_url = lambda: ""
 
 urlpatterns = [path("admin/", admin.site.urls), path("", include("helpdesk.urls"))]
 
-_DATES = """
-function buildDateRenderer() {
-    const format = new Intl.DateTimeFormat('en-GB', {dateStyle: 'medium', timeZone: 'UTC'});
-    return function(data, type) {
-        if (!data) return '';
-        const date = new Date(data);
-        if (type === 'sort' || type === 'type') return date.getTime();
-        const element = document.createElement('time');
-        element.className = 'small text-body-secondary';
-        element.dateTime = data;
-        element.textContent = format.format(date);
-        return type === 'display' ? element.outerHTML : element.textContent;
-    };
-}
-"""
-"""In place of the script that writes dates as a distance from the browser's clock."""
 _STILL = b"""
 * {
     animation: none !important;
@@ -142,7 +108,7 @@ def open_application(root: Path) -> Any:
 
     def draw(address: str) -> tuple[str, bytes] | None:
         if address == "/static/helpdesk/js/relative_dates.js":
-            return "text/javascript", _DATES.encode()
+            return "text/javascript", Path(__file__).with_name("relative_dates.js").read_bytes()
         if address == "/static/helpdesk/css/helpdesk-extend.css":
             return "text/css", (_PACKAGES / "helpdesk" / address[1:]).read_bytes() + _STILL
         return None
@@ -164,19 +130,9 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "answers": answers,
         "checklist_templates": _checklists(rng, tickets),
         "ignored": _ignored(rng),
-        "people": [
-            {
-                "id": user.id,
-                "username": user.username,
-                "name": user.get_full_name(),
-                "email": user.email,
-            }
-            for user in staff.values()
-        ],
+        "people": [django_worlds.facts_of(user) for user in staff.values()],
         "presets": _presets(),
-        "queues": [
-            {"id": at, **queue._asdict()} for at, queue in enumerate(content.QUEUES, start=1)
-        ],
+        "queues": [{"id": at, **queue} for at, queue in enumerate(WORDS.queues, start=1)],
         "searches": _searches(rng, list(staff.values())),
         "tickets": tickets,
         "user": next(iter(staff)),
@@ -193,15 +149,10 @@ def build(state: Path, seed: int) -> dict[str, Any]:
 
 def _people(seed: int) -> dict[str, User]:
     """Make the users; one of the later ones writes tickets and reads answers only."""
-    password = django_worlds.password_hash(people.PASSWORD)
     users = {}
     for at, person in enumerate(people.people(seed)):
         users[person.username] = User.objects.create(
-            username=person.username,
-            first_name=person.first,
-            last_name=person.last,
-            email=person.email,
-            password=password,
+            **django_worlds.account(person),
             is_staff=at < _AGENTS,
             is_superuser=at == 0,
             date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
@@ -210,13 +161,13 @@ def _people(seed: int) -> dict[str, User]:
 
 
 def _queues() -> None:
-    for queue in content.QUEUES:
+    for queue in WORDS.queues:
         models.Queue.objects.create(
-            title=queue.title,
-            slug=queue.slug,
-            email_address=f"{queue.slug}@desk.northfield.test",
-            allow_public_submission=queue.is_public,
-            escalate_days=queue.escalate_days,
+            title=queue["title"],
+            slug=queue["slug"],
+            email_address=f"{queue['slug']}@desk.northfield.test",
+            allow_public_submission=queue["is_public"],
+            escalate_days=queue["escalate_days"],
             enable_notifications_on_email_events=True,
         )
 
@@ -224,23 +175,23 @@ def _queues() -> None:
 def _knowledge(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
     """Make the knowledge base, with votes of people other than the one at the browser."""
     facts = []
-    for name, title, about, queue, slug, answers in content.CATEGORIES:
+    for one in WORDS.categories:
         category = models.KBCategory.objects.create(
-            name=name,
-            title=title,
-            slug=slug,
-            description=about,
-            queue=models.Queue.objects.get(slug=queue),
+            name=one["name"],
+            title=one["title"],
+            slug=one["slug"],
+            description=one["about"],
+            queue=models.Queue.objects.get(slug=one["queue"]),
         )
-        for order, answer in enumerate(answers):
-            value = rng.choice(answer.values)
+        for order, answer in enumerate(one["answers"]):
+            value = rng.choice(answer["values"])
             voters = rng.sample(users[1:], rng.randint(2, 14))
             up = voters[: rng.randint(1, len(voters))]
             item = models.KBItem.objects.create(
                 category=category,
-                title=answer.title,
-                question=answer.question,
-                answer=answer.text.format(value=value),
+                title=answer["title"],
+                question=answer["question"],
+                answer=answer["text"].format(value=value),
                 order=order,
                 votes=len(voters),
                 recommendations=len(up),
@@ -251,10 +202,10 @@ def _knowledge(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
             facts.append(
                 {
                     "id": item.id,
-                    "title": answer.title,
-                    "category": title,
-                    "slug": slug,
-                    "asks": answer.asks,
+                    "title": answer["title"],
+                    "category": one["title"],
+                    "slug": one["slug"],
+                    "asks": answer["asks"],
                     "value": value,
                     "votes": len(voters),
                     "useful": len(up),
@@ -274,7 +225,7 @@ def _tickets(
         field.auto_now = field.auto_now_add = False
     queues = {queue.slug: queue for queue in models.Queue.objects.all()}
     customers = [
-        f"{person.first.lower()}.{person.last.lower()}@{rng.choice(content.COMPANIES)}.example"
+        f"{person.first.lower()}.{person.last.lower()}@{rng.choice(WORDS.companies)}.example"
         for person in people.people(rng.randrange(10**6), 36)
     ]
     numbers = _Numbers(rng)
@@ -309,7 +260,7 @@ def _tickets(
             status=status,
             on_hold=not ended and rng.random() < 0.1,
             description=description,
-            resolution=rng.choice(content.RESOLUTIONS[slug]) if ended else "",
+            resolution=rng.choice(WORDS.resolutions[slug]) if ended else "",
             priority=rng.choices((1, 2, 3, 4, 5), weights=(1, 3, 8, 3, 1))[0],
             due_date=due if rng.random() < 0.6 else None,
             secret_key=f"{rng.getrandbits(64):016x}",
@@ -388,9 +339,9 @@ def _follow_ups(
         moment += (_NOW - moment) * rng.uniform(0.05, 0.4)
         is_end = ended and at == count - 1
         is_public = is_end or rng.random() < 0.65
-        words = content.AGENT_REPLIES if is_public else content.AGENT_NOTES
+        words = WORDS.agent_replies if is_public else WORDS.agent_notes
         comment = rng.choice(words).format(
-            city=rng.choice(content.SLOTS["city"]), n=rng.randint(12, 480)
+            city=rng.choice(WORDS.slots["city"]), n=rng.randint(12, 480)
         )
         made.append(
             models.FollowUp(
@@ -441,8 +392,9 @@ class _Numbers:
 
     def scenario(self, slug: str) -> tuple[str, str]:
         """Return the title and the description of a new ticket of a queue."""
-        title, description = self._rng.choice(content.SCENARIOS[slug])
-        slots = {slot: self._rng.choice(values) for slot, values in content.SLOTS.items()}
+        title, description = self._rng.choice(WORDS.scenarios[slug])
+        slots = {"room": self._rng.choice(_ROOMS)}
+        slots |= {slot: self._rng.choice(values) for slot, values in WORDS.slots.items()}
         slots |= {slot: text.format(values.pop()) for slot, (text, values) in self._pools.items()}
         return title.format(**slots), description.format(**slots)
 
@@ -450,7 +402,7 @@ class _Numbers:
 def _checklists(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Make the templates of checklists, and lists on some open tickets."""
     facts = []
-    for name, tasks in content.CHECKLISTS:
+    for name, tasks in WORDS.checklists:
         made = models.ChecklistTemplate.objects.create(name=name, task_list=list(tasks))
         facts.append({"id": made.id, "name": name, "tasks": list(tasks)})
     for ticket in rng.sample([fact for fact in tickets if fact["status"] == _OPEN], 24):
@@ -470,7 +422,7 @@ def _checklists(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[
 
 def _ignored(rng: random.Random) -> list[dict[str, Any]]:
     facts = []
-    for name, email in content.IGNORED:
+    for name, email in WORDS.ignored:
         made = models.IgnoreEmail.objects.create(
             name=name, email_address=email, keep_in_mailbox=rng.random() < 0.4
         )
@@ -480,7 +432,7 @@ def _ignored(rng: random.Random) -> list[dict[str, Any]]:
 
 def _presets() -> list[dict[str, Any]]:
     facts = []
-    for name, body, slugs in content.PRESETS:
+    for name, body, slugs in WORDS.presets:
         made = models.PreSetReply.objects.create(name=name, body=body)
         made.queues.set(models.Queue.objects.filter(slug__in=slugs))
         facts.append({"id": made.id, "name": name, "text": body, "queues": list(slugs)})
@@ -490,7 +442,7 @@ def _presets() -> list[dict[str, Any]]:
 def _searches(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
     """Make saved searches; the first two belong to the user at the browser."""
     facts = []
-    for at, (title, chosen) in enumerate(content.SEARCHES):
+    for at, (title, chosen) in enumerate(WORDS.searches):
         owner = users[0] if at < 2 else rng.choice(users[1:_AGENTS])
         query = {
             "filtering": chosen,

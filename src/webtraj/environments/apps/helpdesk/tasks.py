@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import random
 import re
@@ -18,6 +19,7 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
     optional,
     removed,
     same_text,
@@ -34,7 +36,8 @@ from webtraj.environments.browser.oracles import (
     wait_until,
 )
 
-_START: Final = "/dashboard/"
+task = functools.partial(template, user="user", start="/dashboard/")
+
 _TODAY: Final = "2026-03-02"
 _OPEN: Final = (1, 2)
 _RESOLVED: Final = 3
@@ -71,16 +74,11 @@ _ENDS: Final = (
 
 
 def _agent(facts: Facts, username: str) -> Mapping[str, Any]:
-    return _first(person for person in facts["people"] if person["username"] == username)
+    return find(facts["people"], username=username)
 
 
 def _queue(facts: Facts, slug: str) -> Mapping[str, Any]:
-    return _first(queue for queue in facts["queues"] if queue["slug"] == slug)
-
-
-def _first(rows: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(iter(rows))
-    return found
+    return find(facts["queues"], slug=slug)
 
 
 def _tickets(
@@ -114,6 +112,10 @@ def _name(ticket: Mapping[str, Any]) -> str:
 def _no_lists(ticket: Mapping[str, Any]) -> bool:
     """Return whether a ticket has no checklists: assigning it quickly would untick their tasks."""
     return not ticket["lists"]
+
+
+def _plain(ticket: Mapping[str, Any]) -> bool:
+    return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
 
 
 def _groups(
@@ -170,15 +172,50 @@ def _find(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
     )
 
 
+def _give(agent: int) -> tuple[Step, Step]:
+    """Assign the ticket that is open; to nobody if 0."""
+    return (
+        select('select[name="owner"]', str(agent)),
+        click('form select[name="owner"] ~ button'),
+    )
+
+
+def _act(entry: str, text: str | None = None) -> tuple[Step, Step]:
+    """Choose from the actions of the ticket that is open."""
+    return click("#content-wrapper .dropdown > button", "Actions"), click(entry, text)
+
+
+def _article(article: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open an article of the knowledge base."""
+    return (
+        click(".sidebar a", "Knowledge Base"),
+        click(f'a[href="/kb/{article["slug"]}/"]'),
+        click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+    )
+
+
+def _report(kind: str) -> tuple[Step, ...]:
+    return (
+        click(".sidebar a", "Reports"),
+        click("#content-wrapper button.dropdown-toggle", "Create new report"),
+        click(f'a[href="/reports/{kind}/"]'),
+    )
+
+
 _RESPOND: Final = click("#respond-tab")
 _DETAILS: Final = click('a[href="#collapseDetails"]')
 _SAVE: Final = click('#ticket-respond-form button[type="submit"]')
 
 
-def _detail(name: str, value: str) -> tuple[Step, ...]:
+def _detail(name: str, value: Any) -> tuple[Step, ...]:
+    return (_RESPOND, _DETAILS, _field(name, value), _SAVE)
+
+
+def _field(name: str, value: Any) -> Step:
+    """Set one of the details of the form to respond."""
     field = f'#collapseDetails [name="{name}"]'
-    change = select(field, value) if name in ("owner", "priority", "queue") else fill(field, value)
-    return (_RESPOND, _DETAILS, change, _SAVE)
+    put = select if name in ("owner", "priority", "queue") else fill
+    return put(field, str(value))
 
 
 def _reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
@@ -236,169 +273,149 @@ def _admin(kind: str) -> tuple[Step, ...]:
     )
 
 
+_ADD_ROW: Final = click(".object-tools a.addlink")
+_SAVE_ROW: Final = click('input[name="_save"]')
+
+
 # Single tickets.
 
 
-@template("helpdesk/set-priority", level=1, split="train")
+@task("helpdesk/set-priority", level=1, split="train")
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a ticket's priority."""
     ticket = rng.choice(_tickets(facts))
     priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
     return Assignment(
         goal=f'Change the priority of ticket #{ticket["id"]} to "{_PRIORITIES[priority]}".',
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, priority=priority), *_silent(ticket)),
-        steps=(*_jump(ticket), *_detail("priority", str(priority))),
+        expect=(_ticket(ticket, priority=priority), _silent(ticket)),
+        steps=(_jump(ticket), _detail("priority", priority)),
     )
 
 
-@template("helpdesk/assign", level=1, split="train")
+@task("helpdesk/assign", level=1, split="train")
 def assign(facts: Facts, rng: random.Random) -> Assignment:
     """Assign a ticket to an agent."""
     ticket = rng.choice(_tickets(facts, _no_lists))
     agent = rng.choice(_others(facts, ticket["owner"]))
     return Assignment(
         goal=f"Assign the ticket {_name(ticket)} to {agent['name']}.",
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, assigned_to_id=agent["id"]), *_silent(ticket)),
+        expect=(_ticket(ticket, assigned_to_id=agent["id"]), _silent(ticket)),
         steps=(
-            *_find(ticket),
-            select('select[name="owner"]', str(agent["id"])),
-            click('form select[name="owner"] ~ button'),
+            _find(ticket),
+            _give(agent["id"]),
         ),
     )
 
 
-@template("helpdesk/take", level=1, split="train")
+@task("helpdesk/take", level=1, split="train")
 def take(facts: Facts, rng: random.Random) -> Assignment:
     """Take a ticket that nobody works on."""
     ticket = rng.choice(_tickets(facts, lambda one: not one["owner"]))
     return Assignment(
         goal=f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, assigned_to_id=_agent(facts, facts["user"])["id"]),
-            *_silent(ticket),
+            _silent(ticket),
         ),
-        steps=(*_find(ticket), click('a[href="?take"]')),
+        steps=(_find(ticket), click('a[href="?take"]')),
     )
 
 
-@template("helpdesk/unassign", level=1, split="test")
+@task("helpdesk/unassign", level=1, split="test")
 def unassign(facts: Facts, rng: random.Random) -> Assignment:
     """Take a ticket from its owner."""
     ticket = rng.choice(_tickets(facts, _no_lists, lambda one: one["owner"]))
     return Assignment(
         goal=f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, assigned_to_id=None), *_silent(ticket)),
+        expect=(_ticket(ticket, assigned_to_id=None), _silent(ticket)),
         steps=(
-            *_find(ticket),
-            select('select[name="owner"]', "0"),
-            click('form select[name="owner"] ~ button'),
+            _find(ticket),
+            _give(0),
         ),
     )
 
 
-@template("helpdesk/public-reply", level=1, split="train")
+@task("helpdesk/public-reply", level=1, split="train")
 def public_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Answer the submitter of a ticket."""
     ticket, text = rng.choice(_tickets(facts)), rng.choice(_TEXTS)
     return Assignment(
         goal=f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
-        start=_START,
-        user=facts["user"],
-        expect=(_said(ticket, text, public=True),),
-        steps=(*_jump(ticket), *_reply(text, public=True)),
+        expect=_said(ticket, text, public=True),
+        steps=(_jump(ticket), _reply(text, public=True)),
     )
 
 
-@template("helpdesk/private-note", level=1, split="train")
+@task("helpdesk/private-note", level=1, split="train")
 def private_note(facts: Facts, rng: random.Random) -> Assignment:
     """Leave a note that the submitter does not see."""
     ticket, text = rng.choice(_tickets(facts)), rng.choice(_NOTES)
     return Assignment(
         goal=f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
-        start=_START,
-        user=facts["user"],
-        expect=(_said(ticket, text, public=False),),
-        steps=(*_find(ticket), *_reply(text, public=False)),
+        expect=_said(ticket, text, public=False),
+        steps=(_find(ticket), _reply(text, public=False)),
     )
 
 
-@template("helpdesk/hold", level=1, split="train")
+@task("helpdesk/hold", level=1, split="train")
 def hold(facts: Facts, rng: random.Random) -> Assignment:
     """Put a ticket on hold."""
     ticket = rng.choice(_tickets(facts, lambda one: not one["hold"]))
     return Assignment(
         goal=f"Put ticket #{ticket['id']} on hold.",
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, on_hold=1), *_silent(ticket)),
+        expect=(_ticket(ticket, on_hold=1), _silent(ticket)),
         steps=(
-            *_jump(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click(".ticket-hold button"),
+            _jump(ticket),
+            _act(".ticket-hold button"),
         ),
     )
 
 
-@template("helpdesk/unhold", level=1, split="test")
+@task("helpdesk/unhold", level=1, split="test")
 def unhold(facts: Facts, rng: random.Random) -> Assignment:
     """Go on with a ticket that was on hold, with a note."""
     ticket, text = rng.choice(_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
     return Assignment(
         goal=f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
         f' private note in it: "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, on_hold=0),
             _said(ticket, text, public=False),
-            *_silent(ticket),
+            _silent(ticket),
         ),
         steps=(
-            *_find(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click(".ticket-hold button"),
-            *_reply(text, public=False),
+            _find(ticket),
+            _act(".ticket-hold button"),
+            _reply(text, public=False),
         ),
     )
 
 
-@template("helpdesk/set-due", level=1, split="train")
+@task("helpdesk/set-due", level=1, split="train")
 def set_due(facts: Facts, rng: random.Random) -> Assignment:
     """Set the date when a ticket is due."""
     ticket = rng.choice(_tickets(facts))
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
     return Assignment(
         goal=f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, due_date=contains(date)), *_silent(ticket)),
-        steps=(*_jump(ticket), *_detail("due_date", date)),
+        expect=(_ticket(ticket, due_date=contains(date)), _silent(ticket)),
+        steps=(_jump(ticket), _detail("due_date", date)),
     )
 
 
-@template("helpdesk/move-queue", level=1, split="train")
+@task("helpdesk/move-queue", level=1, split="train")
 def move_queue(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket into another queue."""
     ticket = rng.choice(_tickets(facts))
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
     return Assignment(
         goal=f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        start=_START,
-        user=facts["user"],
-        expect=(_ticket(ticket, queue_id=queue["id"]), *_silent(ticket)),
-        steps=(*_find(ticket), *_detail("queue", str(queue["id"]))),
+        expect=(_ticket(ticket, queue_id=queue["id"]), _silent(ticket)),
+        steps=(_find(ticket), _detail("queue", queue["id"])),
     )
 
 
-@template("helpdesk/triage", level=2, split="train")
+@task("helpdesk/triage", level=2, split="train")
 def triage(facts: Facts, rng: random.Random) -> Assignment:
     """Set priority, owner and date of a new ticket at once, and leave a note."""
     ticket = rng.choice(_tickets(facts, lambda one: not one["owner"] and not one["due"]))
@@ -406,15 +423,13 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
     date = f"2026-03-{rng.randint(10, 28)}"
     details = (
-        select('#collapseDetails [name="owner"]', str(agent["id"])),
-        select('#collapseDetails [name="priority"]', str(priority)),
-        fill('#collapseDetails [name="due_date"]', date),
+        _field("owner", agent["id"]),
+        _field("priority", priority),
+        _field("due_date", date),
     )
     return Assignment(
         goal=f"Sort the ticket {_name(ticket)}: give it to {agent['name']} with priority"
         f' "{_PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(
                 ticket,
@@ -423,30 +438,28 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
                 due_date=contains(date),
             ),
             _said(ticket, text, public=False),
-            *_silent(ticket),
+            _silent(ticket),
         ),
-        steps=(*_find(ticket), *_reply(text, _DETAILS, *details, public=False)),
+        steps=(_find(ticket), _reply(text, _DETAILS, *details, public=False)),
     )
 
 
-@template("helpdesk/resolve", level=1, split="train")
+@task("helpdesk/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with a resolution."""
     ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
     return Assignment(
         goal=f'Resolve the ticket {_name(ticket)}. The resolution, public, is: "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
             _said(ticket, text, public=True),
-            *_silent(ticket),
+            _silent(ticket),
         ),
-        steps=(*_find(ticket), *_reply(text, check("#st_resolved"), public=True)),
+        steps=(_find(ticket), _reply(text, check("#st_resolved"), public=True)),
     )
 
 
-@template("helpdesk/close-with-time", level=2, split="test")
+@task("helpdesk/close-with-time", level=2, split="test")
 def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket and enter the time that it took."""
     ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
@@ -455,20 +468,18 @@ def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
         " minutes as the time spent, in the same update.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, status=_CLOSED),
             _said(ticket, text, public=False, time_spent=minutes * _MINUTE),
         ),
         steps=(
-            *_jump(ticket),
-            *_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
+            _jump(ticket),
+            _reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
         ),
     )
 
 
-@template("helpdesk/preset-reply", level=2, split="train")
+@task("helpdesk/preset-reply", level=2, split="train")
 def preset_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Answer with a pre-set reply."""
     preset = rng.choice(facts["presets"])
@@ -477,14 +488,12 @@ def preset_reply(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
         " changing its text. The submitter should receive it.",
-        start=_START,
-        user=facts["user"],
-        expect=(_said(ticket, preset["text"], public=True),),
-        steps=(*_find(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
+        expect=_said(ticket, preset["text"], public=True),
+        steps=(_find(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
     )
 
 
-@template("helpdesk/reopen", level=2, split="train")
+@task("helpdesk/reopen", level=2, split="train")
 def reopen(facts: Facts, rng: random.Random) -> Assignment:
     """Reopen a closed ticket for a colleague."""
     ticket = rng.choice(_tickets(facts, status=(_CLOSED,)))
@@ -492,27 +501,25 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, status=2, assigned_to_id=agent["id"]),
             _said(ticket, text, public=True),
-            *_silent(ticket),
+            _silent(ticket),
         ),
         steps=(
-            *_jump(ticket),
-            *_reply(
+            _jump(ticket),
+            _reply(
                 text,
                 check("#st_reopened"),
                 _DETAILS,
-                select('#collapseDetails [name="owner"]', str(agent["id"])),
+                _field("owner", agent["id"]),
                 public=True,
             ),
         ),
     )
 
 
-@template("helpdesk/edit-ticket", level=2, split="test")
+@task("helpdesk/edit-ticket", level=2, split="test")
 def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Correct who submitted a ticket, and its title."""
     ticket = rng.choice(_tickets(facts))
@@ -521,16 +528,13 @@ def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
         f' ({sender["email"]}), and its title should be "{title}".',
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(ticket, submitter_email=sender["email"], title=title),
-            *_silent(ticket),
+            _silent(ticket),
         ),
         steps=(
-            *_jump(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click("a.dropdown-item", "Edit"),
+            _jump(ticket),
+            _act("a.dropdown-item", "Edit"),
             fill("#id_title", title),
             fill("#id_submitter_email", sender["email"]),
             click('input[value="Save Changes"]'),
@@ -538,33 +542,24 @@ def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/delete-ticket", level=2, split="train")
+@task("helpdesk/delete-ticket", level=2, split="train")
 def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a ticket with all that belongs to it."""
     needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
-    ticket = rng.choice(
-        _tickets(
-            facts,
-            lambda one: not (one["depends"] or one["copies"] or one["lists"]),
-            lambda one: one["id"] not in needed,
-        )
-    )
+    ticket = rng.choice(_tickets(facts, _plain, lambda one: one["id"] not in needed))
     gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
     return Assignment(
         goal=f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
-        start=_START,
-        user=facts["user"],
-        expect=(removed("helpdesk_ticket", id=ticket["id"]), *gone),
+        expect=(removed("helpdesk_ticket", id=ticket["id"]), gone),
         steps=(
-            *_find(ticket),
-            click("#content-wrapper .dropdown > button", "Actions"),
-            click("a.dropdown-item", "Delete"),
+            _find(ticket),
+            _act("a.dropdown-item", "Delete"),
             click("button.btn-danger"),
         ),
     )
 
 
-@template("helpdesk/delete-note", level=2, split="test")
+@task("helpdesk/delete-note", level=2, split="test")
 def delete_note(facts: Facts, rng: random.Random) -> Assignment:
     """Delete one follow-up of a ticket."""
     ticket = rng.choice(
@@ -574,21 +569,17 @@ def delete_note(facts: Facts, rng: random.Random) -> Assignment:
     row = f"#followup-list > li:nth-child({at + 2})"
     return Assignment(
         goal=f"Delete the private note in ticket #{ticket['id']}; all else stays.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            removed(
-                "helpdesk_followup",
-                ticket_id=ticket["id"],
-                public=0,
-                comment=ticket["replies"][at]["text"],
-            ),
+        expect=removed(
+            "helpdesk_followup",
+            ticket_id=ticket["id"],
+            public=0,
+            comment=ticket["replies"][at]["text"],
         ),
-        steps=(*_jump(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
+        steps=(_jump(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
     )
 
 
-@template("helpdesk/copy-to", level=2, split="train")
+@task("helpdesk/copy-to", level=2, split="train")
 def copy_to(facts: Facts, rng: random.Random) -> Assignment:
     """Let an agent have copies of a ticket."""
     ticket = rng.choice(_tickets(facts, lambda one: not one["copies"]))
@@ -598,41 +589,35 @@ def copy_to(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Put {agent['name']} (helpdesk user) on the copy list of ticket #{ticket['id']}, with"
         f" the right to view the ticket {'and' if may_update else 'but not'} to update it.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "helpdesk_ticketcc",
-                ticket_id=ticket["id"],
-                user_id=agent["id"],
-                can_view=1,
-                can_update=int(may_update),
-            ),
+        expect=added(
+            "helpdesk_ticketcc",
+            ticket_id=ticket["id"],
+            user_id=agent["id"],
+            can_view=1,
+            can_update=int(may_update),
         ),
         steps=(
-            *_jump(ticket),
+            _jump(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
             click('a[href="add/"] button'),
             click('a[href="#UserCC"]'),
             select("#UserCC #id_user", str(agent["id"])),
-            *boxes,
+            boxes,
             click('#UserCC button[type="submit"]'),
         ),
     )
 
 
-@template("helpdesk/stop-copy", level=2, split="test")
+@task("helpdesk/stop-copy", level=2, split="test")
 def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
     """Take somebody off the copies of a ticket."""
     ticket = rng.choice(_tickets(facts, lambda one: one["copies"]))
     agent = _agent(facts, ticket["copies"][0])
     return Assignment(
         goal=f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
-        start=_START,
-        user=facts["user"],
-        expect=(removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),),
+        expect=removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
         steps=(
-            *_find(ticket),
+            _find(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
             click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
             click('button.btn-danger[type="submit"]'),
@@ -640,20 +625,18 @@ def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/depend", level=2, split="train")
+@task("helpdesk/depend", level=2, split="train")
 def depend(facts: Facts, rng: random.Random) -> Assignment:
     """Make a ticket depend on another one."""
     ticket, other = rng.sample(_tickets(facts, lambda one: not one["depends"]), 2)
     return Assignment(
         goal=f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
         " dependency.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added("helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]),
+        expect=added(
+            "helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]
         ),
         steps=(
-            *_jump(ticket),
+            _jump(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]'),
             select("#id_depends_on", str(other["id"])),
             click('input[type="submit"]'),
@@ -661,35 +644,32 @@ def depend(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/drop-dependency", level=2, split="train")
+@task("helpdesk/drop-dependency", level=2, split="train")
 def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     """Remove a dependency and resolve the ticket that waited."""
     ticket, text = rng.choice(_tickets(facts, lambda one: one["depends"])), rng.choice(_ENDS)
     return Assignment(
         goal=f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
             _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
             _said(ticket, text, public=True),
-            *_silent(ticket),
+            _silent(ticket),
         ),
         steps=(
-            *_jump(ticket),
+            _jump(ticket),
             click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]'),
             click('button.btn-danger[type="submit"]'),
-            *_reply(text, check("#st_resolved"), public=True),
+            _reply(text, check("#st_resolved"), public=True),
         ),
     )
 
 
-@template("helpdesk/merge", level=2, split="train")
+@task("helpdesk/merge", level=2, split="train", allow=("helpdesk_ticketcc",))
 def merge(facts: Facts, rng: random.Random) -> Assignment:
     """Merge a ticket into another one."""
-    plain = _tickets(facts, lambda one: not (one["depends"] or one["copies"] or one["lists"]))
-    group = rng.choice(_groups(plain, "queue", low=2, high=99))
+    group = rng.choice(_groups(_tickets(facts, _plain), "queue", low=2, high=99))
     kept, other = rng.sample(group, 2)
     moved = changed(
         "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=contains("")
@@ -697,17 +677,14 @@ def merge(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
         " second one into the first one, whose data stay as they are.",
-        start=_START,
-        user=facts["user"],
         expect=(
             _ticket(other, merged_to_id=kept["id"], status=_DUPLICATE),
             *[moved] * (1 + len(other["replies"])),
         ),
-        allow=("helpdesk_ticketcc",),
         steps=(
             fill("#search_query", f"{kept['title']} OR {other['title']}"),
             click("#searchform button"),
-            *_bulk("merge", kept, other),
+            _bulk("merge", kept, other),
             check(f'input[name="chosen_ticket"][value="{kept["id"]}"]'),
             click("button", "Validate"),
         ),
@@ -717,7 +694,7 @@ def merge(facts: Facts, rng: random.Random) -> Assignment:
 # Checklists.
 
 
-@template("helpdesk/add-checklist", level=2, split="train")
+@task("helpdesk/add-checklist", level=2, split="train")
 def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
     """Add a checklist to a ticket, from a template."""
     ticket = rng.choice(_tickets(facts, lambda one: not one["lists"]))
@@ -726,17 +703,15 @@ def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Add a checklist to ticket #{ticket["id"]} from the template "{kind["name"]}", and'
         f' call it "{name}".',
-        start=_START,
-        user=facts["user"],
         expect=(
             added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
-            *(
+            [
                 added("helpdesk_checklisttask", description=task, completion_date=None)
                 for task in kind["tasks"]
-            ),
+            ],
         ),
         steps=(
-            *_jump(ticket),
+            _jump(ticket),
             click('a[data-bs-target="#createChecklistModal"]'),
             select("#id_checklist_template", str(kind["id"])),
             fill("#createChecklistModal #id_name", name),
@@ -745,7 +720,7 @@ def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/tick-tasks", level=2, split="train")
+@task("helpdesk/tick-tasks", level=2, split="train")
 def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
     """Tick the tasks that are left in a checklist."""
     ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
@@ -753,26 +728,24 @@ def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
         " that are left.",
-        start=_START,
-        user=facts["user"],
         expect=(
-            *(
+            [
                 changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=contains(""))
                 for task in left
-            ),
-            *_silent(ticket),
+            ],
+            _silent(ticket),
         ),
         steps=(
-            *_find(ticket),
+            _find(ticket),
             _RESPOND,
             click('a[href="#collapseChecklists"]'),
-            *(check(f"#task-{task['id']}") for task in left),
+            [check(f"#task-{task['id']}") for task in left],
             _SAVE,
         ),
     )
 
 
-@template("helpdesk/edit-checklist", level=2, split="test")
+@task("helpdesk/edit-checklist", level=2, split="test")
 def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
     """Add a task to a ticket's checklist."""
     ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
@@ -780,8 +753,6 @@ def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
     number = len(ticket["lists"][0]["tasks"])
     return Assignment(
         goal=f'Add the task "{task}" at the end of the checklist in ticket #{ticket["id"]}.',
-        start=_START,
-        user=facts["user"],
         expect=(
             added(
                 "helpdesk_checklisttask",
@@ -790,13 +761,13 @@ def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
                 completion_date=None,
             ),
             # The page numbers the tasks anew.
-            *(
+            [
                 optional(changed("helpdesk_checklisttask", {"id": one["id"]}, position=at + 1))
                 for at, one in enumerate(ticket["lists"][0]["tasks"])
-            ),
+            ],
         ),
         steps=(
-            *_jump(ticket),
+            _jump(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
             click("#addRow"),
             fill(f"#id_tasks-{number}-description", task),
@@ -805,7 +776,7 @@ def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/checklist-template", level=2, split="train")
+@task("helpdesk/checklist-template", level=2, split="train")
 def checklist_template(facts: Facts, rng: random.Random) -> Assignment:
     """Write a new template of checklists."""
     name = rng.choice(("Fair stand", "Phone number change", "Stock taking", "Visitor day", "Audit"))
@@ -822,17 +793,13 @@ def checklist_template(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Create a checklist template "{name}" with these tasks, in this order:'
         f" {', '.join(tasks)}.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "helpdesk_checklisttemplate",
-                name=name,
-                task_list=lambda text: json.loads(text) == tasks,
-            ),
+        expect=added(
+            "helpdesk_checklisttemplate",
+            name=name,
+            task_list=lambda text: json.loads(text) == tasks,
         ),
         steps=(
-            *_admin("Checklist Templates"),
+            _admin("Checklist Templates"),
             fill("#id_name", name),
             fill("#tasks tr:nth-child(1) input", tasks[0]),
             click("#addTask"),
@@ -856,12 +823,25 @@ _NEW: Final = (
 )
 
 
-@template("helpdesk/new-ticket", level=2, split="train")
-def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter a ticket for somebody who calls."""
+def _case(rng: random.Random) -> tuple[str, str, str]:
+    """Return a queue, and the title and description of a new ticket."""
     slug, title, body = rng.choice(_NEW)
     number = rng.randint(100, 999)
-    title, body = title.format(n=number), body.format(n=number)
+    return slug, title.format(n=number), body.format(n=number)
+
+
+def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
+    """Expect a new ticket."""
+    return (
+        added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
+        added("helpdesk_followup", comment=same_text(body)),
+    )
+
+
+@task("helpdesk/new-ticket", level=2, split="train")
+def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter a ticket for somebody who calls."""
+    slug, title, body = _case(rng)
     queue, caller = _queue(facts, slug), rng.choice(facts["people"][8:])
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
@@ -870,21 +850,15 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
         f' "{body}" Its priority is "{_PRIORITIES[priority]}", it is due on {date}, and'
         f" {agent['name']} owns it.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=contains(date),
-                assigned_to_id=agent["id"],
-                submitter_email=caller["email"],
-                status=1,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=contains(date),
+            assigned_to_id=agent["id"],
+            submitter_email=caller["email"],
+            status=1,
         ),
         steps=(
             click(".sidebar a", "New Ticket"),
@@ -900,30 +874,23 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/submit", level=1, split="train")
+@task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
 def submit(facts: Facts, rng: random.Random) -> Assignment:
     """Ask the desk for something, as somebody who is no agent."""
-    slug, title, body = rng.choice(_NEW)
-    number = rng.randint(100, 999)
-    title, body = title.format(n=number), body.format(n=number)
+    slug, title, body = _case(rng)
     queue, priority = _queue(facts, slug), rng.choice((2, 3, 4))
     sender = _agent(facts, facts["colleague"])
     return Assignment(
         goal=f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
         f' the priority "{_PRIORITIES[priority]}".',
-        user=facts["colleague"],
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=None,
-                submitter_email=sender["email"],
-                kbitem_id=None,
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            submitter_email=sender["email"],
+            kbitem_id=None,
         ),
         steps=(
             select("#id_queue", str(queue["id"])),
@@ -935,7 +902,7 @@ def submit(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/submit-from-article", level=2, split="test")
+@task("helpdesk/submit-from-article", level=2, split="test", user="colleague", start="/")
 def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for more than an article says."""
     article = rng.choice(facts["answers"])
@@ -947,21 +914,14 @@ def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
-        user=facts["colleague"],
-        expect=(
-            added(
-                "helpdesk_ticket",
-                title=same_text(title),
-                description=same_text(body),
-                kbitem_id=article["id"],
-                submitter_email=sender["email"],
-            ),
-            added("helpdesk_followup", comment=same_text(body)),
+        expect=_opened(
+            title,
+            body,
+            kbitem_id=article["id"],
+            submitter_email=sender["email"],
         ),
         steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+            _article(article),
             click(f"#collapse-{article['id']} a", "Create New Ticket"),
             fill("#id_title", title),
             fill("#id_body", body),
@@ -991,24 +951,23 @@ def _open_mine(ticket: Mapping[str, Any], *first: Step) -> tuple[Step, ...]:
     )
 
 
-@template("helpdesk/accept-resolution", level=1, split="train")
+@task("helpdesk/accept-resolution", level=1, split="train", user="colleague", start="/")
 def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     """Accept what the desk has done, as the submitter."""
     ticket, text = rng.choice(_mine(facts)), rng.choice(_ENDS)
     return Assignment(
         goal=f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
         " resolution, so that it is closed.",
-        user=facts["colleague"],
         prepare=_resolved(ticket, text),
         expect=(
             _ticket(ticket, status=_CLOSED),
             added("helpdesk_followup", ticket_id=ticket["id"], comment=contains("accepted")),
         ),
-        steps=(*_open_mine(ticket), click('a[href$="&close"] button')),
+        steps=(_open_mine(ticket), click('a[href$="&close"] button')),
     )
 
 
-@template("helpdesk/my-ticket", level=1, split="test")
+@task("helpdesk/my-ticket", level=1, split="test", user="colleague", start="/")
 def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Read what the desk has done, as the submitter."""
     ticket = rng.choice(_mine(facts))
@@ -1016,7 +975,6 @@ def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
         " whole text.",
-        user=facts["colleague"],
         prepare=_resolved(ticket, text),
         answer=text,
         steps=_open_mine(ticket),
@@ -1026,23 +984,18 @@ def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
 # The knowledge base.
 
 
-@template("helpdesk/look-up", level=1, split="train")
+@task("helpdesk/look-up", level=1, split="train", user="colleague", start="/")
 def look_up(facts: Facts, rng: random.Random) -> Assignment:
     """Find something in the knowledge base."""
     article = rng.choice(facts["answers"])
     return Assignment(
         goal=f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
-        user=facts["colleague"],
         answer=article["value"],
-        steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
-        ),
+        steps=(_article(article),),
     )
 
 
-@template("helpdesk/vote", level=1, split="train")
+@task("helpdesk/vote", level=1, split="train", user="colleague", start="/")
 def vote(facts: Facts, rng: random.Random) -> Assignment:
     """Say whether an article helped."""
     me = _agent(facts, facts["colleague"])
@@ -1051,7 +1004,6 @@ def vote(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Mark the article "{article["title"]}" in the knowledge base as'
         f" {'useful' if up else 'not useful'} (thumb {'up' if up else 'down'}).",
-        user=facts["colleague"],
         expect=(
             changed(
                 "helpdesk_kbitem",
@@ -1066,15 +1018,13 @@ def vote(facts: Facts, rng: random.Random) -> Assignment:
             ),
         ),
         steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+            _article(article),
             click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
         ),
     )
 
 
-@template("helpdesk/most-useful", level=2, split="test")
+@task("helpdesk/most-useful", level=2, split="test")
 def most_useful(facts: Facts, rng: random.Random) -> Assignment:
     """Find the article of a category that most people, or fewest, found useful."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -1091,13 +1041,11 @@ def most_useful(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Which article of the category "{found["category"]}" in the knowledge base was'
         f" found useful by the {word} people? Answer with its title.",
-        user=facts["user"],
-        start=_START,
         answer=found["title"],
         steps=(
             click(".sidebar a", "Knowledge Base"),
             click(f'a[href="/kb/{slug}/"]'),
-            *(click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]),
+            [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]],
         ),
     )
 
@@ -1113,7 +1061,7 @@ _INSERT_FOLLOW_UP: Final = (
 )
 
 
-@template("helpdesk/answer-from-article", level=3, split="train")
+@task("helpdesk/answer-from-article", level=3, split="train")
 def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question with what the knowledge base says, and resolve the ticket."""
     article = rng.choice(facts["answers"])
@@ -1127,8 +1075,6 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
         " there, answer the submitter with it, and set the ticket to resolved in the same update.",
-        start=_START,
-        user=facts["user"],
         prepare=(
             (
                 _INSERT_TICKET,
@@ -1144,12 +1090,10 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
             added("helpdesk_followup", ticket_id=number, public=1, comment=says),
         ),
         steps=(
-            *_find(ticket),
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{article["slug"]}/"]'),
-            click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
-            *_jump(ticket),
-            *_reply(text, check("#st_resolved"), public=True),
+            _find(ticket),
+            _article(article),
+            _jump(ticket),
+            _reply(text, check("#st_resolved"), public=True),
         ),
     )
 
@@ -1163,35 +1107,31 @@ def _says(value: str) -> Callable[[Any], bool]:
 # Looking into tickets.
 
 
-@template("helpdesk/owner-and-date", level=1, split="train")
+@task("helpdesk/owner-and-date", level=1, split="train")
 def owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who works on a ticket, and until when."""
     ticket = rng.choice(_tickets(facts, lambda one: one["owner"] and one["due"]))
     return Assignment(
         goal=f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
         " full name and the date as YYYY-MM-DD, separated by a comma.",
-        start=_START,
-        user=facts["user"],
         answer=(_agent(facts, ticket["owner"])["name"], ticket["due"]),
         steps=_find(ticket),
     )
 
 
-@template("helpdesk/submitter", level=1, split="test")
+@task("helpdesk/submitter", level=1, split="test")
 def submitter(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who submitted a ticket."""
     ticket = rng.choice(_tickets(facts))
     return Assignment(
         goal=f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
         "the address.",
-        start=_START,
-        user=facts["user"],
         answer=ticket["email"],
         steps=_find(ticket),
     )
 
 
-@template("helpdesk/count", level=2, split="train")
+@task("helpdesk/count", level=2, split="train")
 def count(facts: Facts, rng: random.Random) -> Assignment:
     """Count tickets by queue and priority."""
     group = rng.choice(_groups(_tickets(facts), "queue", "priority", low=2, high=99))
@@ -1201,15 +1141,13 @@ def count(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"How many tickets of the queue {queue['title']} with the priority"
         f' "{_PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
         " oldest of them? Answer with both numbers, separated by a semicolon.",
-        start=_START,
-        user=facts["user"],
         answer=(str(len(group)), str(oldest["id"])),
         ordered=True,
         steps=_filter(*_by("priority", priority), *_by("queue", queue["id"])),
     )
 
 
-@template("helpdesk/longest-unassigned", level=2, split="test")
+@task("helpdesk/longest-unassigned", level=2, split="test")
 def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     """Find the ticket that has waited longest, or shortest."""
     waiting = _tickets(facts, lambda one: not one["owner"])
@@ -1219,14 +1157,12 @@ def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
         f" nobody: what is the number (ID) of the {word} one? Answer with the number.",
-        start=_START,
-        user=facts["user"],
         answer=str(found["id"]),
         steps=_filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
     )
 
 
-@template("helpdesk/time-spent", level=3, split="train")
+@task("helpdesk/time-spent", level=3, split="train")
 def time_spent(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the time that was spent on some tickets."""
     owned = _tickets(facts, lambda one: one["owner"])
@@ -1237,17 +1173,15 @@ def time_spent(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
         f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
         " minutes.",
-        start=_START,
-        user=facts["user"],
         answer=str(sum(ticket["minutes"] for ticket in group)),
         steps=(
-            *_filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-            *(step for ticket in group for step in _jump(ticket)),
+            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+            [_jump(ticket) for ticket in group],
         ),
     )
 
 
-@template("helpdesk/closed-of-queue", level=1, split="train")
+@task("helpdesk/closed-of-queue", level=1, split="train")
 def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     """Read the report by queue."""
     queue = rng.choice(facts["queues"])
@@ -1256,14 +1190,12 @@ def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
         " Answer with the number.",
-        start=_START,
-        user=facts["user"],
         answer=str(len(found)),
-        steps=(click(".sidebar a", "Reports"),),
+        steps=click(".sidebar a", "Reports"),
     )
 
 
-@template("helpdesk/report-by-user", level=2, split="train")
+@task("helpdesk/report-by-user", level=2, split="train")
 def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
     """Read a report by user and priority."""
     agent, priority = rng.choice(facts["agents"]), rng.choice(list(_PRIORITIES))
@@ -1273,19 +1205,13 @@ def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"By the report of users by priority, how many tickets with the priority"
         f' "{_PRIORITIES[priority]}" are assigned to {agent["name"]}, and how many to'
         f" {other['name']}, in whatever state? Answer with both numbers, separated by a semicolon.",
-        start=_START,
-        user=facts["user"],
         answer=(str(found[agent["username"]]), str(found[other["username"]])),
         ordered=True,
-        steps=(
-            click(".sidebar a", "Reports"),
-            click("#content-wrapper button.dropdown-toggle", "Create new report"),
-            click('a[href="/reports/userpriority/"]'),
-        ),
+        steps=_report("userpriority"),
     )
 
 
-@template("helpdesk/busiest-agent", level=2, split="test")
+@task("helpdesk/busiest-agent", level=2, split="test")
 def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
     """Find who has the most tickets of a kind, and how many."""
     kinds: list[tuple[str, str, str, int]] = []
@@ -1304,21 +1230,15 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
-        start=_START,
-        user=facts["user"],
         answer=(_agent(facts, best)["name"], str(most)),
-        steps=(
-            click(".sidebar a", "Reports"),
-            click("#content-wrapper button.dropdown-toggle", "Create new report"),
-            click(f'a[href="/reports/{report}/"]'),
-        ),
+        steps=_report(report),
     )
 
 
 # Searches and settings.
 
 
-@template("helpdesk/save-search", level=2, split="train")
+@task("helpdesk/save-search", level=2, split="train")
 def save_search(facts: Facts, rng: random.Random) -> Assignment:
     """Save a search for others."""
     queue, priority = rng.choice(facts["queues"]), rng.choice(list(_PRIORITIES))
@@ -1329,18 +1249,14 @@ def save_search(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Save a query "{name}" that lists the open and reopened tickets of the queue'
         f' {queue["title"]} with priority "{_PRIORITIES[priority]}".'
         + (" Share it with the others." if shared else " Do not share it."),
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "helpdesk_savedsearch",
-                title=name,
-                shared=int(shared),
-                query=lambda text: _chosen(text) == wanted,
-            ),
+        expect=added(
+            "helpdesk_savedsearch",
+            title=name,
+            shared=int(shared),
+            query=lambda text: _chosen(text) == wanted,
         ),
         steps=(
-            *_filter(*_by("priority", priority), *_by("queue", queue["id"])),
+            _filter(*_by("priority", priority), *_by("queue", queue["id"])),
             click("#queries"),
             fill("#offcanvasQueries #id_title", name),
             *([check("#id_shared")] * shared),
@@ -1362,7 +1278,7 @@ _INSERT_SEARCH: Final = (
 )
 
 
-@template("helpdesk/delete-search", level=1, split="test")
+@task("helpdesk/delete-search", level=1, split="test")
 def delete_search(facts: Facts, rng: random.Random) -> Assignment:
     """Delete one's own saved search."""
     title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
@@ -1370,15 +1286,13 @@ def delete_search(facts: Facts, rng: random.Random) -> Assignment:
     query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
     return Assignment(
         goal=f'Delete your saved query "{title}".',
-        start=_START,
-        user=facts["user"],
         prepare=(
             (
                 _INSERT_SEARCH,
                 (number, title, query, me),
             ),
         ),
-        expect=(removed("helpdesk_savedsearch", id=number),),
+        expect=removed("helpdesk_savedsearch", id=number),
         steps=(
             click(".sidebar a", "Manage Saved Queries"),
             click(f'a[href="/delete_query/{number}/"]'),
@@ -1387,7 +1301,7 @@ def delete_search(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/settings", level=1, split="train")
+@task("helpdesk/settings", level=1, split="train")
 def settings(facts: Facts, rng: random.Random) -> Assignment:
     """Change one's own settings."""
     pages, layout = rng.choice((10, 50, 100)), rng.choice(("bottom", "top"))
@@ -1402,16 +1316,12 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Change your settings: show {pages} tickets per page, put the respond form"
         f" {'below' if layout == 'bottom' else 'above'} the follow-ups, and {words}. Leave the rest"
         " as it is.",
-        start=_START,
-        user=facts["user"],
-        expect=(
-            changed(
-                "helpdesk_usersettings",
-                {"user_id": _agent(facts, facts["user"])["id"]},
-                tickets_per_page=pages,
-                ticket_respond_layout=layout,
-                **{column: 0},
-            ),
+        expect=changed(
+            "helpdesk_usersettings",
+            {"user_id": _agent(facts, facts["user"])["id"]},
+            tickets_per_page=pages,
+            ticket_respond_layout=layout,
+            **{column: 0},
         ),
         steps=(
             click("#userDropdown"),
@@ -1427,7 +1337,7 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
 # The back office.
 
 
-@template("helpdesk/ignore-address", level=2, split="train")
+@task("helpdesk/ignore-address", level=2, split="train")
 def ignore_address(facts: Facts, rng: random.Random) -> Assignment:
     """Ignore mails from an address in some queues."""
     name = rng.choice(("Press list", "Job portal", "Lottery", "Calendar robot", "Supplier's news"))
@@ -1439,18 +1349,16 @@ def ignore_address(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Add {email} to the e-mail ignore list under the name "{name}", for the queues'
         f" {queues[0]['title']} and {queues[1]['title']} only. Its mails should"
         f" {'be kept' if keep else 'not be kept'} in the mailbox.",
-        start=_START,
-        user=facts["user"],
         expect=(
             added(
                 "helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)
             ),
-            *(added("helpdesk_ignoreemail_queues", queue_id=queue["id"]) for queue in queues),
+            [added("helpdesk_ignoreemail_queues", queue_id=queue["id"]) for queue in queues],
         ),
         steps=(
-            *_admin("E-Mail Ignore list"),
+            _admin("E-Mail Ignore list"),
             click("#content-wrapper a", "Add an Email"),
-            *(check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues),
+            [check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues],
             fill("#id_name", name),
             fill("#id_email_address", email),
             *([check("#id_keep_in_mailbox")] * keep),
@@ -1465,31 +1373,29 @@ _INSERT_IGNORED: Final = (
 )
 
 
-@template("helpdesk/stop-ignoring", level=2, split="test")
+@task("helpdesk/stop-ignoring", level=2, split="test")
 def stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
     """Take an address off the ignore list."""
     email = f"{rng.choice(('lists', 'alerts', 'hello'))}{rng.randint(10, 99)}@oldgate.example"
     number = len(facts["ignored"]) + 1
     return Assignment(
         goal=f"Mails from {email} should make tickets again. Take the address off the ignore list.",
-        start=_START,
-        user=facts["user"],
         prepare=(
             (
                 _INSERT_IGNORED,
                 (number, email),
             ),
         ),
-        expect=(removed("helpdesk_ignoreemail", id=number),),
+        expect=removed("helpdesk_ignoreemail", id=number),
         steps=(
-            *_admin("E-Mail Ignore list"),
+            _admin("E-Mail Ignore list"),
             click(f'a[href="/ignore/delete/{number}/"]'),
             click("button.btn-danger"),
         ),
     )
 
 
-@template("helpdesk/new-preset", level=2, split="train")
+@task("helpdesk/new-preset", level=2, split="train")
 def new_preset(facts: Facts, rng: random.Random) -> Assignment:
     """Write a pre-set reply for one queue."""
     queue, text = rng.choice(facts["queues"]), rng.choice(_TEXTS)
@@ -1497,43 +1403,39 @@ def new_preset(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Create a pre-set reply "{name}" for the queue {queue["title"]} only, with the text'
         f' "{text}"',
-        start=_START,
-        user=facts["user"],
         expect=(
             added("helpdesk_presetreply", name=name, body=same_text(text)),
             added("helpdesk_presetreply_queues", queue_id=queue["id"]),
         ),
         steps=(
-            *_admin("Maintain Pre-Set Replies"),
-            click(".object-tools a.addlink"),
+            _admin("Maintain Pre-Set Replies"),
+            _ADD_ROW,
             select("#id_queues", str(queue["id"])),
             fill("#id_name", name),
             fill("#id_body", text),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
 
-@template("helpdesk/correct-article", level=2, split="train")
+@task("helpdesk/correct-article", level=2, split="train")
 def correct_article(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the answer of an article."""
     article = rng.choice(facts["answers"])
     text = f"This has changed: ask extension {rng.randint(4000, 4999)}."
     return Assignment(
         goal=f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
-        start=_START,
-        user=facts["user"],
-        expect=(changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),),
+        expect=changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
         steps=(
-            *_admin("Maintain Knowledgebase Items"),
+            _admin("Maintain Knowledgebase Items"),
             click("#result_list a", article["title"]),
             fill("#id_answer", text),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
 
-@template("helpdesk/new-article", level=2, split="test")
+@task("helpdesk/new-article", level=2, split="test")
 def new_article(facts: Facts, rng: random.Random) -> Assignment:
     """Write a new article."""
     category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
@@ -1544,26 +1446,22 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Add an article to the knowledge base category "{category}" with the title "{title}",'
         f' the question "{question}" and the answer "{answer}"',
-        start=_START,
-        user=facts["user"],
-        expect=(
-            added(
-                "helpdesk_kbitem",
-                title=title,
-                question=same_text(question),
-                answer=same_text(answer),
-                category_id=_category(facts, category),
-                enabled=1,
-            ),
+        expect=added(
+            "helpdesk_kbitem",
+            title=title,
+            question=same_text(question),
+            answer=same_text(answer),
+            category_id=_category(facts, category),
+            enabled=1,
         ),
         steps=(
-            *_admin("Maintain Knowledgebase Items"),
-            click(".object-tools a.addlink"),
+            _admin("Maintain Knowledgebase Items"),
+            _ADD_ROW,
             select("#id_category", str(_category(facts, category))),
             fill("#id_title", title),
             fill("#id_question", question),
             fill("#id_answer", answer),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1573,7 +1471,7 @@ def _category(facts: Facts, title: str) -> int:
     return titles.index(title) + 1
 
 
-@template("helpdesk/new-queue", level=2, split="train")
+@task("helpdesk/new-queue", level=2, split="train")
 def new_queue(facts: Facts, rng: random.Random) -> Assignment:
     """Set up a queue."""
     title = rng.choice(("Fleet", "Canteen", "Warehouse", "Training", "Press"))
@@ -1581,8 +1479,6 @@ def new_queue(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Set up a new queue "{title}" with the slug "{slug}" and the e-mail address'
         f" {slug}@desk.northfield.test, open to public submission, with {days} escalation days.",
-        start=_START,
-        user=facts["user"],
         expect=(
             added(
                 "helpdesk_queue",
@@ -1595,33 +1491,31 @@ def new_queue(facts: Facts, rng: random.Random) -> Assignment:
             added("auth_permission", codename=f"queue_access_{slug}"),
         ),
         steps=(
-            *_admin("Maintain Queues"),
-            click(".object-tools a.addlink"),
+            _admin("Maintain Queues"),
+            _ADD_ROW,
             fill("#id_title", title),
             fill("#id_slug", slug),
             fill("#id_email_address", f"{slug}@desk.northfield.test"),
             check("#id_allow_public_submission"),
             fill("#id_escalate_days", str(days)),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
 
-@template("helpdesk/deactivate-user", level=2, split="train")
+@task("helpdesk/deactivate-user", level=2, split="train")
 def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     """Close the account of somebody who has left."""
     person = rng.choice(facts["people"][9:])
     return Assignment(
         goal=f"{person['name']} has left the company. Make the account inactive, but do not delete"
         " it.",
-        start=_START,
-        user=facts["user"],
-        expect=(changed("auth_user", {"id": person["id"]}, is_active=0),),
+        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
         steps=(
-            *_admin("Maintain Users"),
+            _admin("Maintain Users"),
             click("#result_list a", person["username"]),
             uncheck("#id_is_active"),
-            click('input[name="_save"]'),
+            _SAVE_ROW,
         ),
     )
 
@@ -1629,7 +1523,7 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 # Many tickets.
 
 
-@template("helpdesk/reassign-all", level=3, split="train")
+@task("helpdesk/reassign-all", level=3, split="train")
 def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     """Give all tickets of an agent to another one."""
     group = rng.choice(
@@ -1645,20 +1539,18 @@ def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{away['name']} is ill. Assign all tickets that are open or reopened and belong to"
         f" {away['name']} to {agent['name']}.",
-        start=_START,
-        user=facts["user"],
         expect=(
-            *(_ticket(ticket, assigned_to_id=agent["id"]) for ticket in group),
-            *_silent(*group),
+            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in group],
+            _silent(*group),
         ),
         steps=(
-            *_filter(*_by("assigned_to", away["id"])),
-            *_bulk(f"assign_{agent['id']}"),
+            _filter(*_by("assigned_to", away["id"])),
+            _bulk(f"assign_{agent['id']}"),
         ),
     )
 
 
-@template("helpdesk/close-resolved", level=3, split="test")
+@task("helpdesk/close-resolved", level=3, split="test")
 def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
     """Close what an agent has resolved in a queue."""
     group = rng.choice(_groups(_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
@@ -1666,27 +1558,25 @@ def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
         f" {agent['name']}, without sending mails or writing comments.",
-        start=_START,
-        user=facts["user"],
         # A public follow-up would send a mail.
         expect=(
-            *(_ticket(ticket, status=_CLOSED) for ticket in group),
-            *_silent(*group, public=0),
+            [_ticket(ticket, status=_CLOSED) for ticket in group],
+            _silent(*group, public=0),
         ),
         steps=(
-            *_filter(
+            _filter(
                 uncheck("#status-check-1"),
                 uncheck("#status-check-2"),
                 check("#status-check-3"),
                 *_by("assigned_to", agent["id"]),
                 *_by("queue", queue["id"]),
             ),
-            *_bulk("close"),
+            _bulk("close"),
         ),
     )
 
 
-@template("helpdesk/share-unassigned", level=3, split="train")
+@task("helpdesk/share-unassigned", level=3, split="train")
 def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     """Give what nobody works on to an agent, but for what is on hold."""
     waiting = _tickets(facts, lambda one: not one["owner"])
@@ -1696,20 +1586,18 @@ def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Assign the tickets of the queue {queue['title']} that are open or reopened, belong"
         f" to nobody and are not on hold to {agent['name']}.",
-        start=_START,
-        user=facts["user"],
         expect=(
-            *(_ticket(ticket, assigned_to_id=agent["id"]) for ticket in chosen),
-            *_silent(*chosen),
+            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
+            _silent(*chosen),
         ),
         steps=(
-            *_filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
-            *_bulk(f"assign_{agent['id']}", *chosen),
+            _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
+            _bulk(f"assign_{agent['id']}", *chosen),
         ),
     )
 
 
-@template("helpdesk/raise-overdue", level=3, split="train")
+@task("helpdesk/raise-overdue", level=3, split="train")
 def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     """Change the priority of overdue tickets."""
     late = _tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
@@ -1722,21 +1610,15 @@ def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Today is 2 March 2026. Every ticket that is open or reopened, assigned to"
         f" {agent['name']} and was due before today should have the priority"
         f' "{_PRIORITIES[priority]}". Change those that do not have it.',
-        start=_START,
-        user=facts["user"],
-        expect=(*(_ticket(ticket, priority=priority) for ticket in chosen), *_silent(*chosen)),
+        expect=([_ticket(ticket, priority=priority) for ticket in chosen], _silent(*chosen)),
         steps=(
-            *_filter(*_by("assigned_to", agent["id"])),
-            *(
-                step
-                for ticket in chosen
-                for step in (*_jump(ticket), *_detail("priority", str(priority)))
-            ),
+            _filter(*_by("assigned_to", agent["id"])),
+            [(_jump(ticket), _detail("priority", priority)) for ticket in chosen],
         ),
     )
 
 
-@template("helpdesk/answer-several", level=3, split="test")
+@task("helpdesk/answer-several", level=3, split="test")
 def answer_several(facts: Facts, rng: random.Random) -> Assignment:
     """Write the same to all who wait for an agent in a queue, and set a date."""
     group = rng.choice(
@@ -1749,28 +1631,25 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
-        start=_START,
-        user=facts["user"],
         expect=(
-            *(_ticket(ticket, due_date=contains(date)) for ticket in group),
-            *(_said(ticket, text, public=True) for ticket in group),
-            *_silent(*group),
+            [_ticket(ticket, due_date=contains(date)) for ticket in group],
+            [_said(ticket, text, public=True) for ticket in group],
+            _silent(*group),
         ),
         steps=(
-            *_filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-            *(
-                step
-                for ticket in group
-                for step in (
-                    *_jump(ticket),
-                    *_reply(
+            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+            [
+                (
+                    _jump(ticket),
+                    _reply(
                         text,
                         _DETAILS,
-                        fill('#collapseDetails [name="due_date"]', date),
+                        _field("due_date", date),
                         public=True,
                     ),
                 )
-            ),
+                for ticket in group
+            ],
         ),
     )
 
@@ -1778,14 +1657,12 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@template("helpdesk/no-such-ticket", level=1, split="train")
+@task("helpdesk/no-such-ticket", level=1, split="train")
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket that does not exist."""
     number = rng.randint(200, 39999)
     return Assignment(
         goal=f"Close the ticket about the order NF-{number:05d}.",
-        start=_START,
-        user=facts["user"],
         infeasible=True,
         steps=(
             fill("#search_query", f"NF-{number:05d}"),
@@ -1795,7 +1672,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("helpdesk/no-agent", level=1, split="train")
+@task("helpdesk/no-agent", level=1, split="train")
 def no_agent(facts: Facts, rng: random.Random) -> Assignment:
     """Assign a ticket to somebody who has no account."""
     ticket = rng.choice(_tickets(facts))
@@ -1804,21 +1681,18 @@ def no_agent(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"Assign ticket #{ticket['id']} to {name}.",
-        start=_START,
-        user=facts["user"],
         infeasible=True,
         steps=_jump(ticket),
     )
 
 
-@template("helpdesk/not-permitted", level=1, split="test")
+@task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/")
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Change a ticket's priority without being an agent."""
     ticket = rng.choice(_mine(facts))
     priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
     return Assignment(
         goal=f'Change the priority of your ticket {_name(ticket)} to "{_PRIORITIES[priority]}".',
-        user=facts["colleague"],
         infeasible=True,
         steps=_open_mine(ticket, uncheck("#hideClosed")),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-from webtraj.environments.apps.app import App, folder_of
+from webtraj.environments.apps.app import App
 from webtraj.environments.apps.mail.state import read_state
 
 __all__ = ["APP"]
@@ -14,7 +15,7 @@ APP: Final = App(
     title="Webmail",
     package="Roundcube 1.6",
     license="GPL-3.0-or-later",
-    folder=folder_of(__name__),
+    folder=Path(__file__).parent,
     database="mail.sqlite",
     read_state=read_state,
     debian=("roundcube-core", "roundcube-sqlite3", "php-cli", "php-sqlite3", "libfaketime"),

@@ -6,25 +6,24 @@ Everything is made from word lists and the seed. Only the standard library is im
 import dataclasses
 import random
 import sqlite3
+import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["FOLDERS", "Writer", "named", "settings"]
+__all__ = ["WORDS", "Writer", "named", "settings"]
 
+WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+"""What `content.toml` holds."""
 EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """When every world begins: where the calendar of the mails ends."""
 _DOMAIN = "northfield.test"
 
-FOLDERS = (
-    "Archive", "Drafts", "Hiring", "Invoices", "Junk", "Newsletters", "Projects",
-    "Projects/Harbour", "Projects/Lantern", "Sent", "Team", "Trash", "Travel",
-)  # fmt: skip
-"""All folders besides the inbox."""
 
 _PER_PROJECT = 3
 _SEEN = "\\Seen"
@@ -114,144 +113,6 @@ def _attach(message: EmailMessage, name: str) -> None:
     message.add_attachment(data, maintype=kind, subtype=subtype, filename=name)
 
 
-_SUPPLIERS = (
-    ("Brightwater Printing", "brightwater", "BW", "brochures and business cards"),
-    ("Alder & Finch Furniture", "alderfinch", "AF", "four height-adjustable desks"),
-    ("Cloudberry Hosting", "cloudberry", "CH", "two servers, first quarter"),
-    ("Kestrel Couriers", "kestrel", "KC", "parcels in January"),
-    ("Marlow Catering", "marlow", "MC", "lunch for the open day"),
-    ("Pinecone Cleaning", "pinecone", "PC", "window cleaning, both floors"),
-    ("Silverline Phones", "silverline", "SP", "phone lines, January and February"),
-    ("Tidewell Energy", "tidewell", "TE", "electricity, fourth quarter"),
-    ("Oakroot Insurance", "oakroot", "OI", "contents insurance for the year"),
-    ("Quill & Paper", "quillpaper", "QP", "paper and toner"),
-    ("Foxglove Design", "foxglove", "FD", "illustrations for the spring catalogue"),
-    ("Ironbridge Security", "ironbridge", "IS", "alarm inspection and new badges"),
-    ("Hazel Coffee Roasters", "hazelcoffee", "HC", "coffee beans, twelve kilos"),
-    ("Summit Training", "summit", "ST", "first aid course for six people"),
-)
-_CLERKS = (
-    "Agnes Thornton", "Basil Wren", "Cora Lindley", "Dennis Ashby", "Edith Marsh", "Fergus Holt",
-    "Greta Vance", "Howard Pike", "Iris Calder", "Jasper Rowe", "Kirsten Bloom", "Leonard Frost",
-    "Mabel Stroud", "Nigel Harrow",
-)  # fmt: skip
-_JOBS = (
-    "Head of Sales", "Office Manager", "Product Designer", "Backend Developer", "Accountant",
-    "Support Lead", "Warehouse Manager", "Marketing Manager", "Data Analyst", "HR Partner",
-    "Frontend Developer", "Buyer", "Legal Counsel", "Tester", "Copywriter", "Project Manager",
-)  # fmt: skip
-_ROOMS = ("Birch", "Cedar", "Elm", "Juniper", "Larch", "Maple", "Rowan", "Willow")
-_NEWSLETTERS = (
-    ("The Weekly Ledger", "ledger", (
-        "Five ways to read a balance sheet", "What rising rates mean for small firms",
-        "Tax dates you should not miss in March", "How to close the month in two days",
-    )),
-    ("Green Desk", "greendesk", (
-        "Plants that survive an office", "Saving paper without saving on fun",
-        "A month without disposable cups", "Heating: two degrees make the difference",
-    )),
-    ("Codebits", "codebits", (
-        "Ten small habits of calm teams", "Reading other people's code", "Why we deleted our cache",
-        "The case for boring databases",
-    )),
-    ("City Lunch Club", "lunchclub", (
-        "This week: dumplings on Mill Street", "New: soup bar at the station",
-        "Three terraces for the first sunny day", "Vote for the best sandwich in town",
-    )),
-)  # fmt: skip
-_JUNK = (
-    ("Prize Office", "prizes", "You have been chosen!!! Claim your reward"),
-    ("Super Loans", "superloans", "Approved: 50,000 without any questions"),
-    ("Miracle Gadgets", "gadgets", "Last chance: 90 % off everything"),
-    ("Account Team", "accounts-check", "Your account will be closed today"),
-    ("Dr Slim", "drslim", "Lose ten kilos by Sunday"),
-    ("Crypto Now", "cryptonow", "Double your coins in one night"),
-)
-_CITIES = ("Ashford", "Brenmouth", "Calder Bay", "Dunmere", "Eastwick", "Fairhaven", "Glenrock")
-_HOTELS = (
-    "Hotel Anchor", "The Old Mill", "Station House", "Hotel Linden", "The Blue Door", "Park Inn",
-    "Seven Gables",
-)  # fmt: skip
-_POSITIONS = ("Support Agent", "Junior Designer", "Warehouse Assistant")
-_APPLICANTS = (
-    "Alba Winslow", "Bruno Castell", "Celia Marchetti", "Dorian Pell", "Esme Tarrant",
-    "Fabio Lund", "Gwen Ottaway", "Hector Bramble", "Ida Sorrell",
-)  # fmt: skip
-_ASKED = (
-    ("Coffee machine", "Which coffee machine shall we get for the kitchen?",
-     ("the Aurora", "the Bellini", "the Compact")),
-    ("Summer outing", "Where shall we go with the team this summer?",
-     ("the lake", "the mountains", "the coast")),
-    ("Name of the new meeting room", "What shall we call the new meeting room?",
-     ("Aspen", "Hazel", "Poplar")),
-)  # fmt: skip
-_PROJECTS = (
-    ("Harbour", "the new warehouse at the harbour"),
-    ("Lantern", "the new customer portal"),
-)
-_TOPICS = (
-    ("budget", "How much may we spend on {what}?", "We can spend {money} on {what}, not more."),
-    ("deadline", "By when does {what} have to be ready?", "{what} has to be ready by {day}."),
-    ("supplier", "Who should deliver {what}?", "I would go with {firm} for {what}."),
-)
-_THINGS = {
-    "Harbour": ("the shelving", "the loading ramp", "the floor marking", "the lighting"),
-    "Lantern": ("the login page", "the invoice archive", "the help texts", "the mobile layout"),
-}
-_CHAT = (
-    ("Lost umbrella", "somebody left a green umbrella in {room}. It is at the front desk now."),
-    (
-        "Cake in the kitchen",
-        "it is my birthday, and there is cake in the kitchen. Help yourselves!",
-    ),
-    (
-        "Printer on the second floor",
-        "the printer on the second floor is out of order until Friday.",
-    ),
-    ("Parking", "the car park will be closed on {day} because of repairs. Please take the train."),
-    ("Fire drill", "there will be a fire drill on {day} at 10:30. Please use the stairs."),
-    ("Window in {room}", "the window in {room} does not close. Facilities know about it."),
-    ("Running group", "we run on Thursdays at 17:30 and meet at the gate. Everybody is welcome."),
-    ("Book exchange", "there is now a shelf for books in {room}. Bring one, take one."),
-    ("New plants", "thank you for watering the plants in {room} while I was away."),
-    ("Keys found", "I found a key ring with three keys near the bike stands."),
-    ("Dishwasher", "please do not put the wooden boards into the dishwasher. Thank you!"),
-    ("Photos of the winter party", "the photos of the winter party are on the shared drive."),
-)
-_NOTES = (
-    ("Tracker", "tracker", "[Tracker] #{n} assigned to you",
-     "The ticket #{n} was assigned to you."),
-    ("Forum", "forum", "[Forum] New reply in a thread you follow",
-     "There is a new reply, number {n}, in a thread that you follow."),
-    ("Wiki", "wiki", "[Wiki] {n} pages changed this week", "{n} pages changed this week."),
-    ("Shop", "shop", "[Shop] Stock report {n}", "{n} products are running low on stock."),
-)  # fmt: skip
-_TICKETS = (
-    ("Export to CSV stops after 1000 rows",
-     "When I export more than 1000 rows, the file ends in the middle of a line."),
-    ("Search ignores umlauts", "Searching for a name with an umlaut finds nothing."),
-    ("Logo missing on printed invoices", "Printed invoices show an empty box instead of our logo."),
-    ("Password reset mail arrives twice", "Each time I reset a password, two mails arrive."),
-    ("Calendar shows Sunday as first day", "The week should begin on Monday everywhere."),
-    ("Wrong total with two vouchers", "With two vouchers the total is lower than it should be."),
-)  # fmt: skip
-_THREADS = (
-    ("Which headset do you use at home?",
-     "I am looking for a headset for long calls. What do you use, and would you buy it again?"),
-    ("Tips for the first week at Northfield",
-     "Three people start next month. What would have helped you in your first week?"),
-    ("Best way to cycle to the office", "Which way do you take, and is it lit in winter?"),
-    ("Swap: desk lamp for a second monitor", "I have a good desk lamp and need a second monitor."),
-)  # fmt: skip
-_PAGES = (
-    ("How to book a meeting room",
-     "Rooms are booked at the front desk. Bookings of more than three hours need an approval."),
-    ("Guest Wi-Fi", "The guest network is Northfield-Guest. The front desk hands out codes."),
-    ("Travel expenses", "Hand in receipts within four weeks. Trains are second class."),
-    ("Who holds which keys", "The front desk keeps the spare keys of all rooms and cupboards."),
-)  # fmt: skip
-
-
 def _money(cents: int) -> str:
     return f"{cents // 100:,}.{cents % 100:02d} EUR"
 
@@ -280,10 +141,10 @@ class Writer:
         self.mails: list[Mail] = []
         self.facts: dict[str, Any] = {}
         self.phones: set[int] = set()
-        clerks = self.rng.sample(_CLERKS, len(_CLERKS))
+        clerks = self.rng.sample(WORDS.clerks, len(WORDS.clerks))
         self.suppliers = [
             (name, code, thing, Sender(clerk, f"{clerk.split()[0].lower()}@{domain}.test"))
-            for (name, domain, code, thing), clerk in zip(_SUPPLIERS, clerks, strict=True)
+            for (name, domain, code, thing), clerk in zip(WORDS.suppliers, clerks, strict=True)
         ]
 
     def moment(self, first: int = 1, last: int = 45) -> datetime:
@@ -375,7 +236,7 @@ class Writer:
         for i, (title, organiser) in enumerate(zip(titles, organisers, strict=True)):
             moved = i % 2 == 0
             sent = self.moment(3 if moved else 1, 20)
-            room, new_room = self.rng.sample(_ROOMS, 2)
+            room, new_room = self.rng.sample(WORDS.rooms, 2)
             day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
             hour, new_hour = self.rng.sample(range(9, 17), 2)
             guests = (self.me, *self.rng.sample(self.colleagues, 3))
@@ -407,13 +268,13 @@ class Writer:
 
     def trips(self) -> Iterator[dict[str, Any]]:
         """Trips are confirmed."""
-        cities = self.rng.sample(_CITIES, len(_CITIES))
+        cities = self.rng.sample(WORDS.cities, len(WORDS.cities))
         for i, city in enumerate(cities):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
             there = self.future(5, 50)
             back = there + timedelta(days=self.rng.randint(1, 4))
             reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
-            hotel = _HOTELS[i % len(_HOTELS)]
+            hotel = WORDS.hotels[i % len(WORDS.hotels)]
             cents = self.rng.randrange(18000, 90000, 50)
             text = (
                 f"your trip to {city} is booked.\n\nReference: {reference}\n"
@@ -478,7 +339,7 @@ class Writer:
 
     def votes(self) -> Iterator[dict[str, Any]]:
         """Colleagues vote, each in an answer."""
-        for title, question, options in _ASKED:
+        for title, question, options in WORDS.asked:
             asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
             choices = "\n".join(f"- {option}" for option in options)
@@ -527,12 +388,12 @@ class Writer:
 
     def applications(self) -> Iterator[dict[str, Any]]:
         """Strangers apply for a job."""
-        salaries = self.rng.sample(range(31, 52), len(_APPLICANTS))
+        salaries = self.rng.sample(range(31, 52), len(WORDS.applicants))
         starts = self.days(15, 120)
-        for i, name in enumerate(self.rng.sample(_APPLICANTS, len(_APPLICANTS))):
+        for i, name in enumerate(self.rng.sample(WORDS.applicants, len(WORDS.applicants))):
             first, last = name.lower().split()
             person = Sender(name, f"{first}.{last}@postbox.test")
-            start, position = starts[i], _POSITIONS[i % len(_POSITIONS)]
+            start, position = starts[i], WORDS.positions[i % len(WORDS.positions)]
             salary = salaries[i] * 1000
             text = (
                 f"I would like to apply for the position of {position}.\n\n"
@@ -568,9 +429,9 @@ class Writer:
 
     def threads(self) -> Iterator[dict[str, Any]]:
         """Questions and answers about projects; the last answer holds."""
-        for project, about in _PROJECTS:
-            for what in self.rng.sample(_THINGS[project], _PER_PROJECT):
-                topic, question, reply = self.rng.choice(_TOPICS)
+        for project, about in WORDS.projects:
+            for what in self.rng.sample(WORDS.things[project], _PER_PROJECT):
+                topic, question, reply = self.rng.choice(WORDS.topics)
                 asker, other, third = self.rng.sample(self.colleagues, 3)
                 sent = self.moment(8, 30)
                 filled = {"what": what}
@@ -607,8 +468,8 @@ class Writer:
     def newsletters(self) -> Iterator[dict[str, Any]]:
         """Newsletters, many of them unread."""
         # Each has another number of unread mails.
-        counts = self.rng.sample(range(1, 5), len(_NEWSLETTERS))
-        for (name, domain, subjects), count in zip(_NEWSLETTERS, counts, strict=True):
+        counts = self.rng.sample(range(1, 5), len(WORDS.newsletters))
+        for (name, domain, subjects), count in zip(WORDS.newsletters, counts, strict=True):
             sender = Sender(name, f"news@{domain}.test")
             sent = []
             unread = self.rng.sample(range(len(subjects)), count)
@@ -630,7 +491,7 @@ class Writer:
 
     def junk(self) -> Iterator[dict[str, Any]]:
         """Junk, and mails that are there by mistake."""
-        for name, domain, subject in _JUNK:
+        for name, domain, subject in WORDS.junk:
             sender = Sender(name, f"info@{domain}.test")
             text = f"{subject}\n\nAct now and click on our page. This offer ends today.\n"
             self.add(sender, subject, text, self.moment(1, 20), folder="Junk", flags=set())
@@ -648,15 +509,15 @@ class Writer:
 
     def chatter(self) -> None:
         """What goes on in an office."""
-        for subject, text in _CHAT:
-            filled = {"room": self.rng.choice(_ROOMS), "day": _day(self.future(2, 12))}
+        for subject, text in WORDS.chat:
+            filled = {"room": self.rng.choice(WORDS.rooms), "day": _day(self.future(2, 12))}
             person = self.rng.choice(self.colleagues)
             text = self.letter(text.format(**filled), person, "Hi all,")
             self.add(
                 person, subject.format(**filled), text, self.moment(), flags=self.unread(),
                 folder=self.rng.choice(("INBOX", "Team")),
             )  # fmt: skip
-        for name, account, subject, text in _NOTES:
+        for name, account, subject, text in WORDS.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
             for n in self.rng.sample(range(3, 190), 3):
                 self.add(
@@ -719,7 +580,7 @@ class Writer:
                 "subject": f"Order for {purpose}", "text": self.letter(text, person),
                 "date": self.moment(1, 3).isoformat(),
             }  # fmt: skip
-        for summary, description in self.rng.sample(_TICKETS, 4):
+        for summary, description in self.rng.sample(WORDS.tickets, 4):
             person = next(askers)
             text = (
                 f"could you please file a ticket for me? I have no access to the tracker.\n\n"
@@ -734,9 +595,9 @@ class Writer:
                 "component": self.rng.randrange(4), "priority": self.rng.randrange(3),
                 "from": person.name, "email": person.email,
             }  # fmt: skip
-        for title, text in self.rng.sample(_THREADS, 2):
+        for title, text in self.rng.sample(WORDS.threads, 2):
             yield self._article("forum", next(askers), title, text, self.rng.randrange(4))
-        for title, text in self.rng.sample(_PAGES, 2):
+        for title, text in self.rng.sample(WORDS.pages, 2):
             yield self._article("wiki", next(askers), title, text, 0)
 
     def _article(
@@ -782,7 +643,8 @@ def _contacts(writer: Writer) -> list[dict[str, Any]]:
             {
                 "name": person.name, "first": person.first, "last": person.last,
                 "email": person.email, "phone": writer.phone(), "organization": "Northfield",
-                "title": _JOBS[i % len(_JOBS)], "notes": f"Sits in {rng.choice(_ROOMS)}.",
+                "title": WORDS.jobs[i % len(WORDS.jobs)],
+                "notes": f"Sits in {rng.choice(WORDS.rooms)}.",
             }
         )  # fmt: skip
     for name, _, _, clerk in writer.suppliers:
@@ -829,7 +691,7 @@ def settings(file: Path, schema: str, writer: Writer) -> dict[str, Any]:
     )
     identities = [
         {"name": me.name, "email": me.email, "organization": "Northfield",
-         "signature": f"{me.name}\nNorthfield, {_ROOMS[0]} Street 4"},
+         "signature": f"{me.name}\nNorthfield, {WORDS.rooms[0]} Street 4"},
         {"name": "Northfield Office", "email": f"office@{_DOMAIN}",
          "organization": "Northfield",
          "signature": "Northfield Office\nMonday to Friday, 9 to 5"},

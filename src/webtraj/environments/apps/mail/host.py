@@ -11,6 +11,7 @@ import http.client
 import mimetypes
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sqlite3
@@ -28,9 +29,6 @@ import people
 import post_office
 from serve import EPOCH
 
-FROZEN = False
-"""The clock is that of PHP, which libfaketime sets."""
-
 _ROUNDCUBE = Path("/usr/share/roundcube")
 _STATIC = {
     "skins": _ROUNDCUBE / "skins",
@@ -38,116 +36,6 @@ _STATIC = {
     "program": _ROUNDCUBE / "program",
 }
 _START_SECONDS = 20.0
-
-_CONFIG = r"""<?php
-$config = [];
-$config['db_dsnw'] = 'world:///' . MAIL_STATE . '/roundcube.sqlite?mode=0600';
-$config['imap_host'] = '127.0.0.1:' . getenv('MAIL_IMAP_PORT');
-$config['smtp_host'] = '127.0.0.1:' . getenv('MAIL_SMTP_PORT');
-$config['smtp_auth_type'] = 'PLAIN';
-$config['imap_cache'] = null;
-$config['messages_cache'] = false;
-$config['des_key'] = 'rcmail-24-characters-key';
-$config['plugins'] = [];
-$config['product_name'] = 'Northfield Mail';
-$config['skin'] = 'elastic';
-$config['skin_logo'] = ['*' => ''];
-$config['support_url'] = '';
-$config['log_driver'] = 'stdout';
-$config['temp_dir'] = MAIL_STATE . '/temp';
-$config['mail_domain'] = 'northfield.test';
-$config['username_domain'] = '';
-$config['language'] = 'en_US';
-$config['timezone'] = 'UTC';
-$config['date_format'] = 'Y-m-d';
-$config['prettydate'] = false;
-$config['message_sort_col'] = 'date';
-$config['message_sort_order'] = 'DESC';
-$config['session_lifetime'] = 10080;
-$config['refresh_interval'] = 0;
-$config['draft_autosave'] = 0;
-$config['enable_spellcheck'] = false;
-$config['htmleditor'] = 0;
-$config['prefer_html'] = false;
-$config['reply_mode'] = 1;
-$config['sig_below'] = true;
-$config['mime_param_folding'] = 0;
-$config['mail_pagesize'] = 50;
-$config['addressbook_pagesize'] = 50;
-$config['layout'] = 'widescreen';
-$config['collected_recipients'] = null;
-$config['collected_senders'] = null;
-$config['mdn_requests'] = 2;
-$config['check_all_folders'] = false;
-$config['dont_override'] = ['skin', 'language', 'timezone', 'htmleditor', 'refresh_interval',
-    'draft_autosave', 'collected_recipients', 'collected_senders', 'layout'];
-"""
-
-_ROUTER = r"""<?php
-if (!hash_equals((string) getenv('MAIL_KEY'), $_SERVER['HTTP_X_MAIL_KEY'] ?? '')) {
-    http_response_code(403);
-    exit;
-}
-define('MAIL_WORLD', $_SERVER['HTTP_X_MAIL_WORLD']);
-define('MAIL_STATE', getenv('MAIL_ROOT') . '/' . MAIL_WORLD);
-$_SERVER['SCRIPT_NAME'] = $_SERVER['PHP_SELF'] = '/index.php';
-define('INSTALL_PATH', '/var/lib/roundcube/');
-$_SERVER['SCRIPT_FILENAME'] = '/var/lib/roundcube/index.php';
-chdir(INSTALL_PATH);
-require_once 'program/include/iniset.php';
-
-/** Roundcube's SQLite, without a log beside the file: nobody else uses it meanwhile. */
-class rcube_db_world extends rcube_db_sqlite
-{
-    public $db_provider = 'sqlite';
-
-    protected function dsn_string($dsn)
-    {
-        return 'sqlite:' . $dsn['database'];
-    }
-
-    protected function conn_configure($dsn, $dbh)
-    {
-        $dbh->query('PRAGMA journal_mode = MEMORY');
-        $dbh->query('PRAGMA synchronous = OFF');
-        $dbh->query('PRAGMA foreign_keys = ON');
-    }
-}
-
-$mail = rcmail::get_instance(0, $GLOBALS['env'] ?? null);
-$mail->plugins->register_hook('startup', function ($request) {
-    $user = $_COOKIE['mail_user'] ?? '';
-    if ($user !== '' && empty($_SESSION['user_id']) && $request['task'] !== 'logout'
-            && empty($_POST['_user'])) {
-        $request['task'] = 'login';
-        $request['action'] = 'login';
-    }
-    return $request;
-});
-$mail->plugins->register_hook('authenticate', function ($login) {
-    if (empty($_POST['_user']) && !empty($_COOKIE['mail_user'])) {
-        $login['user'] = $_COOKIE['mail_user'];
-        $login['pass'] = getenv('MAIL_PASSWORD');
-        $login['valid'] = true;
-        $login['cookiecheck'] = false;
-    }
-    return $login;
-});
-$mail->plugins->register_hook('login_after', function ($arguments) {
-    // A page that was asked for before the login.
-    parse_str(empty($_POST['_user']) ? ($_SERVER['QUERY_STRING'] ?? '') : '', $asked);
-    return $asked + $arguments;
-});
-$mail->plugins->register_hook('storage_connect', function ($options) {
-    $options['user'] = getenv('MAIL_KEY') . '/' . MAIL_WORLD . '/' . $options['user'];
-    return $options;
-});
-$mail->plugins->register_hook('smtp_connect', function ($options) {
-    $options['smtp_user'] = getenv('MAIL_KEY') . '/' . MAIL_WORLD . '/' . $_SESSION['username'];
-    return $options;
-});
-require INSTALL_PATH . 'index.php';
-"""
 
 
 def build(state: Path, seed: int) -> dict[str, Any]:
@@ -157,7 +45,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     writer.write()
     me = writer.people[0]
     file = state / post_office.DATABASE
-    post_office.create(file, me.username, me.email, people.PASSWORD, content.FOLDERS)
+    post_office.create(file, me.username, me.email, people.PASSWORD, content.WORDS.folders)
     with contextlib.closing(sqlite3.connect(file)) as database:
         for mail in writer.mails:
             flags = " ".join(sorted(mail.flags))
@@ -174,7 +62,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
             {"name": one.name, "email": one.email, "username": one.username}
             for one in writer.people
         ],
-        "folders": ["INBOX", *content.FOLDERS],
+        "folders": ["INBOX", *content.WORDS.folders],
         "mails": [mail.facts() for mail in writer.mails],
         **content.named(writer.facts),
         **content.settings(state / "roundcube.sqlite", schema, writer),
@@ -207,8 +95,8 @@ class _Php:
         self._wait()
 
     def _write_files(self) -> None:
-        (self._own / "router.php").write_text(_ROUTER, "utf-8")
-        (self._own / "config.inc.php").write_text(_CONFIG, "utf-8")
+        for name in ("router.php", "config.inc.php"):
+            shutil.copyfile(Path(__file__).with_name(name), self._own / name)
         for name in ("defaults.inc.php", "mimetypes.php"):
             with contextlib.suppress(FileExistsError):
                 (self._own / name).symlink_to(Path("/etc/roundcube") / name)

@@ -25,12 +25,17 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
+    listed,
     optional,
     removed,
     same_text,
+    spoken,
     template,
 )
 from webtraj.environments.browser.oracles import OracleView, Step, act
+
+task = functools.partial(template, user="user")
 
 _READ: Final = ("read",)
 """Whoever looks at a mail reads it."""
@@ -141,6 +146,11 @@ def seen(selector: str, text: str | None = None, **more: Any) -> Step:
 
 # Steps through the webmail.
 
+_CREATE: Final = tap("#layout-content .header a.create")
+_DELETE: Final = tap("#layout-content .header a.delete")
+_READABLE: Final = seen(".message-part, .rcmBody", inside=_MESSAGE)
+"""The mail that was chosen is there."""
+
 
 def to_folder(name: str) -> tuple[Step, ...]:
     """Open a folder."""
@@ -159,7 +169,7 @@ def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
         *opened,
         *search(mail["subject"]),
         tap("#messagelist span.subject a", mail["subject"]),
-        seen(".message-part, .rcmBody", inside=_MESSAGE),
+        _READABLE,
     )
 
 
@@ -231,6 +241,17 @@ def forward(to: str, text: str = "") -> tuple[Step, ...]:
     return tap("#layout-content .header a.forward"), *write(to=[to]), *note, *send()
 
 
+def whole_folder(name: str, what: str) -> tuple[Step, ...]:
+    """Do something with all mails of a folder: `read` or `purge`."""
+    return (
+        *to_folder(name),
+        tap("#layout-sidebar .sidebar-menu"),
+        tap(f"#mailboxoptions-menu a.{what}"),
+        confirm(),
+        seen("#messagelist"),
+    )
+
+
 def confirm() -> Step:
     """Say yes to a question."""
     return tap(".ui-dialog-buttonset .mainaction")
@@ -269,16 +290,8 @@ def edit_contact(**fields: str) -> tuple[Step, ...]:
 def new_contact(first: str, last: str, email: str, phone: str = "") -> tuple[Step, ...]:
     """Make a contact; the address book is open."""
     fields = {"firstname": first, "surname": last, "email": email, "phone": phone}
-    return (
-        tap("#layout-content .header a.create"),
-        *(
-            put(f"[name^=_{name}]", value, inside=_CONTACT)
-            for name, value in fields.items()
-            if value
-        ),
-        tap("button.submit", inside=_CONTACT),
-        seen("#layout-content a.print.disabled"),
-    )
+    given = {name: value for name, value in fields.items() if value}
+    return (_CREATE, *edit_contact(**given)[1:])
 
 
 def new_group(name: str) -> tuple[Step, ...]:
@@ -316,9 +329,25 @@ def save(*fields: Step) -> tuple[Step, ...]:
     )
 
 
+def new_setting(tab: str, *fields: Step) -> tuple[Step, ...]:
+    """Add an entry to a page of the settings."""
+    return (*to_settings(tab), _CREATE, *save(*fields))
+
+
+def preferences(section: str, *fields: Step) -> tuple[Step, ...]:
+    """Change a section of the preferences."""
+    chosen = tap("#sections-table td.section", section)
+    return (*to_settings("Preferences"), chosen, *save(*fields))
+
+
 def field(name: str, value: str) -> Step:
     """Fill in a field of a form of the settings."""
     return put(f"[name=_{name}]", value, inside=_FORM)
+
+
+def compose(*options: Step, **fields: Any) -> tuple[Step, ...]:
+    """Write a new mail and send it. See `write`."""
+    return (tap("a.compose"), *write(**fields), *options, *send())
 
 
 def send() -> tuple[Step, ...]:
@@ -370,12 +399,7 @@ def _joined(addresses: Iterable[str]) -> str:
 
 def _long(day: str) -> str:
     """Return a day as the mails write it."""
-    found = date.fromisoformat(day)
-    return f"{found:%A}, {found.day} {found:%B %Y}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{date.fromisoformat(day):%A}, {spoken(day)}"
 
 
 def deliver(
@@ -408,6 +432,20 @@ def deliver(
         (insert, (int(_NEWEST.timestamp()), message.as_bytes())),
         ("UPDATE folder SET uid_next = uid_next + 1 WHERE name = 'INBOX'", ()),
     )
+
+
+def written(
+    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
+) -> tuple[dict[str, Any], tuple[Statement, ...]]:
+    """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
+    letter = {
+        "id": len(facts["mails"]) + 1,
+        "folder": "INBOX",
+        "from": sender["name"],
+        "email": sender["email"],
+        "subject": subject,
+    }
+    return letter, deliver(facts, {**sender, **letter}, text=text, **values)
 
 
 _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
@@ -526,84 +564,70 @@ _GROUPS: Final = (
 # Level 1.
 
 
-@template("mail/flag", level=1, split="train")
+@task("mail/flag", level=1, split="train", allow=_READ)
 def _flag(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX", "Team") if not one["flagged"]])
     return Assignment(
         goal=f"Flag {_the(mail)} {_where(mail)}.",
-        user=facts["user"],
-        expect=(changed("mail", {"id": mail["id"]}, flagged=True),),
-        allow=_READ,
-        steps=(*pick(mail), *mark("flag")),
+        expect=changed("mail", {"id": mail["id"]}, flagged=True),
+        steps=(pick(mail), mark("flag")),
     )
 
 
-@template("mail/move", level=1, split="train")
+@task("mail/move", level=1, split="train", allow=_READ)
 def _move(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
     folder = rng.choice(_TARGETS)
     return Assignment(
         goal=f"Move {_the(mail)} from the inbox to the folder {folder}.",
-        user=facts["user"],
         expect=_moved([mail], folder),
-        allow=_READ,
-        steps=(*pick(mail), *move_to(folder)),
+        steps=(pick(mail), move_to(folder)),
     )
 
 
-@template("mail/delete", level=1, split="train")
+@task("mail/delete", level=1, split="train", allow=_READ)
 def _delete(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return Assignment(
         goal=f"Delete {_the(mail)} {_where(mail)}. It may stay in the trash.",
-        user=facts["user"],
         expect=_moved([mail], "Trash"),
-        allow=_READ,
         steps=(
-            *pick(mail),
-            tap("#layout-content .header a.delete"),
+            pick(mail),
+            _DELETE,
             seen("#messagelist"),
         ),
     )
 
 
-@template("mail/mark-unread", level=1, split="train")
+@task("mail/mark-unread", level=1, split="train")
 def _mark_unread(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX") if one["read"]])
     return Assignment(
         goal=f"Mark {_the(mail)} in the inbox as unread, so that you come back to it later.",
-        user=facts["user"],
         expect=(
             changed("read", {"mail": mail["id"]}, read=False),
-            *_read_besides(facts, mail),
+            _read_besides(facts, mail),
         ),
-        steps=(*pick(mail), *mark("unread")),
+        steps=(pick(mail), mark("unread")),
     )
 
 
-@template("mail/mark-folder-read", level=1, split="test")
+@task("mail/mark-folder-read", level=1, split="test")
 def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
     unread = {mail["folder"] for mail in facts["mails"] if not mail["read"]}
     folder = rng.choice(sorted(unread - {"INBOX"}))
     mails = [one for one in facts["mails"] if one["folder"] == folder and not one["read"]]
     return Assignment(
         goal=f"Mark all mails in the folder {folder} as read.",
-        user=facts["user"],
         expect=(
-            *(changed("read", {"mail": mail["id"]}, read=True) for mail in mails),
-            *_read_besides(facts, *mails),
+            [changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
+            _read_besides(facts, *mails),
         ),
-        steps=(
-            *to_folder(folder),
-            tap("#layout-sidebar .sidebar-menu"),
-            tap("#mailboxoptions-menu a.read"),
-            confirm(),
-            seen("#messagelist"),
-        ),
+        steps=whole_folder(folder, "read"),
     )
 
 
-@template("mail/contact-phone", level=1, split="train")
+@task("mail/contact-phone", level=1, split="train")
 def _contact_phone(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     return Assignment(
@@ -611,13 +635,12 @@ def _contact_phone(facts: Facts, rng: random.Random) -> Assignment:
             f"What phone number does the address book have for {contact['name']}? Answer with the "
             f"number as it is written there."
         ),
-        user=facts["user"],
         answer=contact["phone"],
-        steps=(to_contacts(), *pick_contact(contact["name"])),
+        steps=(to_contacts(), pick_contact(contact["name"])),
     )
 
 
-@template("mail/add-contact", level=1, split="train")
+@task("mail/add-contact", level=1, split="train")
 def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
     person = _colleague(facts, rng, *known)
@@ -628,37 +651,30 @@ def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
             f"Add {person['name']} to the address book, with the mail address {person['email']} "
             f"and the phone number {phone}."
         ),
-        user=facts["user"],
-        expect=(
-            added(
-                "contact", firstname=first, surname=last, email=person["email"], phone=_same(phone)
-            ),
+        expect=added(
+            "contact", firstname=first, surname=last, email=person["email"], phone=_same(phone)
         ),
-        steps=(to_contacts(), *new_contact(first, last, person["email"], phone)),
+        steps=(to_contacts(), new_contact(first, last, person["email"], phone)),
     )
 
 
-@template("mail/create-folder", level=1, split="train")
+@task("mail/create-folder", level=1, split="train")
 def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
     name, parent = rng.choice(_FOLDERS), rng.choice(("", "Projects", "Team", "Archive"))
     path = f"{parent}/{name}" if parent else name
     place = f"as a subfolder of {parent}" if parent else "at the top level"
     return Assignment(
         goal=f"Create a mail folder named {name} {place}.",
-        user=facts["user"],
-        expect=(added("folder", name=path),),
-        steps=(
-            *to_settings("Folders"),
-            tap("#layout-content .header a.create"),
-            *save(
-                field("name", name),
-                *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
-            ),
+        expect=added("folder", name=path),
+        steps=new_setting(
+            "Folders",
+            field("name", name),
+            *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
         ),
     )
 
 
-@template("mail/trip-reference", level=1, split="train")
+@task("mail/trip-reference", level=1, split="train", allow=_READ)
 def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
     trip = rng.choice(facts["trips"])
     what, answer = rng.choice(
@@ -674,14 +690,12 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
             f"or in the folder Travel. What is the {what} of this booking? Answer "
             "with it alone."
         ),
-        user=facts["user"],
-        allow=_READ,
         answer=answer,
         steps=pick(_mail(facts, trip["mail"])),
     )
 
 
-@template("mail/invoice-due", level=1, split="test")
+@task("mail/invoice-due", level=1, split="test", allow=_READ)
 def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail = _mail(facts, invoice["mail"])
@@ -690,14 +704,12 @@ def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
             f"By which day must the invoice {invoice['number']} be paid? It is {_where(mail)}. "
             f"Answer with the date as YYYY-MM-DD."
         ),
-        user=facts["user"],
-        allow=_READ,
         answer=invoice["due"],
         steps=pick(mail),
     )
 
 
-@template("mail/parcel", level=1, split="train")
+@task("mail/parcel", level=1, split="train", allow=_READ)
 def _parcel(facts: Facts, rng: random.Random) -> Assignment:
     parcel = rng.choice(facts["parcels"])
     what, kind, answer = rng.choice(
@@ -709,14 +721,12 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{what} the parcel with {parcel['thing']}? Kestrel Couriers has written about it. "
         f"Answer with the {kind}.",
-        user=facts["user"],
-        allow=_READ,
         answer=answer,
         steps=pick(_mail(facts, parcel["mail"])),
     )
 
 
-@template("mail/compose", level=1, split="train")
+@task("mail/compose", level=1, split="train", allow=_READ)
 def _compose(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
@@ -725,69 +735,51 @@ def _compose(facts: Facts, rng: random.Random) -> Assignment:
             f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
             f"and the text “{text}”"
         ),
-        user=facts["user"],
         expect=_sent([person["email"]], subject, text=same_text(text)),
-        allow=_READ,
-        steps=(
-            tap("a.compose"),
-            *write(to=[person["email"]], subject=subject, text=text),
-            *send(),
-        ),
+        steps=compose(to=[person["email"]], subject=subject, text=text),
     )
 
 
-@template("mail/reply", level=1, split="train")
+@task("mail/reply", level=1, split="train", allow=_READ)
 def _reply(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in _unique(facts, "INBOX") if _from_colleague(facts, mail)]
     mail, text = rng.choice(mails), rng.choice(_ANSWERS)
     return Assignment(
         goal=f"Answer {_the(mail)} in the inbox, only to the sender, with the text “{text}”",
-        user=facts["user"],
         expect=_answered(facts, mail, text),
-        allow=_READ,
-        steps=(*pick(mail), *reply(text)),
+        steps=(pick(mail), reply(text)),
     )
 
 
-@template("mail/empty-folder", level=1, split="test")
+@task("mail/empty-folder", level=1, split="test", allow=_READ)
 def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
     how = "" if folder == "Trash" else " Leave its mails in the trash."
     return Assignment(
         goal=f"Empty the mail folder {folder}.{how}",
-        user=facts["user"],
         expect=(
-            tuple(removed("mail", id=mail["id"]) for mail in mails)
+            [removed("mail", id=mail["id"]) for mail in mails]
             if folder == "Trash"
             else _moved(mails, "Trash")
         ),
-        allow=_READ,
-        steps=(
-            *to_folder(folder),
-            tap("#layout-sidebar .sidebar-menu"),
-            tap("#mailboxoptions-menu a.purge"),
-            confirm(),
-            seen("#messagelist"),
-        ),
+        steps=whole_folder(folder, "purge"),
     )
 
 
-@template("mail/unread-count", level=1, split="train")
+@task("mail/unread-count", level=1, split="train", allow=_READ)
 def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
     unread = [number for number in newsletter["mails"] if not _mail(facts, number)["read"]]
     return Assignment(
         goal=f"How many unread mails from {newsletter['name']} are in the inbox? "
         "Answer with the number.",
-        user=facts["user"],
-        allow=_READ,
         answer=str(len(unread)),
         steps=search(newsletter["name"]),
     )
 
 
-@template("mail/new-response", level=1, split="test")
+@task("mail/new-response", level=1, split="test")
 def _new_response(facts: Facts, rng: random.Random) -> Assignment:
     name, text = rng.choice(_SUBJECTS), rng.choice(_ANSWERS)
     return Assignment(
@@ -795,31 +787,25 @@ def _new_response(facts: Facts, rng: random.Random) -> Assignment:
             f"Add a response in the settings, for later use in mails. Its name is “{name}”, and "
             f"its text is “{text}”"
         ),
-        user=facts["user"],
-        expect=(added("response", name=same_text(name), text=same_text(text)),),
-        steps=(
-            *to_settings("Responses"),
-            tap("#layout-content .header a.create"),
-            *save(field("name", name), field("text", text)),
-        ),
+        expect=added("response", name=same_text(name), text=same_text(text)),
+        steps=new_setting("Responses", field("name", name), field("text", text)),
     )
 
 
-@template("mail/delete-contact", level=1, split="train")
+@task("mail/delete-contact", level=1, split="train")
 def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     groups = [group for group in facts["groups"] if contact["name"] in group["members"]]
     return Assignment(
         goal=f"Delete {contact['name']} from the address book.",
-        user=facts["user"],
         expect=(
             removed("contact", name=contact["name"]),
-            *(removed("member", group=one["name"], contact=contact["name"]) for one in groups),
+            [removed("member", group=one["name"], contact=contact["name"]) for one in groups],
         ),
         steps=(
             to_contacts(),
-            *pick_contact(contact["name"]),
-            tap("#layout-content .header a.delete"),
+            pick_contact(contact["name"]),
+            _DELETE,
             confirm(),
             seen("#contacts-table"),
         ),
@@ -829,7 +815,7 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
 # Level 2.
 
 
-@template("mail/compose-copies", level=2, split="train")
+@task("mail/compose-copies", level=2, split="train", allow=_READ)
 def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
     first, second, third = _colleagues(facts, rng, 3)
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
@@ -839,26 +825,20 @@ def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
             f"(Bcc) to {third['name']}. Their addresses are {first['email']}, {second['email']} "
             f"and {third['email']}. The subject is “{subject}”, the text “{text}”"
         ),
-        user=facts["user"],
         expect=_sent(
             [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
         ),
-        allow=_READ,
-        steps=(
-            tap("a.compose"),
-            *write(
-                to=[first["email"]],
-                cc=[second["email"]],
-                bcc=[third["email"]],
-                subject=subject,
-                text=text,
-            ),
-            *send(),
+        steps=compose(
+            to=[first["email"]],
+            cc=[second["email"]],
+            bcc=[third["email"]],
+            subject=subject,
+            text=text,
         ),
     )
 
 
-@template("mail/compose-options", level=2, split="test")
+@task("mail/compose-options", level=2, split="test", allow=_READ)
 def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
@@ -870,23 +850,23 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
             f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
             f"the priority “{name}”. Its copy shall be saved in the folder {folder}, not in Sent."
         ),
-        user=facts["user"],
         expect=(
             added("sent", recipients=person["email"], **shown),
             added("mail", folder=folder, to=person["email"], **shown),
         ),
-        allow=_READ,
         steps=(
-            tap("a.compose"),
-            *write(to=[person["email"]], subject=subject, text=text),
-            choose("#compose-priority", value),
-            choose("#compose-store-target", folder),
-            *send(),
+            compose(
+                choose("#compose-priority", value),
+                choose("#compose-store-target", folder),
+                to=[person["email"]],
+                subject=subject,
+                text=text,
+            ),
         ),
     )
 
 
-@template("mail/office-sender", level=2, split="train")
+@task("mail/office-sender", level=2, split="train", allow=_READ)
 def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
     person, office = _colleague(facts, rng), facts["identities"][1]
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
@@ -895,19 +875,17 @@ def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
             f"Send a mail to {person['email']} in the name of {office['name']} "
             f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”"
         ),
-        user=facts["user"],
         expect=_sent([person["email"]], subject, text=same_text(text), **{"from": office["email"]}),
-        allow=_READ,
         steps=(
             tap("a.compose"),
             choose("#_from", str(office["id"])),
-            *write(to=[person["email"]], subject=subject, text=text),
-            *send(),
+            write(to=[person["email"]], subject=subject, text=text),
+            send(),
         ),
     )
 
 
-@template("mail/forward", level=2, split="train")
+@task("mail/forward", level=2, split="train", allow=_READ)
 def _forward(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
     person, note = _colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
@@ -916,14 +894,12 @@ def _forward(facts: Facts, rng: random.Random) -> Assignment:
             f"Forward {_the(mail)} in the inbox to {person['name']} ({person['email']}), with the "
             f"note “{note}”"
         ),
-        user=facts["user"],
         expect=_forwarded(mail, person["email"], note),
-        allow=_READ,
-        steps=(*pick(mail), *forward(person["email"], note)),
+        steps=(pick(mail), forward(person["email"], note)),
     )
 
 
-@template("mail/reply-all", level=2, split="train")
+@task("mail/reply-all", level=2, split="train", allow=_READ)
 def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
     mail = _mail(facts, meeting["mail"])
@@ -933,14 +909,12 @@ def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
             f"Answer {_the(mail)} in the inbox with the text “{text}” The organiser and everybody "
             f"else who was invited shall get your answer."
         ),
-        user=facts["user"],
         expect=_answered(facts, mail, text, to_all=True),
-        allow=_READ,
-        steps=(*pick(mail), *reply(text, to_all=True)),
+        steps=(pick(mail), reply(text, to_all=True)),
     )
 
 
-@template("mail/reply-response", level=2, split="test")
+@task("mail/reply-response", level=2, split="test", allow=_READ)
 def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail, response = _mail(facts, invoice["mail"]), rng.choice(facts["responses"])
@@ -949,36 +923,33 @@ def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
             f"Answer {_the(mail)} {_where(mail)} with the saved response “{response['name']}”, and "
             f"with nothing else."
         ),
-        user=facts["user"],
         expect=_answered(facts, mail, response["text"]),
-        allow=_READ,
         steps=(
-            *pick(mail),
+            pick(mail),
             tap("#layout-content .header a.reply"),
             tap("#layout-content .header a.responses"),
             tap("#responseslist a", response["name"]),
-            *send(),
+            send(),
         ),
     )
 
 
-@template("mail/rename-folder", level=2, split="train")
+@task("mail/rename-folder", level=2, split="train")
 def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder, name = rng.choice(("Hiring", "Newsletters", "Travel", "Invoices")), rng.choice(_FOLDERS)
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
     return Assignment(
         goal=f"Rename the mail folder {folder} to {name}.",
-        user=facts["user"],
-        expect=(removed("folder", name=folder), added("folder", name=name), *_moved(mails, name)),
+        expect=(removed("folder", name=folder), added("folder", name=name), _moved(mails, name)),
         steps=(
-            *to_settings("Folders"),
+            to_settings("Folders"),
             tap("#subscription-table a", folder),
-            *save(field("name", name)),
+            save(field("name", name)),
         ),
     )
 
 
-@template("mail/delete-folder", level=2, split="train")
+@task("mail/delete-folder", level=2, split="train", allow=_READ)
 def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = "Newsletters"
     newsletter = rng.choice(facts["newsletters"])
@@ -988,18 +959,16 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
             f"The folder {folder} is empty: delete it. Then move all mails from "
             f"{newsletter['name']} from the inbox to the folder Archive."
         ),
-        user=facts["user"],
-        expect=(removed("folder", name=folder), *_moved(mails, "Archive")),
-        allow=_READ,
+        expect=(removed("folder", name=folder), _moved(mails, "Archive")),
         steps=(
-            *to_settings("Folders"),
+            to_settings("Folders"),
             tap("#subscription-table a", folder),
-            tap("#layout-content .header a.delete"),
+            _DELETE,
             confirm(),
             seen("#subscription-table"),
             tap("#taskmenu a.mail"),
-            *_select_all(newsletter["name"]),
-            *move_to("Archive"),
+            _select_all(newsletter["name"]),
+            move_to("Archive"),
         ),
     )
 
@@ -1014,24 +983,23 @@ def _select_all(text: str) -> tuple[Step, ...]:
     )
 
 
-@template("mail/signature", level=2, split="train")
+@task("mail/signature", level=2, split="train")
 def _signature(facts: Facts, rng: random.Random) -> Assignment:
     identity = rng.choice(facts["identities"])
     room, phone = rng.choice(_ROOMS), f"+44 1632 960{rng.randint(100, 999)}"
     text = f"{identity['name']}, room {room}, {phone}"
     return Assignment(
         goal=(f"Change the signature of the identity {identity['email']} to this one line: {text}"),
-        user=facts["user"],
-        expect=(changed("identity", {"id": identity["id"]}, signature=same_text(text)),),
+        expect=changed("identity", {"id": identity["id"]}, signature=same_text(text)),
         steps=(
-            *to_settings("Identities"),
+            to_settings("Identities"),
             tap("#identities-table td.mail", f"{identity['name']} <{identity['email']}>"),
-            *save(field("signature", text)),
+            save(field("signature", text)),
         ),
     )
 
 
-@template("mail/new-identity", level=2, split="test")
+@task("mail/new-identity", level=2, split="test")
 def _new_identity(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(("Events", "Press", "Purchasing", "Training", "Visitors"))
     name, address = f"Northfield {team}", f"{team.lower()}@northfield.test"
@@ -1040,28 +1008,23 @@ def _new_identity(facts: Facts, rng: random.Random) -> Assignment:
             f"Add a sender identity with the display name “{name}”, the mail address {address} "
             f"and the organization “Northfield”. {facts['email']} stays the default."
         ),
-        user=facts["user"],
-        expect=(
-            added(
-                "identity",
-                name=name,
-                email=address,
-                organization="Northfield",
-                default=False,
-                signature="",
-            ),
+        expect=added(
+            "identity",
+            name=name,
+            email=address,
+            organization="Northfield",
+            default=False,
+            signature="",
         ),
         steps=(
-            *to_settings("Identities"),
+            to_settings("Identities"),
             tap("a.create"),
-            *save(
-                field("name", name), field("email", address), field("organization", "Northfield")
-            ),
+            save(field("name", name), field("email", address), field("organization", "Northfield")),
         ),
     )
 
 
-@template("mail/preferences", level=2, split="train")
+@task("mail/preferences", level=2, split="train")
 def _preferences(facts: Facts, rng: random.Random) -> Assignment:
     rows = rng.choice((20, 25, 30, 40, 75, 100))
     when, seconds = rng.choice(
@@ -1072,23 +1035,19 @@ def _preferences(facts: Facts, rng: random.Random) -> Assignment:
             f"Change your preferences: the mail list shows {rows} rows per page, and messages are "
             f"marked as read {when}."
         ),
-        user=facts["user"],
         expect=(
             added("setting", name="mail_pagesize", value=rows),
             added("setting", name="mail_read_time", value=seconds),
         ),
-        steps=(
-            *to_settings("Preferences"),
-            tap("#sections-table td.section", "Mailbox View"),
-            *save(
-                choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
-                field("mail_pagesize", str(rows)),
-            ),
+        steps=preferences(
+            "Mailbox View",
+            choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
+            field("mail_pagesize", str(rows)),
         ),
     )
 
 
-@template("mail/date-format", level=2, split="test")
+@task("mail/date-format", level=2, split="test")
 def _date_format(facts: Facts, rng: random.Random) -> Assignment:
     example, pattern = rng.choice(
         (("24.07.2026", "d.m.Y"), ("2026/07/24", "Y/m/d"), ("24-07-2026", "d-m-Y"))
@@ -1099,23 +1058,19 @@ def _date_format(facts: Facts, rng: random.Random) -> Assignment:
             f"Change how the webmail shows times and dates: half past seven in the morning as "
             f"“{time}”, and 24 July 2026 as “{example}”."
         ),
-        user=facts["user"],
         expect=(
             added("setting", name="date_format", value=pattern),
             added("setting", name="time_format", value=clock),
         ),
-        steps=(
-            *to_settings("Preferences"),
-            tap("#sections-table td.section", "User Interface"),
-            *save(
-                choose("[name=_time_format]", clock, inside=_FORM),
-                choose("[name=_date_format]", pattern, inside=_FORM),
-            ),
+        steps=preferences(
+            "User Interface",
+            choose("[name=_time_format]", clock, inside=_FORM),
+            choose("[name=_date_format]", pattern, inside=_FORM),
         ),
     )
 
 
-@template("mail/update-phone", level=2, split="train")
+@task("mail/update-phone", level=2, split="train", allow=_READ)
 def _update_phone(facts: Facts, rng: random.Random) -> Assignment:
     news = rng.choice(facts["numbers"])
     mail = _mail(facts, news["mail"])
@@ -1124,20 +1079,18 @@ def _update_phone(facts: Facts, rng: random.Random) -> Assignment:
             f"{news['person']} has written to you about a new phone number. Change it in the "
             f"address book."
         ),
-        user=facts["user"],
-        expect=(changed("contact", {"name": news["person"]}, phone=_same(news["phone"])),),
-        allow=_READ,
+        expect=changed("contact", {"name": news["person"]}, phone=_same(news["phone"])),
         steps=(
-            *search(mail["subject"]),
+            search(mail["subject"]),
             tap("#messagelist span.adr", news["person"]),
             to_contacts(),
-            *pick_contact(news["person"]),
-            *edit_contact(phone=news["phone"]),
+            pick_contact(news["person"]),
+            edit_contact(phone=news["phone"]),
         ),
     )
 
 
-@template("mail/update-contact", level=2, split="train")
+@task("mail/update-contact", level=2, split="train")
 def _update_contact(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     title = rng.choice(("Team Lead", "Consultant", "Head of Purchasing", "Trainee", "Director"))
@@ -1147,31 +1100,31 @@ def _update_contact(facts: Facts, rng: random.Random) -> Assignment:
             f"{contact['name']} has a new job. Change the entry in the address book: the "
             f"organization is now “{company}”, and the job title is “{title}”."
         ),
-        user=facts["user"],
-        expect=(changed("contact", {"name": contact["name"]}, organization=company, title=title),),
+        expect=changed("contact", {"name": contact["name"]}, organization=company, title=title),
         steps=(
             to_contacts(),
-            *pick_contact(contact["name"]),
-            *edit_contact(organization=company, jobtitle=title),
+            pick_contact(contact["name"]),
+            edit_contact(organization=company, jobtitle=title),
         ),
     )
 
 
-@template("mail/new-group", level=2, split="train")
+@task("mail/new-group", level=2, split="train")
 def _new_group(facts: Facts, rng: random.Random) -> Assignment:
     name, members = rng.choice(_GROUPS), rng.sample(facts["contacts"], 2)
     names = [member["name"] for member in members]
-    steps: list[Step] = [to_contacts(), *new_group(name), _all_contacts()]
-    for member in names:
-        steps += [*pick_member(member), *assign(name)]
     return Assignment(
-        goal=f"Make a group of contacts named “{name}” with {_listed(names)} in it.",
-        user=facts["user"],
+        goal=f"Make a group of contacts named “{name}” with {listed(names)} in it.",
         expect=(
             added("group", name=name),
-            *(added("member", group=name, contact=member) for member in names),
+            [added("member", group=name, contact=member) for member in names],
         ),
-        steps=tuple(steps),
+        steps=(
+            to_contacts(),
+            new_group(name),
+            _all_contacts(),
+            [(pick_member(member), assign(name)) for member in names],
+        ),
     )
 
 
@@ -1179,7 +1132,7 @@ def _all_contacts() -> Step:
     return tap("#directorylist .addressbook > a, #directorylist li > a", "Personal Addresses")
 
 
-@template("mail/group-members", level=2, split="test")
+@task("mail/group-members", level=2, split="test")
 def _group_members(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(facts["groups"])
     gone = rng.choice(group["members"])
@@ -1190,15 +1143,14 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
             f"“{group['name']}”: take {gone} out of the group (the contact itself stays) and put "
             f"{come['name']} into it."
         ),
-        user=facts["user"],
         expect=(
             removed("member", group=group["name"], contact=gone),
             added("member", group=group["name"], contact=come["name"]),
         ),
         steps=(
             to_contacts(),
-            *pick_member(come["name"]),
-            *assign(group["name"]),
+            pick_member(come["name"]),
+            assign(group["name"]),
             tap("#directorylist .contactgroup a", group["name"]),
             tap("#contacts-table td.name", gone),
             tap("#contactmenulink"),
@@ -1208,38 +1160,34 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("mail/file-newsletter", level=2, split="train")
+@task("mail/file-newsletter", level=2, split="train", allow=_READ)
 def _file_newsletter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
     mails = [_mail(facts, number) for number in newsletter["mails"]]
     return Assignment(
         goal=f"Move all mails from {newsletter['name']} from the inbox to the folder Newsletters.",
-        user=facts["user"],
         expect=_moved(mails, "Newsletters"),
-        allow=_READ,
-        steps=(*_select_all(newsletter["name"]), *move_to("Newsletters")),
+        steps=(_select_all(newsletter["name"]), move_to("Newsletters")),
     )
 
 
-@template("mail/delete-notifications", level=2, split="test")
+@task("mail/delete-notifications", level=2, split="test", allow=_READ)
 def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Tracker", "Forum", "Wiki", "Shop"))
     sender = f"Northfield {name}"
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return Assignment(
         goal=f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        user=facts["user"],
         expect=_moved(mails, "Trash"),
-        allow=_READ,
         steps=(
-            *_select_all(sender),
-            tap("#layout-content .header a.delete"),
+            _select_all(sender),
+            _DELETE,
             seen("#messagelist"),
         ),
     )
 
 
-@template("mail/not-junk", level=2, split="train")
+@task("mail/not-junk", level=2, split="train", allow=_READ)
 def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.choice(facts["junk"])
     mail, text = _mail(facts, found["mail"]), rng.choice(_ANSWERS)
@@ -1248,23 +1196,21 @@ def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
             f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
             f"inbox, and answer it with the text “{text}”"
         ),
-        user=facts["user"],
         expect=(
-            *_answered(facts, mail, text)[:2],
+            _answered(facts, mail, text)[:2],
             changed("mail", {"id": mail["id"]}, folder="INBOX", answered=True),
         ),
-        allow=_READ,
         steps=(
-            *pick(mail),
-            *move_to("Inbox"),
-            *to_folder("INBOX"),
-            *pick({**mail, "folder": "INBOX"}),
-            *reply(text),
+            pick(mail),
+            move_to("Inbox"),
+            to_folder("INBOX"),
+            pick({**mail, "folder": "INBOX"}),
+            reply(text),
         ),
     )
 
 
-@template("mail/draft", level=2, split="train")
+@task("mail/draft", level=2, split="train", allow=_READ)
 def _draft(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
@@ -1273,27 +1219,23 @@ def _draft(facts: Facts, rng: random.Random) -> Assignment:
             f"Write a mail to {person['email']} with the subject “{subject}” and the text "
             f"“{text}”, but do not send it: save it as a draft."
         ),
-        user=facts["user"],
-        expect=(
-            added(
-                "mail",
-                folder="Drafts",
-                to=person["email"],
-                subject=same_text(subject),
-                text=same_text(text),
-            ),
+        expect=added(
+            "mail",
+            folder="Drafts",
+            to=person["email"],
+            subject=same_text(subject),
+            text=same_text(text),
         ),
-        allow=_READ,
         steps=(
             tap("a.compose"),
-            *write(to=[person["email"]], subject=subject, text=text),
+            write(to=[person["email"]], subject=subject, text=text),
             tap("#layout-content .header a.save"),
             seen("#composebody"),
         ),
     )
 
 
-@template("mail/finish-draft", level=2, split="test")
+@task("mail/finish-draft", level=2, split="test", allow=_READ)
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     draft, line = rng.choice(facts["written"]), rng.choice(_TEXTS)
     mail, copy = _mail(facts, draft["mail"]), _colleague(facts, rng, draft["email"])
@@ -1302,9 +1244,8 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
             f"There is a draft with the subject “{draft['subject']}”. Add the sentence “{line}” to "
             f"it, put {copy['email']} into Cc, and send it."
         ),
-        user=facts["user"],
         expect=(
-            *_sent(
+            _sent(
                 [draft["email"]],
                 draft["subject"],
                 [copy["email"]],
@@ -1312,18 +1253,17 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
             ),
             removed("mail", id=mail["id"]),
         ),
-        allow=_READ,
         steps=(
-            *pick(mail),
+            pick(mail),
             tap(".message-buttons, .btn, a.button", "Edit", part=True, inside=_MESSAGE),
-            *write(cc=[copy["email"]]),
+            write(cc=[copy["email"]]),
             put_before(line),
-            *send(),
+            send(),
         ),
     )
 
 
-@template("mail/forward-attachment", level=2, split="train")
+@task("mail/forward-attachment", level=2, split="train", allow=_READ)
 def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in _unique(facts, "INBOX", "Archive") if mail["attachments"]]
     mail = rng.choice(mails)
@@ -1335,14 +1275,12 @@ def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
             f"{mail['from']} has sent you the file {file}; the mail is in the {kind}. Forward this "
             f"mail with its attachment to {person['email']}, with the note “{note}”"
         ),
-        user=facts["user"],
         expect=_forwarded(mail, person["email"], note),
-        allow=_READ,
-        steps=(*pick(mail), *forward(person["email"], note)),
+        steps=(pick(mail), forward(person["email"], note)),
     )
 
 
-@template("mail/meeting", level=2, split="train")
+@task("mail/meeting", level=2, split="train", allow=_READ)
 def _meeting(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice([one for one in facts["meetings"] if one["moved"]])
     return Assignment(
@@ -1350,12 +1288,10 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
             f"You have been invited to the {meeting['title'].lower()}. In which room does it take "
             f"place now, and on which day? Answer with room, comma and date as YYYY-MM-DD."
         ),
-        user=facts["user"],
-        allow=_READ,
         answer=(meeting["room"], meeting["day"]),
         steps=(
-            *pick(_mail(facts, meeting["invitation"])),
-            *pick(_mail(facts, meeting["mail"])),
+            pick(_mail(facts, meeting["invitation"])),
+            pick(_mail(facts, meeting["mail"])),
         ),
     )
 
@@ -1363,7 +1299,7 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
 # Level 3.
 
 
-@template("mail/largest-invoice", level=3, split="train")
+@task("mail/largest-invoice", level=3, split="train", allow=_READ)
 def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
     folder = "INBOX"
     found = [one for one in facts["invoices"] if _mail(facts, one["mail"])["folder"] == folder]
@@ -1378,10 +1314,8 @@ def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
             f"Look at all invoices in the inbox. Of those that are payable in {name}, forward the "
             f"one with the highest amount to {person['name']} ({person['email']})."
         ),
-        user=facts["user"],
         expect=_forwarded(mail, person["email"]),
-        allow=_READ,
-        steps=(*search("Invoice"), *_look(found, facts), *pick(mail), *forward(person["email"])),
+        steps=(search("Invoice"), _look(found, facts), pick(mail), forward(person["email"])),
     )
 
 
@@ -1392,7 +1326,7 @@ def _look(rows: Sequence[Mapping[str, Any]], facts: Facts) -> tuple[Step, ...]:
         for row in rows
         for step in (
             tap("#messagelist span.subject a", _mail(facts, row["mail"])["subject"]),
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
+            _READABLE,
         )
     )
 
@@ -1405,7 +1339,7 @@ def _choose(mails: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     return tap(row, first), *(_on(control, row, subject) for subject in others)
 
 
-@template("mail/expenses-total", level=3, split="train")
+@task("mail/expenses-total", level=3, split="train", allow=_READ)
 def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(facts["expenses"], rng.randint(3, 4))
     total = sum(one["cents"] for one in chosen)
@@ -1415,25 +1349,21 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     subject = "Expenses February, total"
     return Assignment(
         goal=(
-            f"Add up the February expenses of {_listed(names)}; their mails are in the inbox. Send "
+            f"Add up the February expenses of {listed(names)}; their mails are in the inbox. Send "
             f"the total to {person['email']}, with the subject “{subject}” and the text “Total: N "
             f"EUR”, where N is the amount with two decimals and without any other sign, such as "
             f"1234.50."
         ),
-        user=facts["user"],
         expect=_sent([person["email"]], subject, text=same_text(f"Total: {amount} EUR")),
-        allow=_READ,
         steps=(
-            *search("Expenses February"),
-            *_look(chosen, facts),
-            tap("a.compose"),
-            *write(to=[person["email"]], subject=subject, text=f"Total: {amount} EUR"),
-            *send(),
+            search("Expenses February"),
+            _look(chosen, facts),
+            compose(to=[person["email"]], subject=subject, text=f"Total: {amount} EUR"),
         ),
     )
 
 
-@template("mail/vote", level=3, split="test")
+@task("mail/vote", level=3, split="test", allow=_READ)
 def _vote(facts: Facts, rng: random.Random) -> Assignment:
     vote = rng.choice(facts["votes"])
     mail = _mail(facts, vote["mail"])
@@ -1450,15 +1380,13 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
             f"answers. Then answer the first mail of the vote, only to its sender, with the option "
             f"that won and its number of votes, written like “{vote['options'][0]}: 9”."
         ),
-        user=facts["user"],
         expect=_answered(facts, mail, text),
-        allow=_READ,
         steps=(
-            *to_folder("Team"),
-            *search(vote["title"]),
-            *(_nth_mail(i) for i in range(len(answers))),
-            *pick(mail),
-            *reply(text),
+            to_folder("Team"),
+            search(vote["title"]),
+            [_nth_mail(i) for i in range(len(answers))],
+            pick(mail),
+            reply(text),
         ),
     )
 
@@ -1468,7 +1396,7 @@ def _nth_mail(position: int) -> Step:
     return tap(f"#messagelist tbody tr:nth-child({position + 1}) span.subject a")
 
 
-@template("mail/approve-leave", level=3, split="train")
+@task("mail/approve-leave", level=3, split="train", allow=_READ)
 def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
     months = Counter(one["start"][:7] for one in facts["leaves"])
     month = rng.choice(sorted(months))
@@ -1482,18 +1410,16 @@ def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
             f"whose leave begins in {name}, only to the sender, with the text “{text}” Do not "
             f"answer the others."
         ),
-        user=facts["user"],
-        expect=tuple(one for mail in mails for one in _answered(facts, mail, text)),
-        allow=_READ,
+        expect=[_answered(facts, mail, text) for mail in mails],
         steps=(
-            *search("Leave request"),
-            *_look(facts["leaves"], facts),
-            *(step for mail in mails for step in (*pick(mail), *reply(text))),
+            search("Leave request"),
+            _look(facts["leaves"], facts),
+            [(pick(mail), reply(text)) for mail in mails],
         ),
     )
 
 
-@template("mail/triage-invoices", level=3, split="test")
+@task("mail/triage-invoices", level=3, split="test", allow=_READ)
 def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
     found = [one for one in facts["invoices"] if _mail(facts, one["mail"])["folder"] == "INBOX"]
     dues = sorted({one["due"] for one in found})
@@ -1505,20 +1431,18 @@ def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
             f"Look at all invoices in the inbox. Flag those that are payable by {_long(last)} or "
             f"earlier, and move them to the folder Invoices. Leave the others where they are."
         ),
-        user=facts["user"],
         expect=_moved(mails, "Invoices", flagged=True),
-        allow=_READ,
         steps=(
-            *search("Invoice"),
-            *_look(found, facts),
-            *_choose(mails),
-            *mark("flag"),
-            *move_to("Invoices"),
+            search("Invoice"),
+            _look(found, facts),
+            _choose(mails),
+            mark("flag"),
+            move_to("Invoices"),
         ),
     )
 
 
-@template("mail/best-application", level=3, split="test")
+@task("mail/best-application", level=3, split="test", allow=_READ)
 def _best_application(facts: Facts, rng: random.Random) -> Assignment:
     position = rng.choice(facts["applications"])["position"]
     found = [one for one in facts["applications"] if one["position"] == position]
@@ -1537,22 +1461,20 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
             f"forward the application of the one {what} to {person['name']} ({person['email']}), "
             f"with the note “{note}”"
         ),
-        user=facts["user"],
         expect=_forwarded(mail, person["email"], note),
-        allow=_READ,
         steps=(
-            *to_folder("Hiring"),
-            *search(subject),
-            *map(_nth_mail, range(len(found))),
+            to_folder("Hiring"),
+            search(subject),
+            map(_nth_mail, range(len(found))),
             act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
             tap("#messagelist span.adr", best["name"]),
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
-            *forward(person["email"], note),
+            _READABLE,
+            forward(person["email"], note),
         ),
     )
 
 
-@template("mail/thread-decision", level=3, split="train")
+@task("mail/thread-decision", level=3, split="train", allow=_READ)
 def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     thread = rng.choice(facts["threads"])
     mail, person = _mail(facts, thread["mail"]), _colleague(facts, rng)
@@ -1569,22 +1491,18 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
             f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
             f"with nothing but {asked}, as the text."
         ),
-        user=facts["user"],
         expect=_sent([person["email"]], subject, text=same_text(thread["value"])),
-        allow=_READ,
         steps=(
-            *to_folder(mail["folder"]),
-            *search(mail["subject"]),
-            *(_nth_mail(i) for i in (2, 1, 0)),
-            seen(".message-part, .rcmBody", inside=_MESSAGE),
-            tap("a.compose"),
-            *write(to=[person["email"]], subject=subject, text=thread["value"]),
-            *send(),
+            to_folder(mail["folder"]),
+            search(mail["subject"]),
+            [_nth_mail(i) for i in (2, 1, 0)],
+            _READABLE,
+            compose(to=[person["email"]], subject=subject, text=thread["value"]),
         ),
     )
 
 
-@template("mail/candidates", level=3, split="train")
+@task("mail/candidates", level=3, split="train", allow=_READ)
 def _candidates(facts: Facts, rng: random.Random) -> Assignment:
     position = rng.choice(facts["applications"])["position"]
     found = [one for one in facts["applications"] if one["position"] == position]
@@ -1607,10 +1525,9 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
             f"to the address book, with first name, last name and mail address, and put them into "
             f"a new group named “{group}”."
         ),
-        user=facts["user"],
         expect=(
             added("group", name=group),
-            *(
+            [
                 added(
                     "contact",
                     firstname=one["name"].split()[0],
@@ -1618,15 +1535,14 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
                     email=one["email"],
                 )
                 for one in found
-            ),
-            *(added("member", group=group, contact=one["name"]) for one in found),
+            ],
+            [added("member", group=group, contact=one["name"]) for one in found],
         ),
-        allow=_READ,
         steps=tuple(steps),
     )
 
 
-@template("mail/new-folder-for", level=3, split="train")
+@task("mail/new-folder-for", level=3, split="train", allow=_READ)
 def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     kind, text, mails = rng.choice(
         (
@@ -1642,21 +1558,19 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
             f"Create a folder named {name} as a subfolder of {parent}, and move all {kind} "
             f"from the inbox to it."
         ),
-        user=facts["user"],
-        expect=(added("folder", name=f"{parent}/{name}"), *_moved(chosen, f"{parent}/{name}")),
-        allow=_READ,
+        expect=(added("folder", name=f"{parent}/{name}"), _moved(chosen, f"{parent}/{name}")),
         steps=(
-            *to_settings("Folders"),
-            tap("#layout-content .header a.create"),
-            *save(field("name", name), choose("[name=_parent]", parent, inside=_FORM)),
+            new_setting(
+                "Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)
+            ),
             tap("#taskmenu a.mail"),
-            *_select_all(text),
-            *move_to(name),
+            _select_all(text),
+            move_to(name),
         ),
     )
 
 
-@template("mail/stand-in", level=3, split="test")
+@task("mail/stand-in", level=3, split="test", allow=_READ)
 def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
     leave = rng.choice(facts["leaves"])
     mail = _mail(facts, leave["mail"])
@@ -1667,26 +1581,24 @@ def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
             f"the request to that person with the note “{note}” Then move the request to the "
             f"folder Team."
         ),
-        user=facts["user"],
         expect=(
-            *_forwarded(mail, leave["stand_in_email"], note)[:2],
+            _forwarded(mail, leave["stand_in_email"], note)[:2],
             changed("mail", {"id": mail["id"]}, forwarded=True, folder="Team"),
         ),
-        allow=_READ,
         steps=(
-            *pick(mail),
-            *forward(leave["stand_in_email"], note),
-            *pick(mail),
-            *move_to("Team"),
+            pick(mail),
+            forward(leave["stand_in_email"], note),
+            pick(mail),
+            move_to("Team"),
         ),
     )
 
 
-@template("mail/pay-supplier", level=3, split="train")
+@task("mail/pay-supplier", level=3, split="train", allow=_READ)
 def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail = _mail(facts, invoice["mail"])
-    contact = next(one for one in facts["contacts"] if one["email"] == invoice["email"])
+    contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
     text = f"Customer {customer}: we have paid {invoice['amount']} EUR."
     return Assignment(
@@ -1696,22 +1608,20 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
             f"which is in the notes of the sender's entry in the address book; A is the amount of "
             f"the invoice, with two decimals and without a comma for thousands."
         ),
-        user=facts["user"],
         expect=_answered(facts, mail, text),
-        allow=_READ,
         steps=(
-            *pick(mail),
+            pick(mail),
             to_contacts(),
-            *pick_contact(contact["name"]),
+            pick_contact(contact["name"]),
             tap("a.nav-link", "Notes", inside=_CONTACT),
             tap("#taskmenu a.mail"),
-            *pick(mail),
-            *reply(text),
+            pick(mail),
+            reply(text),
         ),
     )
 
 
-@template("mail/do-as-asked", level=3, split="train")
+@task("mail/do-as-asked", level=3, split="train", allow=_READ)
 def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     mail = rng.choice(_unique(facts, "INBOX"))
@@ -1723,37 +1633,35 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         f"2. Look up the phone number of {contact['name']} in your address book, and answer this "
         f"mail with nothing but the number."
     )
-    asked = {**person, "subject": rng.choice(("Please help", "Two things", "While I am away"))}
-    request = {"id": len(facts["mails"]) + 1, "folder": "INBOX", "from": person["name"], **asked}
+    subject = rng.choice(("Please help", "Two things", "While I am away"))
+    request, delivery = written(facts, person, subject, text)
     number = contact["phone"]
     return Assignment(
         goal=(
             f"{person['name']} has asked you for something in the newest mail in the inbox, "
-            f"“{asked['subject']}”. Do what it says."
+            f"“{subject}”. Do what it says."
         ),
-        user=facts["user"],
         expect=(
-            *_moved([mail], folder),
+            _moved([mail], folder),
             added("sent", recipients=person["email"], text=_same(number)),
             added("mail", folder="Sent", text=_same(number)),
             changed("mail", {"id": request["id"]}, answered=True),
         ),
-        allow=_READ,
-        prepare=deliver(facts, asked, text=text),
+        prepare=delivery,
         steps=(
-            *pick(request),
-            *pick(mail),
-            *move_to(folder),
+            pick(request),
+            pick(mail),
+            move_to(folder),
             to_contacts(),
-            *pick_contact(contact["name"]),
+            pick_contact(contact["name"]),
             tap("#taskmenu a.mail"),
-            *pick(request),
-            *reply(number),
+            pick(request),
+            reply(number),
         ),
     )
 
 
-@template("mail/circular", level=3, split="test")
+@task("mail/circular", level=3, split="test", allow=_READ)
 def _circular(facts: Facts, rng: random.Random) -> Assignment:
     group, sender = rng.choice(facts["groups"]), _colleague(facts, rng)
     members = [one for one in facts["contacts"] if one["name"] in group["members"]]
@@ -1763,28 +1671,23 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
         f"could you please send just this sentence, and no other text, to everybody in your group "
         f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
     )
-    asked = {**sender, "subject": f"For the group {group['name']}"}
-    request = {"id": len(facts["mails"]) + 1, "folder": "INBOX", "from": sender["name"], **asked}
+    request, delivery = written(facts, sender, f"For the group {group['name']}", text)
     addresses = _joined(one["email"] for one in members)
     shown = {"subject": same_text(subject), "text": same_text(news)}
     return Assignment(
-        goal=f"{sender['name']} has sent you the mail “{asked['subject']}”. Do what it says.",
-        user=facts["user"],
+        goal=f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
         expect=(
             added("sent", recipients=addresses, **shown),
             added("mail", folder="Sent", **shown),
         ),
-        allow=_READ,
-        prepare=deliver(facts, asked, text=text),
+        prepare=delivery,
         steps=(
-            *pick(request),
+            pick(request),
             to_contacts(),
             tap("#directorylist .contactgroup a", group["name"]),
             seen("#contacts-table td.name", members[0]["name"]),
-            *(step for one in members for step in pick_member(one["name"])),
-            tap("a.compose"),
-            *write(to=[one["email"] for one in members], subject=subject, text=news),
-            *send(),
+            [pick_member(one["name"]) for one in members],
+            compose(to=[one["email"] for one in members], subject=subject, text=news),
         ),
     )
 
@@ -1792,7 +1695,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@template("mail/impossible-file", level=1, split="train")
+@task("mail/impossible-file", level=1, split="train", allow=_READ)
 def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
     person, other = _colleagues(facts, rng, 2)
     file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
@@ -1802,14 +1705,12 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
             f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
             f"{other['email']}."
         ),
-        user=facts["user"],
-        allow=_READ,
         infeasible=True,
-        steps=(*search(person["name"]), seen("#messagelist")),
+        steps=(search(person["name"]), seen("#messagelist")),
     )
 
 
-@template("mail/impossible-restore", level=1, split="test")
+@task("mail/impossible-restore", level=1, split="test", allow=_READ)
 def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     thing = rng.choice(("Guest list", "Menu", "Rota", "Song list", "Floor plan of the fair"))
@@ -1818,14 +1719,12 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
             f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
             f"trash back to the inbox."
         ),
-        user=facts["user"],
-        allow=_READ,
         infeasible=True,
-        steps=(*to_folder("Trash"), seen("#messagelist")),
+        steps=(to_folder("Trash"), seen("#messagelist")),
     )
 
 
-@template("mail/impossible-filter", level=2, split="train")
+@task("mail/impossible-filter", level=2, split="train", allow=_READ)
 def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(_TARGETS)
     return Assignment(
@@ -1833,21 +1732,17 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
             f"Set up a filter rule in the settings of the webmail that moves every future mail "
             f"from {newsletter['name']} to the folder {folder} as it arrives."
         ),
-        user=facts["user"],
-        allow=_READ,
         infeasible=True,
-        steps=(*to_settings("Preferences"), seen("#sections-table")),
+        steps=(to_settings("Preferences"), seen("#sections-table")),
     )
 
 
-@template("mail/impossible-contact", level=1, split="test")
+@task("mail/impossible-contact", level=1, split="test", allow=_READ)
 def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
     person = _colleague(facts, rng, *known)
     return Assignment(
         goal=f"Change the phone number of {person['name']} in the address book to +44 1632 960555.",
-        user=facts["user"],
-        allow=_READ,
         infeasible=True,
         steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
     )

@@ -6,55 +6,16 @@ What only the application's environment has is imported where it is used.
 import hashlib
 import random
 import re
+import tomllib
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+"""What `content.toml` holds."""
 _NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-_TOWNS = (
-    ("Harwick", "HW1 4"),
-    ("Elmsford", "EF3 2"),
-    ("Stonebridge", "SB7 9"),
-    ("Port Maren", "PM2 6"),
-    ("Ashcombe", "AC5 1"),
-    ("Linden Vale", "LV8 3"),
-)
-_STREETS = [
-    "Mill Lane",
-    "Harbour Street",
-    "Orchard Road",
-    "Station Parade",
-    "Priory Close",
-    "Weavers Row",
-    "Castle Hill",
-    "Meadow Way",
-    "Chapel Walk",
-    "Quarry Rise",
-    "Larch Avenue",
-    "Bridge Street",
-]
-_NOTES = (
-    "Customer asked for delivery after 5 pm.",
-    "Gift: leave the invoice out of the parcel.",
-    "Called about the delay; apologised and promised Friday.",
-    "Parcel goes to the neighbour if nobody is in.",
-    "Checked the stock by hand before packing.",
-)
-_VOUCHERS = (
-    # Name, code, usage, benefit, value, first and last day counted from now, minimum.
-    ("Spring welcome", "SPRING", "Multi-use", "Percentage", 10, -20, 60, 0),
-    ("Friends of the shop", "FRIENDS", "Multi-use", "Percentage", 15, -90, 120, 0),
-    ("Five pounds off", "FIVER", "Once per customer", "Absolute", 5, -10, 30, 30),
-    ("Big basket", "BIGBASKET", "Multi-use", "Absolute", 20, -5, 45, 150),
-    ("Winter clearance", "WINTER", "Multi-use", "Percentage", 25, -120, -14, 0),
-    ("Garden party", "GARDEN", "Once per customer", "Percentage", 20, 30, 75, 0),
-)
-_OFFERS = (
-    # Name, description, range, condition, value, benefit, value.
-    ("Three candles for two", "The cheapest is free.", "Candles", "Count", 3, "Multibuy", 1),
-    ("Bedding week", "10 % off all bedding.", "Bedding", "Count", 1, "Percentage", 10),
-    ("Free delivery", "From £200.", "Everything", "Value", 200, "Shipping fixed price", 0),
-)
 
 
 def _money(pence: int) -> Decimal:
@@ -98,14 +59,9 @@ class Shop:
         import people
         from django.contrib.auth.models import User
 
-        password = django_worlds.password_hash(people.PASSWORD)
         self.users = User.objects.bulk_create(
             User(
-                username=person.username,
-                first_name=person.first,
-                last_name=person.last,
-                email=person.email,
-                password=password,
+                **django_worlds.account(person),
                 is_staff=number == 1,
                 is_superuser=number == 1,
                 date_joined=self._day(900, 420),
@@ -117,15 +73,11 @@ class Shop:
             "user": self.user.username,
             "staff": self.staff.username,
             "password": people.PASSWORD,
-            "people": [
-                {"id": user.pk, "username": user.username, "name": user.get_full_name()}
-                | {"email": user.email}
-                for user in self.users
-            ],
+            "people": [django_worlds.facts_of(user) for user in self.users],
         }
 
     def _products(self) -> None:
-        import catalogue as words
+        import catalogue
         from oscar.apps.catalogue.categories import create_from_breadcrumbs
         from oscar.apps.catalogue.models import (
             Category,
@@ -141,7 +93,7 @@ class Shop:
         partner = Partner.objects.create(name="Northfield", code="northfield")
         second = Partner.objects.create(name="Harbour Workshops", code="harbour-workshops")
         classes, attributes = {}, {}
-        for department in words.DEPARTMENTS:
+        for department in catalogue.WORDS.departments:
             classes[department] = ProductClass.objects.create(name=department)
             attributes[department] = [
                 ProductAttribute.objects.create(
@@ -155,13 +107,13 @@ class Shop:
                 )
             ]
         categories = {
-            leaf.name: create_from_breadcrumbs(f"{department} > {leaf.name}")
-            for department, leaves in words.DEPARTMENTS.items()
+            leaf["name"]: create_from_breadcrumbs(f"{department} > {leaf['name']}")
+            for department, leaves in catalogue.WORDS.departments.items()
             for leaf in leaves
         }
         # As the back office saves them, so that it changes only what is meant.
         Category.objects.update(meta_description="")
-        made = list(words.products(self.rng))
+        made = list(catalogue.products(self.rng))
         self.products = [
             Product(
                 structure="standalone",
@@ -249,12 +201,12 @@ class Shop:
         ]
 
     def _address(self, user: Any, town: tuple[str, str] | None = None) -> dict[str, Any]:
-        name, district = town or self.rng.choice(_TOWNS)
+        name, district = town or self.rng.choice(WORDS.towns)
         letters = "".join(self.rng.choices("ABDEFGHJLNPQRSTUWXYZ", k=2))
         return {
             "first_name": user.first_name,
             "last_name": user.last_name,
-            "line1": f"{self.rng.randint(1, 98)} {self.rng.choice(_STREETS)}",
+            "line1": f"{self.rng.randint(1, 98)} {self.rng.choice(WORDS.streets)}",
             "line4": name,
             "postcode": f"{district}{letters}",
             "country": self.country,
@@ -275,7 +227,7 @@ class Shop:
             for code, name in names
         )
         self.country = countries[0]
-        towns = self.rng.sample(_TOWNS, 4)
+        towns = self.rng.sample(WORDS.towns, 4)
         self.homes = [self._address(user) for user in self.users]
         self.homes[0] = self._address(self.user, towns[0])
         for user, home in zip(self.users, self.homes, strict=True):
@@ -304,7 +256,7 @@ class Shop:
         self.picks = self.rng.sample(self.products, 8)
         for product in self.picks:
             picks.add_product(product)
-        for number, row in enumerate(_OFFERS):
+        for number, row in enumerate(WORDS.offers):
             name, text, range_name, condition, least, benefit, value = row
             chosen = ranges[range_name]
             ConditionalOffer.objects.create(
@@ -318,7 +270,7 @@ class Shop:
                     value=value,
                 ),
             )
-        for name, code, usage, benefit, value, first, last, least in _VOUCHERS:
+        for name, code, usage, benefit, value, first, last, least in WORDS.vouchers:
             offer = ConditionalOffer.objects.create(
                 name=f"Offer for voucher {name}",
                 offer_type="Voucher",
@@ -347,7 +299,7 @@ class Shop:
             {"id": one.pk, "name": one.name, "code": one.code, "usage": one.usage}
             | {"active": one.is_active(), "benefit": row[3], "value": row[4], "least": row[7]}
             | {"used": one.num_orders, "ends": f"{one.end_datetime:%Y-%m-%d}"}
-            for row in _VOUCHERS
+            for row in WORDS.vouchers
             for one in [Voucher.objects.get(code=row[1])]
         ]
 
@@ -453,7 +405,7 @@ class Shop:
                 changes.append((order, "Pending", status, date + timedelta(hours=5)))
             noted = self.rng.random() < 0.12
             if noted:
-                notes.append((order, self.rng.choice(_NOTES), date + timedelta(hours=3)))
+                notes.append((order, self.rng.choice(WORDS.notes), date + timedelta(hours=3)))
             if user == self.user:
                 emails.append((order, date))
             self.facts["orders"].append(
@@ -493,7 +445,7 @@ class Shop:
             Email.objects.filter(pk=email.pk).update(date_sent=moment)
 
     def _reviews(self) -> None:
-        import catalogue as words
+        import catalogue
         from oscar.apps.catalogue.reviews.models import ProductReview
 
         self.facts["reviews"] = []
@@ -505,7 +457,7 @@ class Shop:
             if (product.pk, user.pk) in seen:
                 continue
             seen.add((product.pk, user.pk))
-            score, title, body = words.review(self.rng)
+            score, title, body = catalogue.review(self.rng)
             # The last ones wait for the staff.
             waits = number >= len(chosen) - 14
             date = self._day(6, 1) if waits else self._day(380, 8)

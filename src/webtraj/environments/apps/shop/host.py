@@ -283,31 +283,13 @@ django_worlds.configure(
     ],
     ROOT_URLCONF=__name__,
     SITE_ID=1,
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                    "oscar.apps.search.context_processors.search_form",
-                    "oscar.apps.communication.notifications.context_processors.notifications",
-                    "oscar.apps.checkout.context_processors.checkout",
-                    "oscar.core.context_processors.metadata",
-                ],
-                "loaders": [
-                    (
-                        "django.template.loaders.cached.Loader",
-                        [
-                            ("django.template.loaders.locmem.Loader", _TEMPLATES),
-                            "django.template.loaders.app_directories.Loader",
-                        ],
-                    )
-                ],
-            },
-        }
-    ],
+    TEMPLATES=django_worlds.templates(
+        "oscar.apps.search.context_processors.search_form",
+        "oscar.apps.communication.notifications.context_processors.notifications",
+        "oscar.apps.checkout.context_processors.checkout",
+        "oscar.core.context_processors.metadata",
+        pages=_TEMPLATES,
+    ),
     **{name: getattr(defaults, name) for name in dir(defaults) if name.startswith("OSCAR_")}
     | {
         "OSCAR_DEFAULT_CURRENCY": "GBP",

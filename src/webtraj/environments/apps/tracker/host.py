@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import content
 import pkg_resources
+import serve
 import trac.web.main
 from people import PASSWORD, people
 from trac.cache import CacheManager
@@ -33,107 +34,6 @@ from trac.web.chrome import Chrome
 from trac.web.href import Href
 
 DATABASE = "trac.db"
-_SETTINGS = {
-    "attachment": {"render_unsafe_content": "false"},
-    "components": {
-        "trac.about.*": "disabled",
-        "trac.admin.web_ui.BasicsAdminPanel": "disabled",
-        "trac.admin.web_ui.LoggingAdminPanel": "disabled",
-        "trac.admin.web_ui.PluginAdminPanel": "disabled",
-        "trac.notification.prefs.*": "disabled",
-        "trac.prefs.web_ui.AdvancedPreferencePanel": "disabled",
-        "trac.prefs.web_ui.LocalizationPreferencePanel": "disabled",
-        "trac.versioncontrol.*": "disabled",
-        "trac.wiki.admin.*": "disabled",
-        "trac.wiki.web_ui.*": "disabled",
-        "tracopt.ticket.clone.*": "enabled",
-        "tracopt.ticket.deleter.*": "enabled",
-    },
-    "header_logo": {"src": "", "alt": "Northfield tickets"},
-    "logging": {"log_type": "stderr", "log_level": "ERROR"},
-    "mainnav": {"newticket.order": "2", "tickets.order": "1", "browser": "disabled"},
-    "milestone-groups": {
-        "closed": "closed",
-        "closed.order": "0",
-        "closed.query_args": "group=resolution",
-        "closed.overall_completion": "true",
-        "active": "*",
-        "active.order": "1",
-        "active.css_class": "open",
-    },
-    "project": {
-        "name": "Northfield tickets",
-        "descr": "Defects, wishes and tasks of Northfield's products",
-        "footer": "Northfield product development",
-        "icon": "",
-    },
-    "query": {
-        "default_query": "status!=closed&owner=$USER",
-        "default_anonymous_query": "status!=closed",
-        "items_per_page": "50",
-    },
-    "report": {"items_per_page": "50"},
-    "ticket": {
-        "allowed_empty_fields": "milestone, version",
-        "default_type": "defect",
-        "default_priority": "major",
-        "restrict_owner": "true",
-    },
-    "ticket-custom": {
-        "customer": "select",
-        "customer.label": "Customer",
-        "customer.options": "|".join(["", *content.CUSTOMERS]),
-        "customer.order": "1",
-        "estimate": "text",
-        "estimate.label": "Estimate (hours)",
-        "estimate.order": "2",
-        "billable": "checkbox",
-        "billable.label": "Billable",
-        "billable.value": "0",
-        "billable.order": "3",
-    },
-    "ticket-workflow": {
-        "leave": "* -> *",
-        "leave.operations": "leave_status",
-        "leave.default": "1",
-        "create": "<none> -> new",
-        "create.default": "1",
-        "create_and_assign": "<none> -> assigned",
-        "create_and_assign.label": "assign",
-        "create_and_assign.permissions": "TICKET_MODIFY",
-        "create_and_assign.operations": "may_set_owner",
-        "accept": "new,assigned,accepted,reopened -> accepted",
-        "accept.permissions": "TICKET_MODIFY",
-        "accept.operations": "set_owner_to_self",
-        "resolve": "new,assigned,accepted,reopened -> closed",
-        "resolve.permissions": "TICKET_MODIFY",
-        "resolve.operations": "set_resolution",
-        "reassign": "new,assigned,accepted,reopened -> assigned",
-        "reassign.permissions": "TICKET_MODIFY",
-        "reassign.operations": "set_owner",
-        "reopen": "closed -> reopened",
-        "reopen.permissions": "TICKET_CREATE",
-        "reopen.operations": "del_resolution",
-    },
-    "timeline": {"default_daysback": "7", "max_daysback": "400", "ticket_show_details": "true"},
-    "trac": {
-        "auto_preview_timeout": "0",
-        "database": f"sqlite:{DATABASE}?synchronous=OFF&journal_mode=MEMORY",
-        "default_date_format": "iso8601",
-        "default_dateinfo_format": "absolute",
-        "default_handler": "ReportModule",
-        "default_language": "en",
-        "default_timezone": "UTC",
-        "mainnav": "tickets, newticket, roadmap, timeline, search",
-        "never_obfuscate_mailto": "true",
-        "permission_policies": (
-            "DefaultTicketPolicy, DefaultPermissionPolicy, LegacyAttachmentPolicy"
-        ),
-        "show_email_addresses": "true",
-        "use_chunked_encoding": "false",
-    },
-    "wiki": {"ignore_missing_pages": "true"},
-}
 _PERMISSIONS = {
     "anonymous": (
         "MILESTONE_VIEW",
@@ -180,12 +80,13 @@ _TYPES = {".css": "text/css", ".js": "text/javascript"}
 
 def _settings() -> UnicodeConfigParser:
     parser = UnicodeConfigParser()
-    parser.read_dict(_SETTINGS)
+    parser.read(Path(__file__).with_name("trac.ini"), "utf-8")
+    parser.set("ticket-custom", "customer.options", "|".join(["", *content.WORDS.customers]))
     return parser
 
 
 class _Settings(Configuration):
-    """Trac's configuration: `_SETTINGS`, and the table `setting` of the current world."""
+    """Trac's configuration: `trac.ini`, and the table `setting` of the current world."""
 
     def __init__(self):
         self.world = None
@@ -206,7 +107,7 @@ class _Settings(Configuration):
         return False
 
     def save(self):
-        """Store what differs from `_SETTINGS`."""
+        """Store what differs from `trac.ini`."""
         unchanged = _settings()
         rows = [
             (section, name, value)
@@ -346,10 +247,7 @@ def build(state: Path, seed: int) -> dict:
             token = hashlib.sha256(f"token {cookie}".encode()).hexdigest()[:24]
             facts["cookies"][person.username] = {"trac_auth": cookie, "trac_form_token": token}
     DatabaseManager(env).shutdown()
-    with sqlite3.connect(state / DATABASE, isolation_level=None) as database:
-        database.execute("PRAGMA journal_mode=DELETE")
-        database.execute("VACUUM")
-    database.close()
+    serve.compact(state / DATABASE)
     return facts
 
 
@@ -385,18 +283,18 @@ def _fill(env: Environment, made: dict) -> None:
 
     with env.db_transaction as db:
         for kind, names in (
-            (Priority, content.PRIORITIES),
-            (Resolution, content.RESOLUTIONS),
-            (Type, content.TYPES),
+            (Priority, content.WORDS.priorities),
+            (Resolution, content.WORDS.resolutions),
+            (Type, content.WORDS.types),
         ):
             for name in names:
                 store(kind, name=name)
         for one in made["components"]:
             store(Component, **one)
-        for name, due, completed, about in content.MILESTONES:
+        for name, due, completed, about in content.WORDS.milestones:
             due, completed = content.day(due), content.day(completed)
             store(Milestone, name=name, due=due, completed=completed, description=about)
-        for name, when, about in content.VERSIONS:
+        for name, when, about in content.WORDS.versions:
             store(Version, name=name, time=content.day(when), description=about)
         for title, about, query in content.REPORTS:
             store(Report, title=title, description=about, query=query)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -16,12 +17,16 @@ from webtraj.environments.apps.tasks import (
     Facts,
     added,
     changed,
+    find,
+    listed,
     optional,
+    other_than,
     removed,
     same_text,
+    spoken,
     template,
 )
-from webtraj.environments.apps.tracker import content
+from webtraj.environments.apps.tracker.content import REPORTS, WORDS
 from webtraj.environments.browser.oracles import (
     Step,
     check,
@@ -32,9 +37,11 @@ from webtraj.environments.browser.oracles import (
     wait_until,
 )
 
+task = functools.partial(template, user="user")
+
 Ticket = dict[str, Any]
-_UPCOMING = [name for name, _, completed, _ in content.MILESTONES if not completed]
-_DATED = [name for name, due, completed, _ in content.MILESTONES if due and not completed]
+_UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
+_DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
 _OPTIONAL_ROWS = 8
@@ -64,23 +71,13 @@ def _open(facts: Facts, **wanted: Any) -> list[Ticket]:
     return _tickets(facts, status=_OPEN, **wanted)
 
 
-def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
-    return rng.choice([choice for choice in choices if choice not in but])
-
-
 def _name(facts: Facts, username: str) -> str:
     """Return a person's full name, as pages show it."""
-    return next(str(p["name"]) for p in facts["people"] if p["username"] == username)
+    return str(find(facts["people"], username=username)["name"])
 
 
 def _quoted(ticket: Ticket) -> str:
     return f"“{ticket['summary']}”"
-
-
-def _day(text: str) -> str:
-    """Return a date as people write it: 27 March 2026."""
-    when = date.fromisoformat(text)
-    return f"{when.day} {when:%B %Y}"
 
 
 def _micros(when: datetime) -> int:
@@ -100,10 +97,6 @@ def _evening(day: str) -> str:
 
 def _numbers(tickets: Sequence[Ticket]) -> tuple[str, ...]:
     return tuple(str(ticket["id"]) for ticket in tickets)
-
-
-def _hash_free(numbers: Sequence[str]) -> str:
-    return " and ".join([", ".join(f"#{n}" for n in numbers[:-1]), f"#{numbers[-1]}"])
 
 
 # What they change.
@@ -246,57 +239,53 @@ def _admin(panel: str) -> tuple[Step, ...]:
 # Reading: one ticket.
 
 
-@template("tracker/find-owner", level=1, split="train")
+@task("tracker/find-owner", level=1, split="train")
 def find_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who owns a ticket."""
     ticket = rng.choice(_open(facts))
     return Assignment(
         goal=f"Who owns the ticket {_quoted(ticket)}? Answer with the full name.",
-        user=facts["user"],
         answer=_name(facts, ticket["owner"]),
         steps=_look_up(ticket),
     )
 
 
-@template("tracker/find-error-code", level=1, split="train")
+@task("tracker/find-error-code", level=1, split="train")
 def find_error_code(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which ticket is about an error code."""
     ticket = rng.choice(_tickets(facts, type="defect"))
     return Assignment(
         goal=f"A customer reads the error code {ticket['code']} on the screen. "
         "Which ticket is about it? Answer with its number.",
-        user=facts["user"],
         answer=f"{ticket['id']}",
         steps=_look_up(ticket, ticket["code"]),
     )
 
 
-@template("tracker/find-build", level=1, split="train")
+@task("tracker/find-build", level=1, split="train")
 def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
     ticket = rng.choice(_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
         goal=f"In which build was the defect {_quoted(ticket)} fixed? Answer with its number.",
-        user=facts["user"],
         answer=ticket["build"],
         steps=_look_up(ticket),
     )
 
 
-@template("tracker/find-workaround", level=1, split="test")
+@task("tracker/find-workaround", level=1, split="test")
 def find_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the workaround in a ticket's comments."""
     ticket = rng.choice(_tickets(facts, workaround=bool))
     return Assignment(
         goal=f"Support needs the workaround for the error {ticket['code']}. "
         "Answer with the words of the comment that names it, without the words before the colon.",
-        user=facts["user"],
         answer=ticket["workaround"],
         steps=_look_up(ticket, ticket["code"]),
     )
 
 
-@template("tracker/who-closed", level=1, split="train")
+@task("tracker/who-closed", level=1, split="train")
 def who_closed(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who closed a ticket, and when."""
     ticket = rng.choice(_tickets(facts, status="closed"))
@@ -304,45 +293,51 @@ def who_closed(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Who closed ticket #{ticket['id']}, and on which day? "
         "Answer with the full name and the date (YYYY-MM-DD), separated by a comma.",
-        user=facts["user"],
         answer=(_name(facts, closed["author"]), closed["when"][:10]),
         steps=_go_to(ticket),
     )
 
 
-@template("tracker/find-last-failure", level=2, split="train")
+@task("tracker/find-last-failure", level=2, split="train")
 def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a line of an attached log."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     return Assignment(
         goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
         "What is the number of the last job in it that failed? Answer with the number.",
-        user=facts["user"],
         answer=log["last_error"].removeprefix("job "),
-        steps=(*_look_up(ticket), *_to_log(log)),
+        steps=(_look_up(ticket), _to_log(log)),
     )
 
 
-@template("tracker/count-failures", level=2, split="test")
+@task("tracker/count-failures", level=2, split="test")
 def count_failures(facts: Facts, rng: random.Random) -> Assignment:
     """Count the errors in an attached log, and say so in a comment."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     text = f"The log has {log['errors']} failed jobs."
     return Assignment(
         goal=f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
         "comment on the ticket with this sentence: “The log has N failed jobs.”, with the number "
         "in place of N.",
-        user=facts["user"],
         expect=_history(ticket["id"], text),
         steps=(
-            *_go_to(ticket),
-            *_to_log(log),
+            _go_to(ticket),
+            _to_log(log),
             click("#content h1 a"),
             _comment(text),
             _SUBMIT,
         ),
+    )
+
+
+def _milestone(name: str, form: str) -> tuple[Step, ...]:
+    """Open a milestone from the roadmap, and one of its forms."""
+    return (
+        click("#mainnav a", "Roadmap"),
+        click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
+        click(f'#{form} input[type="submit"]'),
     )
 
 
@@ -356,28 +351,23 @@ def _to_log(log: dict[str, Any]) -> tuple[Step, ...]:
 # Reading: several tickets.
 
 
-@template("tracker/milestone-due", level=1, split="train")
+@task("tracker/milestone-due", level=1, split="train")
 def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
     """Ask when a milestone is due."""
-    name, due, completed, _ = rng.choice([m for m in content.MILESTONES if m[1]])
+    name, due, completed, _ = rng.choice([m for m in WORDS.milestones if m[1]])
     what = "completed" if completed else "due"
     return Assignment(
         goal=f"On which day {'was' if completed else 'is'} the milestone {name} {what}? "
         "Answer as YYYY-MM-DD.",
-        user=facts["user"],
         answer=completed or due,
         steps=(
             click("#mainnav a", "Roadmap"),
-            *(
-                ()
-                if not completed
-                else (check("#showcompleted"), click("#prefs input[type=submit]"))
-            ),
+            (check("#showcompleted"), click("#prefs input[type=submit]")) if completed else (),
         ),
     )
 
 
-@template("tracker/count-by-query", level=2, split="train")
+@task("tracker/count-by-query", level=2, split="train")
 def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask how many open tickets have a component and a priority."""
     ticket = rng.choice(_open(facts))
@@ -386,13 +376,12 @@ def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"How many tickets of the component {component} with the priority {priority} are "
         "not closed? Answer with the number.",
-        user=facts["user"],
         answer=str(len(found)),
         steps=_query(("component", "Component", component), ("priority", "Priority", priority)),
     )
 
 
-@template("tracker/list-by-query", level=2, split="train")
+@task("tracker/list-by-query", level=2, split="train")
 def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the numbers of a customer's open tickets in a milestone."""
     ticket = rng.choice(_open(facts, customer=bool, milestone=bool))
@@ -401,13 +390,12 @@ def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Which tickets of the customer {customer} in the milestone {milestone} are not "
         "closed? Answer with their numbers, separated by commas.",
-        user=facts["user"],
         answer=_numbers(found),
         steps=_query(("customer", "Customer", customer), ("milestone", "Milestone", milestone)),
     )
 
 
-@template("tracker/oldest-ticket", level=2, split="test")
+@task("tracker/oldest-ticket", level=2, split="test")
 def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the oldest open ticket of a person."""
     owner = rng.choice([t["owner"] for t in _open(facts) if t["owner"] != facts["user"]])
@@ -415,7 +403,6 @@ def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Of the tickets that {_name(facts, owner)} owns and that are not closed, which one "
         "was created first? Answer with its number.",
-        user=facts["user"],
         answer=str(found[0]["id"]),
         steps=(
             click("#ctxtnav a", "New Custom Query"),
@@ -426,7 +413,7 @@ def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/sum-estimates", level=2, split="train")
+@task("tracker/sum-estimates", level=2, split="train")
 def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the sum of the estimates of open tickets."""
     field, value = rng.choice(_groups(facts))
@@ -434,11 +421,10 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
         "How many hours is that? Answer with the number.",
-        user=facts["user"],
         answer=str(sum(int(ticket["estimate"]) for ticket in found)),
         steps=(
-            *_query((field, field.capitalize(), value))[:-1],
-            *_unfold("#columns legend"),
+            _query((field, field.capitalize(), value))[:-1],
+            _unfold("#columns legend"),
             check('#columns input[value="estimate"]'),
             click('#query input[name="update"]'),
         ),
@@ -457,7 +443,7 @@ def _groups(facts: Facts) -> list[tuple[str, str]]:
     )
 
 
-@template("tracker/busiest-owner", level=2, split="test")
+@task("tracker/busiest-owner", level=2, split="test")
 def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who has the most open tickets of some kind."""
 
@@ -469,17 +455,16 @@ def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Who owns the most tickets of the {field} {value} that are not closed? "
         "Answer with the full name.",
-        user=facts["user"],
         answer=_name(facts, winners(field, value)[0]),
         steps=(
-            *_query((field, field.capitalize(), value))[:-1],
+            _query((field, field.capitalize(), value))[:-1],
             select("#group", "Owner"),
             click('#query input[name="update"]'),
         ),
     )
 
 
-@template("tracker/compare-customers", level=3, split="test")
+@task("tracker/compare-customers", level=3, split="test")
 def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which of three customers has the most open defects."""
 
@@ -487,27 +472,26 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         return len(_open(facts, customer=customer, type="defect"))
 
     while True:
-        three = rng.sample(content.CUSTOMERS, 3)
+        three = rng.sample(WORDS.customers, 3)
         best, second, _ = sorted(three, key=count, reverse=True)
         if count(best) > count(second):
             break
-    steps: list[Step] = []
-    for customer in three:
-        steps += [
-            click("#mainnav a", "View Tickets"),
-            *_query(("customer", "Customer", customer), ("type", "Type", "defect")),
-        ]
     return Assignment(
         goal=f"Which of the customers {three[0]}, {three[1]} and {three[2]} has the most open "
         "defects, that is, tickets of the type defect that are not closed? Answer with the name "
         "of the customer and the number of the defects, separated by a comma.",
-        user=facts["user"],
         answer=(best, str(count(best))),
-        steps=tuple(steps),
+        steps=[
+            (
+                click("#mainnav a", "View Tickets"),
+                _query(("customer", "Customer", customer), ("type", "Type", "defect")),
+            )
+            for customer in three
+        ],
     )
 
 
-@template("tracker/billable-report", level=2, split="train")
+@task("tracker/billable-report", level=2, split="train")
 def billable_report(facts: Facts, rng: random.Random) -> Assignment:
     """Ask a report for the billable tickets of a customer."""
     billable = _tickets(facts, billable="1")
@@ -516,38 +500,35 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"How many billable tickets of {customer} does the report “Billable tickets by "
         "customer” list, closed ones included? Answer with the number.",
-        user=facts["user"],
         answer=str(len(found)),
-        steps=(click('h3 a[href="/report/5"]'),),
+        steps=click('h3 a[href="/report/5"]'),
     )
 
 
 # Changing one ticket.
 
 
-@template("tracker/set-priority", level=1, split="train")
+@task("tracker/set-priority", level=1, split="train")
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a priority."""
     ticket = rng.choice(_open(facts))
-    priority = _other(rng, content.PRIORITIES, ticket["priority"])
+    priority = other_than(rng, WORDS.priorities, ticket["priority"])
     return Assignment(
         goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
-        user=facts["user"],
         expect=_edited(ticket, priority=priority),
-        steps=(*_go_to(ticket), *_change(priority=priority)),
+        steps=(_go_to(ticket), _change(priority=priority)),
     )
 
 
-@template("tracker/set-milestone", level=1, split="train")
+@task("tracker/set-milestone", level=1, split="train")
 def set_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket to a milestone."""
     ticket = rng.choice(_open(facts))
-    milestone = _other(rng, _UPCOMING, ticket["milestone"])
+    milestone = other_than(rng, _UPCOMING, ticket["milestone"])
     return Assignment(
         goal=f"Move the ticket {_quoted(ticket)} to the milestone {milestone}.",
-        user=facts["user"],
         expect=_edited(ticket, milestone=milestone),
-        steps=(*_look_up(ticket), *_change(milestone=milestone)),
+        steps=(_look_up(ticket), _change(milestone=milestone)),
     )
 
 
@@ -561,41 +542,38 @@ _REMARKS = (
 )
 
 
-@template("tracker/add-comment", level=1, split="train")
+@task("tracker/add-comment", level=1, split="train")
 def add_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Comment on a ticket."""
     ticket, text = rng.choice(_open(facts)), rng.choice(_REMARKS)
     return Assignment(
         goal=f"Add this comment to ticket #{ticket['id']}: “{text}”",
-        user=facts["user"],
         expect=_history(ticket["id"], text),
-        steps=(*_go_to(ticket), _comment(text), _SUBMIT),
+        steps=(_go_to(ticket), _comment(text), _SUBMIT),
     )
 
 
-@template("tracker/accept", level=1, split="train")
+@task("tracker/accept", level=1, split="train")
 def accept(facts: Facts, rng: random.Random) -> Assignment:
     """Accept a ticket."""
     ticket = rng.choice(_tickets(facts, status=("new", "assigned", "reopened")))
     return Assignment(
         goal=f"Accept the ticket {_quoted(ticket)}, so that it is yours.",
-        user=facts["user"],
         expect=_edited(ticket, owner=facts["user"], status="accepted"),
-        steps=(*_look_up(ticket), *_change(check("#action_accept"))),
+        steps=(_look_up(ticket), _change(check("#action_accept"))),
     )
 
 
-@template("tracker/reassign", level=1, split="train")
+@task("tracker/reassign", level=1, split="train")
 def reassign(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to somebody else."""
     ticket = rng.choice(_open(facts))
-    owner = _other(rng, facts["developers"][1:], ticket["owner"])
+    owner = other_than(rng, facts["developers"][1:], ticket["owner"])
     name = _name(facts, owner)
     return Assignment(
         goal=f"Reassign ticket #{ticket['id']} to {name}.",
-        user=facts["user"],
         expect=_edited(ticket, owner=owner, status="assigned"),
-        steps=(*_go_to(ticket), *_change(*_hand_to(name))),
+        steps=(_go_to(ticket), _change(*_hand_to(name))),
     )
 
 
@@ -607,7 +585,7 @@ _ENDS = {
 }
 
 
-@template("tracker/resolve", level=1, split="train")
+@task("tracker/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket with a resolution and a comment."""
     ticket, resolution = rng.choice(_open(facts)), rng.choice(list(_ENDS))
@@ -615,32 +593,30 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment "
         f"“{text}”.",
-        user=facts["user"],
         expect=_edited(ticket, text, status="closed", resolution=resolution),
         steps=(
-            *_go_to(ticket),
-            *_change(*_resolve(resolution), _comment(text)),
+            _go_to(ticket),
+            _change(*_resolve(resolution), _comment(text)),
         ),
     )
 
 
-@template("tracker/reopen", level=1, split="test")
+@task("tracker/reopen", level=1, split="test")
 def reopen(facts: Facts, rng: random.Random) -> Assignment:
     """Open a closed ticket again, because of an error code."""
     ticket = rng.choice(_tickets(facts, status="closed", type="defect"))
     text = "It happened again this morning."
     return Assignment(
         goal=f"The error {ticket['code']} is back. Reopen its ticket, with the comment “{text}”.",
-        user=facts["user"],
         expect=_edited(ticket, text, status="reopened", resolution=None),
         steps=(
-            *_look_up(ticket, ticket["code"]),
-            *_change(check("#action_reopen"), _comment(text)),
+            _look_up(ticket, ticket["code"]),
+            _change(check("#action_reopen"), _comment(text)),
         ),
     )
 
 
-@template("tracker/close-duplicate", level=2, split="train")
+@task("tracker/close-duplicate", level=2, split="train")
 def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket as a duplicate of another, whose number must be found."""
     ticket, original = rng.sample(_open(facts, type="defect"), 2)
@@ -649,17 +625,16 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"The ticket {_quoted(ticket)} is the same problem as {_quoted(original)}. Close the "
         "first one as a duplicate, with the comment “Duplicate of #N.”, where N is the number of "
         "the other ticket.",
-        user=facts["user"],
         expect=_edited(ticket, text, status="closed", resolution="duplicate"),
         steps=(
-            *_look_up(original),
-            *_look_up(ticket),
-            *_change(*_resolve("duplicate"), _comment(text)),
+            _look_up(original),
+            _look_up(ticket),
+            _change(*_resolve("duplicate"), _comment(text)),
         ),
     )
 
 
-@template("tracker/correct-summary", level=1, split="test")
+@task("tracker/correct-summary", level=1, split="test")
 def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the summary of a ticket that was prepared with a mistake in it."""
     ticket = rng.choice(_open(facts))
@@ -672,67 +647,63 @@ def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The summary of ticket #{ticket['id']} has a spelling mistake. It should be: "
         f"“{ticket['summary']}”. Please correct it.",
-        user=facts["user"],
         prepare=(("UPDATE ticket SET summary = ? WHERE id = ?", (wrong, ticket["id"])),),
         expect=_edited(ticket, summary=ticket["summary"]),
-        steps=(*_go_to(ticket), *_change(summary=ticket["summary"])),
+        steps=(_go_to(ticket), _change(summary=ticket["summary"])),
     )
 
 
-@template("tracker/add-cc", level=1, split="train")
+@task("tracker/add-cc", level=1, split="train")
 def add_cc(facts: Facts, rng: random.Random) -> Assignment:
     """Add a person to the Cc field, besides those who are in it."""
     ticket = rng.choice(_open(facts, cc=bool))
     there = ticket["cc"].split(", ")
-    person = _other(rng, facts["support"], *there)
+    person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
     return Assignment(
         goal=f"Add {_name(facts, person)} (user name {person}) to the Cc of ticket "
         f"#{ticket['id']}, and keep those who are there.",
-        user=facts["user"],
         expect=_edited(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
-        steps=(*_go_to(ticket), *_change(cc=f"{ticket['cc']}, {person}")),
+        steps=(_go_to(ticket), _change(cc=f"{ticket['cc']}, {person}")),
     )
 
 
-@template("tracker/set-several", level=2, split="train")
+@task("tracker/set-several", level=2, split="train")
 def set_several(facts: Facts, rng: random.Random) -> Assignment:
     """Change several fields of a ticket."""
     # Trac gives a new ticket to the owner of its new component.
     ticket = rng.choice(_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
-        "component": _other(rng, content.COMPONENTS, ticket["component"]),
-        "version": _other(rng, [name for name, _, _ in content.VERSIONS], ticket["version"]),
-        "milestone": _other(rng, _UPCOMING, ticket["milestone"]),
-        "keywords": _other(rng, ("barcode", "layout", "network"), ticket["keywords"]),
+        "component": other_than(rng, WORDS.components, ticket["component"]),
+        "version": other_than(rng, [name for name, _, _ in WORDS.versions], ticket["version"]),
+        "milestone": other_than(rng, _UPCOMING, ticket["milestone"]),
+        "keywords": other_than(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
     return Assignment(
         goal=f"The defect {_quoted(ticket)} is filed wrongly. Set its component to "
         f"{new['component']}, its version to {new['version']}, its milestone to "
         f"{new['milestone']}, and replace its keywords by “{new['keywords']}”.",
-        user=facts["user"],
         expect=_edited(ticket, **new),
-        steps=(*_look_up(ticket), *_change(**new)),
+        steps=(_look_up(ticket), _change(**new)),
     )
 
 
-@template("tracker/make-billable", level=2, split="train")
+@task("tracker/make-billable", level=2, split="train")
 def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
     ticket = rng.choice(_open(facts, customer="", billable="0"))
-    hours = str(_other(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
-    customer = rng.choice(content.CUSTOMERS)
+    hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
+    customer = rng.choice(WORDS.customers)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
         goal=f"{customer} pays for the ticket {_quoted(ticket)}: enter the customer, an estimate "
         f"of {hours} hours, and mark it as billable.",
-        user=facts["user"],
         expect=_edited(ticket, **new),
-        steps=(*_look_up(ticket), *_change(**new)),
+        steps=(_look_up(ticket), _change(**new)),
     )
 
 
-@template("tracker/escalate", level=2, split="train")
+@task("tracker/escalate", level=2, split="train")
 def escalate(facts: Facts, rng: random.Random) -> Assignment:
     """Raise the priority of the ticket of an error code, and hand it to the component's owner."""
     leads = {one["name"]: one["owner"] for one in facts["components"]}
@@ -747,18 +718,17 @@ def escalate(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Error {ticket['code']} stops a whole site. Set its ticket to the priority blocker "
         "and reassign it to the owner of its component, as listed in the administration.",
-        user=facts["user"],
         expect=_edited(ticket, priority="blocker", owner=owner, status="assigned"),
         steps=(
-            *_look_up(ticket, ticket["code"]),
-            *_admin("Components"),
-            *_go_to(ticket),
-            *_change(*_hand_to(_name(facts, owner)), priority="blocker"),
+            _look_up(ticket, ticket["code"]),
+            _admin("Components"),
+            _go_to(ticket),
+            _change(*_hand_to(_name(facts, owner)), priority="blocker"),
         ),
     )
 
 
-@template("tracker/edit-comment", level=2, split="test")
+@task("tracker/edit-comment", level=2, split="test")
 def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the build number in the last comment of a closed ticket."""
     ticket = rng.choice(
@@ -775,7 +745,6 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The last comment of ticket #{number} names the wrong build: it should be {build} "
         f"instead of {ticket['build']}. Edit that comment.",
-        user=facts["user"],
         expect=(
             changed(
                 "ticket_change",
@@ -787,7 +756,7 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
             optional(added("ticket_change", ticket=number, field="_comment1")),
         ),
         steps=(
-            *_go_to(ticket),
+            _go_to(ticket),
             click(f'#edit-comment-{count} input[type="submit"]'),
             fill('textarea[name="edited_comment"]', text),
             click('input[name="edit_comment"]'),
@@ -795,7 +764,7 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/delete-comment", level=2, split="train")
+@task("tracker/delete-comment", level=2, split="train")
 def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a comment with advertising from a ticket."""
     ticket = rng.choice([t for t in _open(facts) if t["events"] and not t["events"][-1]["new"]])
@@ -805,23 +774,22 @@ def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Somebody posted an advertisement as a comment on ticket #{number}. Delete that "
         "comment, and nothing else.",
-        user=facts["user"],
         prepare=(
             (
                 "INSERT INTO ticket_change VALUES (?, ?, ?, 'comment', ?, ?)",
                 (number, when + 60_000_000, ticket["reporter"], str(count + 1), text),
             ),
         ),
-        expect=(removed("ticket_change", ticket=number, newvalue=text),),
+        expect=removed("ticket_change", ticket=number, newvalue=text),
         steps=(
-            *_go_to(ticket),
+            _go_to(ticket),
             click(f'#trac-change-{count + 1}-{when + 60_000_000} input[value*="Delete"]'),
             click('#content input[value="Delete comment"]'),
         ),
     )
 
 
-@template("tracker/delete-ticket", level=1, split="train")
+@task("tracker/delete-ticket", level=1, split="train")
 def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a ticket that is advertising."""
     number = len(facts["tickets"]) + 1
@@ -831,7 +799,6 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     moment = 1_772_200_000_000_000
     return Assignment(
         goal=f"The ticket “{summary}” is advertising. Delete it.",
-        user=facts["user"],
         prepare=(
             (
                 (
@@ -843,32 +810,31 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
                 (number, moment, moment, facts["components"][-1]["owner"], summary),
             ),
         ),
-        expect=(removed("ticket", id=number),),
+        expect=removed("ticket", id=number),
         steps=(
-            *_look_up({"id": number, "summary": summary}),
+            _look_up({"id": number, "summary": summary}),
             click('.description input[value*="Delete"]'),
             click('#content input[value="Delete ticket"]'),
         ),
     )
 
 
-@template("tracker/delete-attachment", level=2, split="test")
+@task("tracker/delete-attachment", level=2, split="test")
 def delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete an attachment and say so."""
     log = rng.choice(facts["attachments"])
-    ticket = _tickets(facts, id=log["ticket"])[0]
+    ticket = find(facts["tickets"], id=log["ticket"])
     text = "Removed the log, it contained personal data."
     return Assignment(
         goal=f"The log file attached to the ticket {_quoted(ticket)} contains personal data. "
         f"Delete it, and add the comment “{text}” to the ticket.",
-        user=facts["user"],
         expect=(
             removed("attachment", id=str(ticket["id"]), filename=log["filename"]),
-            *_history(ticket["id"], text),
+            _history(ticket["id"], text),
         ),
         steps=(
-            *_look_up(ticket),
-            *_to_log(log),
+            _look_up(ticket),
+            _to_log(log),
             click('#delete input[type="submit"]'),
             click('#content input[value="Delete attachment"]'),
             _comment(text),
@@ -891,17 +857,16 @@ _NEWS = (
 )
 
 
-@template("tracker/create-defect", level=1, split="train")
+@task("tracker/create-defect", level=1, split="train")
 def create_defect(facts: Facts, rng: random.Random) -> Assignment:
     """File a defect."""
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     priority = rng.choice(("critical", "minor", "blocker"))
-    owner = next(c["owner"] for c in facts["components"] if c["name"] == component)
+    owner = find(facts["components"], name=component)["owner"]
     return Assignment(
         goal=f"File a new ticket: type defect, summary “{summary}”, component {component}, "
         f"priority {priority}. Leave the other fields as they are.",
-        user=facts["user"],
         expect=_created(
             len(facts["tickets"]) + 1,
             type="defect",
@@ -914,21 +879,19 @@ def create_defect(facts: Facts, rng: random.Random) -> Assignment:
             owner=owner,
             status="new",
         ),
-        steps=(
-            click("#mainnav a", "New Ticket"),
-            *_set(summary=summary, component=component, priority=priority),
-            _CREATE,
-        ),
+        steps=_file(summary=summary, component=component, priority=priority),
     )
 
 
-_CREATE = click('#propertyform input[name="submit"]')
+def _file(*more: Step, **new: str) -> tuple[Step, ...]:
+    """File a ticket."""
+    return (click("#mainnav a", "New Ticket"), *_set(**new), *more, _SUBMIT)
 
 
-@template("tracker/create-assigned", level=2, split="train")
+@task("tracker/create-assigned", level=2, split="train")
 def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     """File a ticket with most of its fields."""
-    customer, version = rng.choice(content.CUSTOMERS), rng.choice(content.VERSIONS)[0]
+    customer, version = rng.choice(WORDS.customers), rng.choice(WORDS.versions)[0]
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(_UPCOMING), rng.choice(facts["developers"][1:])
@@ -946,7 +909,6 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"File a new defect with the summary “{summary}” and the description “{text}”. "
         f"Component {component}, version {version}, milestone {milestone}, customer {customer}. "
         f"Assign it to {name} straight away; keep the other fields as they are.",
-        user=facts["user"],
         expect=_created(
             len(facts["tickets"]) + 1,
             **new | {"summary": same_text(summary), "description": same_text(text)},
@@ -955,20 +917,21 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
             owner=owner,
             status="assigned",
         ),
-        steps=(
-            click("#mainnav a", "New Ticket"),
-            *_set(**new),
+        steps=_file(
             check("#action_create_and_assign"),
             select("#action_create_and_assign_reassign_owner", name),
-            _CREATE,
+            **new,
         ),
     )
 
 
-@template("tracker/create-wish", level=2, split="test")
+@task("tracker/create-wish", level=2, split="test")
 def create_wish(facts: Facts, rng: random.Random) -> Assignment:
     """File a billable wish of a customer."""
-    customer, component = rng.choice(content.CUSTOMERS), rng.choice(list(content.COMPONENTS))
+    customer, component = (
+        rng.choice(WORDS.customers),
+        rng.choice(list(WORDS.components)),
+    )
     summary = rng.choice(
         (
             "Show the weight of each parcel in the overview",
@@ -993,7 +956,6 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
         f"component {component} in the milestone Backlog with the summary “{summary}”, the "
         f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable. "
         "Leave the other fields as they are.",
-        user=facts["user"],
         expect=_created(
             len(facts["tickets"]) + 1,
             **new | {"summary": same_text(summary)},
@@ -1001,11 +963,11 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
             version=None,
             status="new",
         ),
-        steps=(click("#mainnav a", "New Ticket"), *_set(**new), _CREATE),
+        steps=_file(**new),
     )
 
 
-@template("tracker/split-ticket", level=3, split="train")
+@task("tracker/split-ticket", level=3, split="train")
 def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File two tasks that follow from a wish, and say so in the wish."""
     ticket = rng.choice(_open(facts, type="enhancement", milestone=_UPCOMING))
@@ -1013,19 +975,9 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
     text = f"Split into #{first} and #{second}."
     shared = {"component": ticket["component"], "milestone": ticket["milestone"]}
-    steps: list[Step] = [*_look_up(ticket)]
-    for summary in summaries:
-        steps += [
-            click("#mainnav a", "New Ticket"),
-            *_set(summary=summary, type="task", **shared),
-            _CREATE,
-        ]
     filed = [
-        change
+        _created(number, type="task", summary=same_text(summary), status="new", **shared)
         for number, summary in zip((first, second), summaries, strict=True)
-        for change in _created(
-            number, type="task", summary=same_text(summary), status="new", **shared
-        )
     ]
     return Assignment(
         goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
@@ -1033,9 +985,14 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "the wish; leave the other fields as they are. File the design first. Then comment on the "
         "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
         "one first.",
-        user=facts["user"],
-        expect=(*filed, *_history(ticket["id"], text)),
-        steps=(*steps, *_look_up(ticket), _comment(text), _SUBMIT),
+        expect=(filed, _history(ticket["id"], text)),
+        steps=(
+            _look_up(ticket),
+            [_file(summary=summary, type="task", **shared) for summary in summaries],
+            _look_up(ticket),
+            _comment(text),
+            _SUBMIT,
+        ),
     )
 
 
@@ -1053,43 +1010,41 @@ def _group(
     return rng.choice([group for group in groups.values() if least <= len(group) <= most])
 
 
-@template("tracker/retarget-component", level=2, split="train")
+@task("tracker/retarget-component", level=2, split="train")
 def retarget_component(facts: Facts, rng: random.Random) -> Assignment:
     """Move all open tickets of a component from one milestone to another."""
     found = _group(facts, rng, ("component", "milestone"), 2, 6)
     component, milestone = found[0]["component"], found[0]["milestone"]
-    target = _other(rng, _UPCOMING, milestone)
+    target = other_than(rng, _UPCOMING, milestone)
     return Assignment(
         goal=f"Move all tickets of the component {component} that are in the milestone "
         f"{milestone} and not closed to the milestone {target}.",
-        user=facts["user"],
-        expect=[e for ticket in found for e in _edited(ticket, milestone=target)],
+        expect=[_edited(ticket, milestone=target) for ticket in found],
         steps=(
-            *_query(("component", "Component", component), ("milestone", "Milestone", milestone)),
-            *_batch("milestone", "Milestone", target),
+            _query(("component", "Component", component), ("milestone", "Milestone", milestone)),
+            _batch("milestone", "Milestone", target),
         ),
     )
 
 
-@template("tracker/change-priorities", level=2, split="test")
+@task("tracker/change-priorities", level=2, split="test")
 def change_priorities(facts: Facts, rng: random.Random) -> Assignment:
     """Change the priority of a customer's open tickets."""
     found = _group(facts, rng, ("customer", "priority"), 2, 6)
     customer, priority = found[0]["customer"], found[0]["priority"]
-    target = _other(rng, content.PRIORITIES, priority)
+    target = other_than(rng, WORDS.priorities, priority)
     return Assignment(
         goal=f"All tickets of the customer {customer} that have the priority {priority} and are "
         f"not closed should get the priority {target}.",
-        user=facts["user"],
-        expect=[e for ticket in found for e in _edited(ticket, priority=target)],
+        expect=[_edited(ticket, priority=target) for ticket in found],
         steps=(
-            *_query(("customer", "Customer", customer), ("priority", "Priority", priority)),
-            *_batch("priority", "Priority", target),
+            _query(("customer", "Customer", customer), ("priority", "Priority", priority)),
+            _batch("priority", "Priority", target),
         ),
     )
 
 
-@template("tracker/hand-over", level=2, split="train")
+@task("tracker/hand-over", level=2, split="train")
 def hand_over(facts: Facts, rng: random.Random) -> Assignment:
     """Hand all open tickets of a person in a milestone to somebody else."""
     while True:
@@ -1097,13 +1052,12 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
         owner, milestone = found[0]["owner"], found[0]["milestone"]
         if owner != facts["user"]:
             break
-    taker = _other(rng, facts["developers"][1:], owner)
+    taker = other_than(rng, facts["developers"][1:], owner)
     name, new = _name(facts, owner), _name(facts, taker)
     return Assignment(
         goal=f"{name} is ill. Reassign all tickets of the milestone {milestone} that {name} owns "
         f"and that are not closed to {new}.",
-        user=facts["user"],
-        expect=[e for ticket in found for e in _edited(ticket, owner=taker, status="assigned")],
+        expect=[_edited(ticket, owner=taker, status="assigned") for ticket in found],
         steps=(
             click("#ctxtnav a", "New Custom Query"),
             select('select[name="0_owner"]', name),
@@ -1111,7 +1065,7 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
             select('select[name="0_milestone"]', milestone),
             click('#query input[name="update"]'),
             click("th.sel input"),
-            *_unfold("#batchmod_fieldset legend"),
+            _unfold("#batchmod_fieldset legend"),
             check("#action_reassign"),
             select("#action_reassign_reassign_owner", new),
             click("#batchmod_submit"),
@@ -1119,60 +1073,51 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/plan-defects", level=3, split="train")
+@task("tracker/plan-defects", level=3, split="train")
 def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
     """Put the listed tickets into milestones, by their types."""
     found = rng.sample(_open(facts, milestone="Release 4.4"), 3)
     found.sort(key=lambda ticket: int(ticket["id"]))
     targets = {"defect": "Release 4.5", "enhancement": "Release 5.0", "task": "Backlog"}
-    numbers = _hash_free(_numbers(found))
-    steps: list[Step] = []
-    for ticket in found:
-        steps += [*_go_to(ticket), *_change(milestone=targets[ticket["type"]])]
+    numbers = listed([f"#{ticket['id']}" for ticket in found])
     return Assignment(
         goal=f"Release 4.4 is too full. Move the tickets {numbers} out of it: a defect to "
         "Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
-        user=facts["user"],
-        expect=[e for t in found for e in _edited(t, milestone=targets[t["type"]])],
-        steps=tuple(steps),
+        expect=[_edited(t, milestone=targets[t["type"]]) for t in found],
+        steps=[(_go_to(ticket), _change(milestone=targets[ticket["type"]])) for ticket in found],
     )
 
 
-@template("tracker/close-fixed", level=3, split="test")
+@task("tracker/close-fixed", level=3, split="test")
 def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
     """Close the tickets of three error codes, with the build in a comment."""
     found = rng.sample(_open(facts, type="defect"), 3)
     text = f"Fixed in build 4.4.{rng.randint(10, 99)}."
     codes = [ticket["code"] for ticket in found]
-    steps: list[Step] = []
-    for ticket in found:
-        steps += [
-            *_look_up(ticket, ticket["code"]),
-            *_change(*_resolve("fixed"), _comment(text)),
-        ]
     return Assignment(
         goal=f"The errors {codes[0]}, {codes[1]} and {codes[2]} are gone. Close the ticket of each "
         f"as fixed, with the comment “{text}”.",
-        user=facts["user"],
-        expect=[e for t in found for e in _edited(t, text, status="closed", resolution="fixed")],
-        steps=tuple(steps),
+        expect=[_edited(t, text, status="closed", resolution="fixed") for t in found],
+        steps=[
+            (_look_up(ticket, ticket["code"]), _change(*_resolve("fixed"), _comment(text)))
+            for ticket in found
+        ],
     )
 
 
 # Administration.
 
 
-@template("tracker/add-milestone", level=1, split="train")
+@task("tracker/add-milestone", level=1, split="train")
 def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Add a milestone with a due date."""
     name = rng.choice(("Release 4.6", "Release 4.7", "Pilot Ghent", "Security review"))
     due = f"2026-{rng.randint(4, 12):02}-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"Add a milestone {name} that is due on {_day(due)}, at any time of that day.",
-        user=facts["user"],
-        expect=(added("milestone", name=name, due=_on(due), completed=0),),
+        goal=f"Add a milestone {name} that is due on {spoken(due)}, at any time of that day.",
+        expect=added("milestone", name=name, due=_on(due), completed=0),
         steps=(
-            *_admin("Milestones"),
+            _admin("Milestones"),
             fill('#addmilestone input[name="name"]', name),
             fill('#addmilestone input[name="duedate"]', _evening(due)),
             click('#addmilestone input[name="add"]'),
@@ -1180,43 +1125,37 @@ def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/postpone-milestone", level=1, split="train")
+@task("tracker/postpone-milestone", level=1, split="train")
 def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Change the due date of a milestone."""
     name = rng.choice(_DATED)
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"The milestone {name} is delayed. Set its due date to {_day(due)}, at any time.",
-        user=facts["user"],
-        expect=(changed("milestone", {"name": name}, due=_on(due)),),
+        goal=f"The milestone {name} is delayed. Set its due date to {spoken(due)}, at any time.",
+        expect=changed("milestone", {"name": name}, due=_on(due)),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#editmilestone input[type="submit"]'),
+            _milestone(name, "editmilestone"),
             fill("#duedate", _evening(due)),
             click('#edit input[name="save"]'),
         ),
     )
 
 
-@template("tracker/complete-milestone", level=2, split="test")
+@task("tracker/complete-milestone", level=2, split="test")
 def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
     name = rng.choice(_DATED)
-    target = _other(rng, _UPCOMING, name)
+    target = other_than(rng, _UPCOMING, name)
     found = _open(facts, milestone=name)
     return Assignment(
         goal=f"Mark the milestone {name} as completed now, and move its tickets that are not "
         f"closed to the milestone {target}.",
-        user=facts["user"],
         expect=(
             changed("milestone", {"name": name}, completed=lambda value: value > 0),
-            *(e for ticket in found for e in _retargeted(ticket, target)),
+            [_retargeted(ticket, target) for ticket in found],
         ),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#editmilestone input[type="submit"]'),
+            _milestone(name, "editmilestone"),
             check("#completed"),
             check("#retarget"),
             select("#target", target),
@@ -1233,40 +1172,36 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
     )
 
 
-@template("tracker/delete-milestone", level=2, split="train")
+@task("tracker/delete-milestone", level=2, split="train")
 def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a milestone, and move its tickets to another."""
     name = rng.choice(_UPCOMING)
-    target = _other(rng, _UPCOMING, name)
+    target = other_than(rng, _UPCOMING, name)
     return Assignment(
         goal=f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
         f"milestone {target}.",
-        user=facts["user"],
         expect=(
             removed("milestone", name=name),
-            *(e for t in _tickets(facts, milestone=name) for e in _retargeted(t, target)),
+            [_retargeted(t, target) for t in _tickets(facts, milestone=name)],
         ),
         steps=(
-            click("#mainnav a", "Roadmap"),
-            click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
-            click('#deletemilestone input[type="submit"]'),
+            _milestone(name, "deletemilestone"),
             select("#target", target),
             click("#delete"),
         ),
     )
 
 
-@template("tracker/add-version", level=1, split="train")
+@task("tracker/add-version", level=1, split="train")
 def add_version(facts: Facts, rng: random.Random) -> Assignment:
     """Add a version."""
     name = f"4.3.{rng.randint(1, 9)}"
     released = f"2026-02-{rng.randint(2, 27):02}"
     return Assignment(
-        goal=f"Version {name} was released on {_day(released)}. Add it to the versions.",
-        user=facts["user"],
-        expect=(added("version", name=name, time=_on(released)),),
+        goal=f"Version {name} was released on {spoken(released)}. Add it to the versions.",
+        expect=added("version", name=name, time=_on(released)),
         steps=(
-            *_admin("Versions"),
+            _admin("Versions"),
             fill('#addversion input[name="name"]', name),
             fill("#releaseddate", _evening(released)),
             click('#addversion input[name="add"]'),
@@ -1274,7 +1209,7 @@ def add_version(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/add-component", level=2, split="train")
+@task("tracker/add-component", level=2, split="train")
 def add_component(facts: Facts, rng: random.Random) -> Assignment:
     """Add a component with an owner and a description."""
     name, about = rng.choice(
@@ -1289,10 +1224,9 @@ def add_component(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Add a component {name} that {_name(facts, owner)} (user name {owner}) owns, with "
         f"the description “{about}”.",
-        user=facts["user"],
-        expect=(added("component", name=name, owner=owner, description=same_text(about)),),
+        expect=added("component", name=name, owner=owner, description=same_text(about)),
         steps=(
-            *_admin("Components"),
+            _admin("Components"),
             fill('#addcomponent input[name="name"]', name),
             select("#addcomponent select", owner),
             click('#addcomponent input[name="add"]'),
@@ -1303,19 +1237,18 @@ def add_component(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/change-lead", level=1, split="train")
+@task("tracker/change-lead", level=1, split="train")
 def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     """Change the owner of a component."""
     component = rng.choice(facts["components"])
-    owner = _other(rng, facts["developers"][1:], component["owner"])
+    owner = other_than(rng, facts["developers"][1:], component["owner"])
     return Assignment(
         goal=f"From now on {_name(facts, owner)} (user name {owner}) is the owner of the component "
         f"{component['name']}. Change that in the administration; existing tickets stay as they "
         "are.",
-        user=facts["user"],
-        expect=(changed("component", {"name": component["name"]}, owner=owner),),
+        expect=changed("component", {"name": component["name"]}, owner=owner),
         steps=(
-            *_admin("Components"),
+            _admin("Components"),
             click("#component_table a", component["name"]),
             select("#edit select", owner),
             click('#edit input[name="save"]'),
@@ -1323,23 +1256,22 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/rename-component", level=2, split="test")
+@task("tracker/rename-component", level=2, split="test")
 def rename_component(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a component; its tickets follow."""
-    old = rng.choice(list(content.COMPONENTS))
+    old = rng.choice(list(WORDS.components))
     new = rng.choice(("New {}", "{} and tools", "{} (core)", "{} team")).format(old)
     found = _tickets(facts, component=old)
     return Assignment(
         goal=f"Rename the component {old} to “{new}”.",
-        user=facts["user"],
         expect=(
             removed("component", name=old),
             added("component", name=new),
-            *(changed("ticket", {"id": t["id"]}, component=new) for t in found),
-            *(optional(added("ticket_change", ticket=t["id"])) for t in found for _ in range(2)),
+            [changed("ticket", {"id": t["id"]}, component=new) for t in found],
+            [optional(added("ticket_change", ticket=t["id"])) for t in found for _ in range(2)],
         ),
         steps=(
-            *_admin("Components"),
+            _admin("Components"),
             click("#component_table a", old),
             fill('#edit input[name="name"]', new),
             click('#edit input[name="save"]'),
@@ -1347,7 +1279,7 @@ def rename_component(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/add-type", level=1, split="train")
+@task("tracker/add-type", level=1, split="train")
 def add_type(facts: Facts, rng: random.Random) -> Assignment:
     """Add a ticket type, a resolution, a priority or a severity."""
     panel, kind, what, names = rng.choice(
@@ -1371,32 +1303,30 @@ def add_type(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(names)
     return Assignment(
         goal=f"Add a {what} “{name}” to the tracker.",
-        user=facts["user"],
-        expect=(added("enum", type=kind, name=name),),
+        expect=added("enum", type=kind, name=name),
         steps=(
-            *_admin(panel),
+            _admin(panel),
             fill('#addenum input[name="name"]', name),
             click('#addenum input[name="add"]'),
         ),
     )
 
 
-@template("tracker/default-milestone", level=1, split="test")
+@task("tracker/default-milestone", level=1, split="test")
 def default_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Set the milestone, or the component, that new tickets get."""
     panel, name, value = rng.choice(
         [
             *(("Milestones", "milestone", name) for name in _UPCOMING),
-            *(("Components", "component", name) for name in content.COMPONENTS),
+            *(("Components", "component", name) for name in WORDS.components),
         ]
     )
     return Assignment(
         goal=f"New tickets should have the {name} {value} by default. Set this in the "
         "administration.",
-        user=facts["user"],
-        expect=(added("setting", section="ticket", name=f"default_{name}", value=value),),
+        expect=added("setting", section="ticket", name=f"default_{name}", value=value),
         steps=(
-            *_admin(panel),
+            _admin(panel),
             check(
                 f'input[name="{"ticket_default" if name == "milestone" else "default"}"]'
                 f'[value="{value}"]'
@@ -1406,7 +1336,7 @@ def default_milestone(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/add-to-group", level=1, split="train")
+@task("tracker/add-to-group", level=1, split="train")
 def add_to_group(facts: Facts, rng: random.Random) -> Assignment:
     """Put a person into a permission group."""
     outside = [
@@ -1418,10 +1348,9 @@ def add_to_group(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{_name(facts, person)} (user name {person}) joins us. Add this user to the "
         f"permission group {group}.",
-        user=facts["user"],
-        expect=(added("permission", username=person, action=group),),
+        expect=added("permission", username=person, action=group),
         steps=(
-            *_admin("Permissions"),
+            _admin("Permissions"),
             fill("#sg_subject", person),
             fill("#sg_group", group),
             click('#addsubj input[name="add"]'),
@@ -1429,20 +1358,19 @@ def add_to_group(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/leave-group", level=2, split="test")
+@task("tracker/leave-group", level=2, split="test")
 def leave_group(facts: Facts, rng: random.Random) -> Assignment:
     """Move a person from one permission group to another."""
     person = rng.choice(facts["support"])
     return Assignment(
         goal=f"{_name(facts, person)} (user name {person}) moves from support to development. "
         "Take this user out of the permission group support and add them to the group developers.",
-        user=facts["user"],
         expect=(
             removed("permission", username=person, action="support"),
             added("permission", username=person, action="developers"),
         ),
         steps=(
-            *_admin("Permissions"),
+            _admin("Permissions"),
             fill("#sg_subject", person),
             fill("#sg_group", "developers"),
             click('#addsubj input[name="add"]'),
@@ -1459,27 +1387,24 @@ def _coded(text: str) -> str:
 # Reports.
 
 
-@template("tracker/save-query", level=2, split="test")
+@task("tracker/save-query", level=2, split="test")
 def save_query(facts: Facts, rng: random.Random) -> Assignment:
     """Save a query as a report."""
-    component, kind = rng.choice(list(content.COMPONENTS)), rng.choice(content.TYPES)
+    component, kind = rng.choice(list(WORDS.components)), rng.choice(WORDS.types)
     title = f"Open {kind}s in {component}"
     return Assignment(
         goal=f"Make a custom query for all tickets of the component {component} and the type "
         f"{kind} that are not closed, whoever owns them, and save it as a report with the title "
         f"“{title}”.",
-        user=facts["user"],
-        expect=(
-            added(
-                "report",
-                title=same_text(title),
-                query=lambda text: _asks(
-                    text, {"component": component, "type": kind, "status": "!closed"}
-                ),
+        expect=added(
+            "report",
+            title=same_text(title),
+            query=lambda text: _asks(
+                text, {"component": component, "type": kind, "status": "!closed"}
             ),
         ),
         steps=(
-            *_query(("component", "Component", component), ("type", "Type", kind)),
+            _query(("component", "Component", component), ("type", "Type", kind)),
             click('#trac-report-save input[type="submit"]'),
             fill("#title", title),
             click('#edit_report input[value="Save query"]'),
@@ -1501,16 +1426,15 @@ def _asks(query: str, wanted: dict[str, str]) -> bool:
     return given == {name: {value} for name, value in wanted.items()}
 
 
-@template("tracker/rename-report", level=1, split="train")
+@task("tracker/rename-report", level=1, split="train")
 def rename_report(facts: Facts, rng: random.Random) -> Assignment:
     """Give a report a new title."""
-    number = rng.randint(1, len(content.REPORTS))
-    old = content.REPORTS[number - 1][0]
+    number = rng.randint(1, len(REPORTS))
+    old = REPORTS[number - 1][0]
     new = f"{old} ({rng.choice(('weekly', 'for the team', 'all sites'))})"
     return Assignment(
         goal=f"Change the title of the report “{old}” to “{new}”.",
-        user=facts["user"],
-        expect=(changed("report", {"id": number}, title=same_text(new)),),
+        expect=changed("report", {"id": number}, title=same_text(new)),
         steps=(
             click(f'form[action="/report/{number}"] input[value*="Edit"]'),
             fill("#title", new),
@@ -1519,42 +1443,40 @@ def rename_report(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("tracker/delete-reports", level=1, split="train")
+@task("tracker/delete-reports", level=1, split="train")
 def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
     """Delete two reports."""
-    numbers = rng.sample(range(1, len(content.REPORTS) + 1), 2)
-    titles = [f"“{content.REPORTS[number - 1][0]}”" for number in numbers]
-    steps: list[Step] = []
-    for number in numbers:
-        steps += [
-            click("#mainnav a", "View Tickets"),
-            click(f'form[action="/report/{number}"] input[value*="Delete"]'),
-            click('#content input[value="Delete report"]'),
-        ]
+    numbers = rng.sample(range(1, len(REPORTS) + 1), 2)
+    titles = [f"“{REPORTS[number - 1][0]}”" for number in numbers]
     return Assignment(
         goal=f"Nobody needs the reports {titles[0]} and {titles[1]}. Delete both.",
-        user=facts["user"],
         expect=[removed("report", id=number) for number in numbers],
-        steps=tuple(steps),
+        steps=[
+            (
+                click("#mainnav a", "View Tickets"),
+                click(f'form[action="/report/{number}"] input[value*="Delete"]'),
+                click('#content input[value="Delete report"]'),
+            )
+            for number in numbers
+        ],
     )
 
 
 # What cannot be done.
 
 
-@template("tracker/no-such-ticket", level=1, split="train")
+@task("tracker/no-such-ticket", level=1, split="train")
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     number = rng.randint(400, 900)
     return Assignment(
         goal=f"Close ticket #{number} as fixed.",
-        user=facts["user"],
         infeasible=True,
         steps=_go_to({"id": number}),
     )
 
 
-@template("tracker/no-such-milestone", level=1, split="train")
+@task("tracker/no-such-milestone", level=1, split="train")
 def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a milestone that does not exist."""
     ticket = rng.choice(_open(facts))
@@ -1562,13 +1484,12 @@ def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
         "do not make a new one.",
-        user=facts["user"],
         infeasible=True,
-        steps=(*_go_to(ticket), *_MODIFY),
+        steps=(_go_to(ticket), _MODIFY),
     )
 
 
-@template("tracker/not-permitted", level=1, split="test")
+@task("tracker/not-permitted", level=1, split="test")
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody in support to delete a ticket, which they may not."""
     ticket = rng.choice(_open(facts))

@@ -1,370 +1,17 @@
 """The pages of Northfield's wiki and their history, as plain data."""
 
 import random
+import tomllib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["CITIES", "CUSTOMERS", "PRODUCTS", "TEAMS", "make"]
+__all__ = ["WORDS", "make"]
 
-TEAMS = (
-    # Name, what it does, floor.
-    ("Picking", "everything between an order and a packed box", 2),
-    ("Goods in", "deliveries, inspection and put-away", 2),
-    ("Handheld", "the app on the scanners and its devices", 3),
-    ("Reporting", "figures, exports and dashboards", 3),
-    ("Integrations", "interfaces to shops, carriers and accounting", 1),
-    ("Platform", "servers, backups and releases", 1),
-    ("Support", "questions and defects of customers", 0),
-    ("Sales", "offers, contracts and visits", 4),
-    ("Training", "courses for new and old users", 0),
-    ("Finance", "invoices, purchases and travel costs", 4),
-)
-PRODUCTS = (
-    # Name, team, what it is.
-    ("Northfield Warehouse", "Picking", "the warehouse system itself, used at every site"),
-    ("Northfield Go", "Handheld", "the app on handheld scanners"),
-    ("Northfield Dock", "Goods in", "the delivery calendar with booking of gates"),
-    ("Northfield Insight", "Reporting", "dashboards and scheduled reports"),
-    ("Northfield Link", "Integrations", "connectors to shops, carriers and accounting"),
-    ("Northfield Label", "Picking", "labels and customs papers for carriers"),
-    ("Northfield Bill", "Finance", "invoices for storage and handling"),
-    ("Northfield Voice", "Handheld", "picking by voice"),
-)
-CUSTOMERS = (
-    # Name, what it sells, sites.
-    ("Alder & Finch", "garden furniture", ("Leeds", "Utrecht")),
-    ("Brightwater Foods", "tinned fish and preserves", ("Cork", "Bremen")),
-    ("Cobalt Pharma", "laboratory supplies", ("Basel", "Lyon")),
-    ("Delphin Logistics", "storage for others", ("Rotterdam", "Gdansk")),
-    ("Eastgate Books", "books and stationery", ("Norwich", "Leipzig")),
-    ("Fjordline Parts", "spare parts for ships", ("Bergen", "Aarhus")),
-    ("Granary Hill", "flour, oats and tea", ("Ghent", "Exeter")),
-    ("Hollis Tools", "hand tools", ("Sheffield", "Brno")),
-    ("Juniper Home", "lamps and textiles", ("Malmo", "Porto")),
-    ("Kestrel Outdoor", "tents and boots", ("Innsbruck", "Turin")),
-)
-CITIES = ("Leeds", "Utrecht", "Ghent", "Brno")
-_ROLES = ("developer", "developer", "tester", "designer", "analyst", "trainer", "engineer")
-_SYSTEMS = ("Debian 12", "Debian 13", "Ubuntu 24.04", "Windows Server 2022")
-_SERVERS = (
-    # Name, what it is for.
-    ("anvil", "builds and tests"),
-    ("beacon", "monitoring"),
-    ("cedar", "the demo system"),
-    ("dune", "the database of the training system"),
-    ("ember", "single sign-on"),
-    ("fennel", "the file share"),
-    ("gravel", "the mail gateway"),
-    ("harbour", "the order import"),
-    ("ivy", "the reporting database"),
-    ("jasper", "backups"),
-    ("kelp", "the test system for carriers"),
-    ("lagoon", "the public documentation"),
-)
-_PROCEDURES = (
-    # Name, team, steps with gaps.
-    (
-        "Onboarding",
-        "Training",
-        (
-            "Order a laptop and a badge {a} days before the first day",
-            "Create the accounts with the user name in small letters",
-            "Book the safety course in the first {b} weeks",
-            "Choose a mentor from another team",
-            "Talk about the first impressions after {c} days",
-        ),
-    ),
-    (
-        "Offboarding",
-        "Finance",
-        (
-            "Collect badge, laptop and keys on the last day",
-            "Close the accounts within {a} hours",
-            "Hand the open tickets to the team lead",
-            "Keep the mailbox for {b} weeks",
-        ),
-    ),
-    (
-        "Expense claims",
-        "Finance",
-        (
-            "Scan every receipt above {a} euros",
-            "File the claim within {b} days",
-            "The team lead approves claims up to {c} euros",
-            "Money arrives with the next salary",
-        ),
-    ),
-    (
-        "Business travel",
-        "Finance",
-        (
-            "Ask the team lead {a} days before",
-            "Take the train for journeys shorter than {b} hours",
-            "A hotel may cost up to {c} euros a night",
-            "Put the dates into the calendar of the team",
-        ),
-    ),
-    (
-        "Purchases",
-        "Finance",
-        (
-            "Get {a} offers for anything above {c} euros",
-            "Write the cost centre on the order",
-            "Finance answers within {b} working days",
-        ),
-    ),
-    (
-        "Home office",
-        "Training",
-        (
-            "Up to {a} days a week are fine",
-            "Be in the office on the day of the team meeting",
-            "Report broken equipment within {b} days",
-        ),
-    ),
-    (
-        "Incident response",
-        "Platform",
-        (
-            "Call the person on duty at once",
-            "Open a ticket with the priority blocker",
-            "Tell the customer within {a} minutes",
-            "Send an update every {b} minutes",
-            "Write the review within {c} days",
-        ),
-    ),
-    (
-        "Backups",
-        "Platform",
-        (
-            "A full backup runs every Sunday at {a}:00",
-            "Changes are saved every {b} minutes",
-            "Backups are kept for {c} days",
-            "Restore one file each month as a test",
-        ),
-    ),
-    (
-        "Release checklist",
-        "Platform",
-        (
-            "Freeze the code {a} days before",
-            "Run the long tests on anvil",
-            "Update the release notes",
-            "Tell customers {b} days before",
-            "Watch the error log for {c} hours afterwards",
-        ),
-    ),
-    (
-        "Password rules",
-        "Platform",
-        (
-            "At least {a} characters",
-            "A new one only after an incident",
-            "Lock the screen after {b} minutes",
-            "{c} wrong attempts lock the account",
-        ),
-    ),
-    (
-        "Support hours",
-        "Support",
-        (
-            "The hotline is open from {a}:00 to 18:00",
-            "Mails are answered within {b} hours",
-            "Blockers are handled around the clock",
-            "Each call gets a ticket",
-        ),
-    ),
-    (
-        "Escalation",
-        "Support",
-        (
-            "Level one tries for {a} minutes",
-            "Level two answers within {b} minutes",
-            "After {c} hours the team lead calls the customer",
-        ),
-    ),
-    (
-        "Handling of returns",
-        "Goods in",
-        (
-            "Check the seal before opening",
-            "Photograph damage from {a} sides",
-            "Book the return within {b} hours",
-            "Blocked stock is looked at every {c} days",
-        ),
-    ),
-    (
-        "Annual stock count",
-        "Goods in",
-        (
-            "Announce it {a} weeks before",
-            "Stop all bookings at {b}:00",
-            "Two people count each shelf",
-            "Differences above {c} pieces are counted again",
-        ),
-    ),
-    (
-        "Label printers",
-        "Picking",
-        (
-            "Clean the head every {a} weeks",
-            "Keep {b} spare rolls at each printer",
-            "Replace a printer after {c} months",
-        ),
-    ),
-    (
-        "Scanner care",
-        "Handheld",
-        (
-            "Charge the scanner to {a} percent",
-            "Restart it every {b} days",
-            "Send it to repair after {c} falls",
-            "Never use solvent on the screen",
-        ),
-    ),
-    (
-        "Customer visits",
-        "Sales",
-        (
-            "Announce the visit {a} days before",
-            "Bring the safety shoes",
-            "Write the minutes within {b} days",
-            "Ask for a reference after {c} months",
-        ),
-    ),
-    (
-        "Offers",
-        "Sales",
-        (
-            "An offer is valid for {a} days",
-            "Discounts above {b} percent need approval",
-            "Ask Finance about customers with more than {c} open invoices",
-        ),
-    ),
-    (
-        "Course bookings",
-        "Training",
-        (
-            "A course takes place with at least {a} people",
-            "Cancel up to {b} days before for free",
-            "Material is sent {c} days before",
-        ),
-    ),
-    (
-        "Data protection",
-        "Platform",
-        (
-            "Ask before copying customer data",
-            "Delete test data after {a} days",
-            "Report a leak within {b} hours",
-            "Renew the training every {c} months",
-        ),
-    ),
-)
-_TOPICS = (
-    "sprint planning",
-    "review",
-    "retrospective",
-    "roadmap",
-    "customer feedback",
-    "defects of the month",
-)
-_DECISIONS = (
-    "The old export stays until the end of {month}.",
-    "We test on {count} devices before each release.",
-    "The weekly meeting moves to {day} at {hour}:30.",
-    "Defects older than {count} months are closed.",
-    "We order {count} new scanners.",
-    "The demo for customers takes place in {city}.",
-    "Error messages get a number from {count}000 on.",
-    "The help pages are written before the code.",
-    "Nobody deploys on {day} afternoons.",
-    "The budget for tools is {count}00 euros this quarter.",
-)
-_POINTS = (
-    "ask {customer} for a date",
-    "order a new label printer for {city}",
-    "write the manual for the {thing}",
-    "test the {thing} with {count}0 users",
-    "send the offer to {customer}",
-    "update the training slides on the {thing}",
-    "repair the chart of the {thing}",
-    "book a room in {city} for the workshop",
-    "collect the wishes of {customer}",
-    "check the contract with {customer}",
-    "remove old accounts from the test system",
-    "compare {count} suppliers for scanners",
-)
-_THINGS = (
-    "count sheet",
-    "delivery calendar",
-    "pick list",
-    "offline mode",
-    "role editor",
-    "tax summary",
-    "route planner",
-    "order import",
-)
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
-_MONTHS = ("March", "April", "May", "June")
-_GLOSSARY = {
-    "ABC": "Sorting articles by how often they are picked",
-    "ASN": "Advance shipping notice, sent by the supplier before a delivery",
-    "BIN": "The smallest place where goods are stored",
-    "FEFO": "First expired, first out",
-    "GRN": "Goods receipt note, printed after inspection",
-    "EDI": "Orders and invoices as files between computers",
-    "ETA": "Estimated time of arrival of a lorry",
-    "FIFO": "First in, first out",
-    "HU": "Handling unit, such as a pallet or a box",
-    "KIT": "Several articles that are sold as one",
-    "LPN": "Licence plate number of a pallet",
-    "MOQ": "Minimum order quantity of a supplier",
-    "OTIF": "On time and in full",
-    "POD": "Proof of delivery, signed by the receiver",
-    "RMA": "Permission to send goods back",
-    "SKU": "Stock keeping unit, one article in one size and colour",
-    "SLA": "Agreement about response times",
-    "TMS": "Transport management system",
-    "VAS": "Value added services, such as gift wrapping",
-    "WAVE": "Orders that are picked together",
-    "XDOCK": "Goods that leave again without being stored",
-}
-_MISTAKES = (
-    ("warehouse", "warehuose"),
-    ("customer", "custumer"),
-    ("delivery", "delivrey"),
-    ("together", "togehter"),
-    ("answer", "anwser"),
-    ("because", "becuase"),
-    ("receive", "recieve"),
-    ("calendar", "calender"),
-    ("channel", "chanell"),
-    ("Restart", "Restrat"),
-    ("looks after", "loooks after"),
-    ("message", "mesage"),
-    ("Response", "Respnose"),
-)
-_NOTES = (
-    "We receive most questions on Mondays, because weekends pile up.",
-    "A good answer names the version and the warehouse.",
-    "Put every delivery into the calendar before noon.",
-    "Sit together once a week and look at the open points.",
-    "Ask the customer before you change anything in the warehouse.",
-)
-_FUN = (
-    "Barbecue",
-    "Bicycle cellar",
-    "Board games",
-    "Library",
-    "Table football",
-    "Canteen",
-    "Coffee machine",
-    "Summer party",
-    "Running group",
-    "Choir",
-)
+WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+"""What `content.toml` holds."""
 _LAST = datetime(2026, 2, 27, 16, 0, tzinfo=UTC)
 
 
@@ -437,14 +84,14 @@ class _Maker:
         rng.shuffle(names)
         extensions = rng.sample(range(200, 699), len(names))
         teams = []
-        for number, (name, what, floor) in enumerate(TEAMS):
+        for number, (name, what, floor) in enumerate(WORDS.teams):
             members = []
             own = names[number::10]
             for place, member in enumerate(own):
                 members.append(
                     {
                         "name": member,
-                        "role": "lead" if place == 0 else rng.choice(_ROLES),
+                        "role": "lead" if place == 0 else rng.choice(WORDS.roles),
                         "room": f"{floor}.{rng.randint(1, 28):02}",
                         "extension": str(extensions.pop()),
                     }
@@ -454,7 +101,7 @@ class _Maker:
                 "page": f"Teams/{name}",
                 "lead": own[0],
                 "members": members,
-                "day": rng.choice(_DAYS),
+                "day": rng.choice(WORDS.days),
                 "time": f"{rng.randint(9, 15)}:{rng.choice(('00', '15', '30'))}",
                 "duty": rng.choice(own[1:]),
                 "cost_centre": str(rng.randint(4000, 4999)),
@@ -465,7 +112,7 @@ class _Maker:
         self.facts["teams"] = teams
 
     def _team_page(self, team: dict[str, Any]) -> str:
-        note = self.rng.choice(_NOTES)
+        note = self.rng.choice(WORDS.notes)
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
@@ -482,15 +129,15 @@ class _Maker:
     def _servers(self) -> None:
         rng = self.rng
         servers = []
-        hosts = rng.sample(range(11, 240), len(_SERVERS))
-        for (name, what), host in zip(_SERVERS, hosts, strict=True):
+        hosts = rng.sample(range(11, 240), len(WORDS.servers))
+        for (name, what), host in zip(WORDS.servers, hosts, strict=True):
             server = {
                 "name": name,
                 "page": f"Servers/{name}",
                 "what": what,
-                "city": rng.choice(CITIES),
+                "city": rng.choice(WORDS.cities),
                 "address": f"10.20.{rng.randint(1, 9)}.{host}",
-                "system": rng.choice(_SYSTEMS),
+                "system": rng.choice(WORDS.systems),
                 "memory": rng.choice((16, 32, 48, 64, 96, 128)),
                 "owner": rng.choice(self.names[1:37]),
                 "backup": f"{rng.randint(0, 5):02}:{rng.choice(('00', '10', '20', '40'))}",
@@ -523,7 +170,7 @@ class _Maker:
     def _products(self) -> None:
         rng = self.rng
         products = []
-        for name, team, what in PRODUCTS:
+        for name, team, what in WORDS.products:
             lead = next(t["lead"] for t in self.facts["teams"] if t["name"] == team)
             price = rng.choice((29, 35, 39, 45, 49, 59, 69, 79, 95, 120))
             major = rng.randint(2, 6)
@@ -576,14 +223,14 @@ class _Maker:
     def _customers(self) -> None:
         rng = self.rng
         customers = []
-        numbers = rng.sample(range(3000, 9000), len(CUSTOMERS))
-        for (name, sells, sites), number in zip(CUSTOMERS, numbers, strict=True):
-            bought = sorted(rng.sample([p[0] for p in PRODUCTS[1:]], rng.randint(1, 4)))
+        numbers = rng.sample(range(3000, 9000), len(WORDS.customers))
+        for (name, sells, sites), number in zip(WORDS.customers, numbers, strict=True):
+            bought = sorted(rng.sample([p[0] for p in WORDS.products[1:]], rng.randint(1, 4)))
             customer = {
                 "name": name,
                 "page": f"Customers/{name}",
                 "sells": sells,
-                "contact": f"{rng.choice(('Ms', 'Mr'))} {rng.choice(_SURNAMES)}",
+                "contact": f"{rng.choice(('Ms', 'Mr'))} {rng.choice(WORDS.surnames)}",
                 "contract": f"NC-{number}",
                 "ends": f"202{rng.randint(6, 9)}-{rng.randint(4, 12):02}-{rng.choice((28, 30))}",
                 "hours": rng.choice((2, 4, 8, 24)),
@@ -619,7 +266,7 @@ class _Maker:
     def _procedures(self) -> None:
         rng = self.rng
         procedures = []
-        for name, team, steps in _PROCEDURES:
+        for name, team, steps in WORDS.procedures:
             gaps = {"a": rng.randint(2, 9), "b": rng.randint(10, 18), "c": rng.randint(19, 60)}
             procedure = {
                 "name": name,
@@ -648,7 +295,7 @@ class _Maker:
         for week in range(6):
             for team in rng.sample(self.facts["teams"], 6):
                 day = datetime(2026, 1, 19, tzinfo=UTC) + timedelta(
-                    days=7 * week + _DAYS.index(team["day"])
+                    days=7 * week + WORDS.days.index(team["day"])
                 )
                 meetings.append(self._meeting(team, day))
         self.facts["meetings"] = sorted(meetings, key=lambda meeting: str(meeting["page"]))
@@ -659,23 +306,23 @@ class _Maker:
 
         def filled(pattern: str) -> str:
             return pattern.format(
-                month=rng.choice(_MONTHS),
+                month=rng.choice(WORDS.months),
                 count=rng.randint(2, 9),
-                day=rng.choice(_DAYS),
+                day=rng.choice(WORDS.days),
                 hour=rng.randint(9, 15),
-                city=rng.choice(CITIES),
-                customer=rng.choice(CUSTOMERS)[0],
-                thing=rng.choice(_THINGS),
+                city=rng.choice(WORDS.cities),
+                customer=rng.choice(WORDS.customers)[0],
+                thing=rng.choice(WORDS.things),
             )
 
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {team['name']}",
             "team": team["name"],
             "date": f"{day:%Y-%m-%d}",
-            "topic": rng.choice(_TOPICS),
+            "topic": rng.choice(WORDS.topics),
             "minutes": rng.choice(members),
             "present": sorted(rng.sample(members, rng.randint(2, len(members)))),
-            "decisions": [filled(one) for one in rng.sample(_DECISIONS, 3)],
+            "decisions": [filled(one) for one in rng.sample(WORDS.decisions, 3)],
             "next": f"{day + timedelta(days=rng.choice((7, 14, 21))):%Y-%m-%d}",
             "points": [
                 {
@@ -683,7 +330,7 @@ class _Maker:
                     "what": filled(what),
                     "done": rng.random() < 0.4,
                 }
-                for what in rng.sample(_POINTS, rng.randint(2, 4))
+                for what in rng.sample(WORDS.points, rng.randint(2, 4))
             ],
         }
         points = [
@@ -705,12 +352,12 @@ class _Maker:
         offices = [
             {
                 "city": city,
-                "street": f"{rng.randint(2, 190)} {rng.choice(_STREETS)}",
+                "street": f"{rng.randint(2, 190)} {rng.choice(WORDS.streets)}",
                 "seats": rng.randint(12, 90),
                 "reception": str(rng.randint(700, 799)),
                 "manager": rng.choice(self.names[1:37]),
             }
-            for city in CITIES
+            for city in WORDS.cities
         ]
         self.facts["offices"] = offices
         rows = [(o["city"], o["street"], o["seats"], o["reception"], o["manager"]) for o in offices]
@@ -718,11 +365,11 @@ class _Maker:
             "# Offices\n\nReception is open from 8:00 to 17:00.\n\n"
             + table(("City", "Street", "Seats", "Reception", "Office manager"), *rows)
         )
-        chosen = sorted(rng.sample(sorted(_GLOSSARY), 9))
-        self.facts["glossary"] = {word: _GLOSSARY[word] for word in chosen}
-        self.facts["not_in_glossary"] = {w: t for w, t in _GLOSSARY.items() if w not in chosen}
+        chosen = sorted(rng.sample(sorted(WORDS.glossary), 9))
+        self.facts["glossary"] = {word: WORDS.glossary[word] for word in chosen}
+        self.facts["not_in_glossary"] = {w: t for w, t in WORDS.glossary.items() if w not in chosen}
         self.pages["Company/Glossary"] = "# Glossary\n\n" + table(
-            ("Short", "Meaning"), *((word, _GLOSSARY[word]) for word in chosen)
+            ("Short", "Meaning"), *((word, WORDS.glossary[word]) for word in chosen)
         )
         holidays = [
             (f"2026-{month:02}-{rng.randint(1, 28):02}", name)
@@ -741,12 +388,12 @@ class _Maker:
         self.pages["Company/About Northfield"] = (
             "# About Northfield\n\nNorthfield makes software for warehouses. "
             f"It was founded in {rng.randint(1994, 2009)} in Leeds and has offices in "
-            f"{', '.join(CITIES[:-1])} and {CITIES[-1]}.\n\n"
+            f"{', '.join(WORDS.cities[:-1])} and {WORDS.cities[-1]}.\n\n"
             "See [[Products]], [[Customers]] and [[Company/Offices]]."
         )
-        for name in _FUN:
+        for name in WORDS.fun:
             host = rng.choice(self.names[1:37])
-            day = rng.choice(_DAYS)
+            day = rng.choice(WORDS.days)
             self.pages[f"Company/{name}"] = (
                 f"# {name}\n\n{host} looks after this page. We meet on {day} at "
                 f"{rng.randint(12, 18)}:00.\n\n## Rules\n\n"
@@ -774,17 +421,17 @@ class _Maker:
         rng.shuffle(candidates)
         for page in candidates:
             text = self.pages[page]
-            found = [(right, wrong) for right, wrong in _MISTAKES if text.count(right) == 1]
+            found = [(right, wrong) for right, wrong in WORDS.mistakes if text.count(right) == 1]
             if found and len(mistakes) < 14:
                 right, wrong = rng.choice(found)
                 self.pages[page] = text.replace(right, wrong)
                 mistakes.append({"page": page, "wrong": wrong, "right": right})
         self.facts["mistakes"] = mistakes
         spoiled = []
-        for name in rng.sample(_FUN, 8):
+        for name in rng.sample(WORDS.fun, 8):
             page = f"Company/{name}"
             good = self.pages[page]
-            bad = good + f"\n\n{rng.choice(_NONSENSE)}"
+            bad = good + f"\n\n{rng.choice(WORDS.nonsense)}"
             author = rng.choice(self.names[1:37])
             self.pages[page] = bad
             self.older[page] = [(good, rng.choice(("hello", "my opinion", "test")))]
@@ -824,30 +471,3 @@ class _Maker:
                     }
                 )
         return sorted(revisions, key=lambda one: (str(one["when"]), str(one["page"])))
-
-
-_SURNAMES = (
-    "Abbott",
-    "Bianchi",
-    "Carlsen",
-    "Dumont",
-    "Ekberg",
-    "Fischer",
-    "Gallo",
-    "Hopkins",
-    "Iversen",
-    "Jansen",
-)
-_STREETS = (
-    "Mill Lane",
-    "Canal Street",
-    "Station Road",
-    "Harbour Way",
-    "Orchard Road",
-    "Market Square",
-)
-_NONSENSE = (
-    "THIS PAGE IS BORING!!! Who reads this???",
-    "asdf asdf asdf asdf",
-    "Free pizza for everybody who deletes this page :-)",
-)

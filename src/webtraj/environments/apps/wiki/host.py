@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import content
+import serve
 from people import PASSWORD, people
 
 DATABASE = "wiki.db"
@@ -48,40 +49,13 @@ _GIT = {
     "GIT_COMMITTER_EMAIL": "wiki@northfield.test",
 }
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".woff2": "font/woff2"}
-# CodeMirror draws only the lines in view, which is hard on whoever reads the page as text.
-_PLAIN_EDITOR = """
-(() => {
-  const area = document.getElementById("content_editor");
-  const state = () => {
-    const text = area.value;
-    const lineAt = at => {
-      const from = text.lastIndexOf("\\n", at - 1) + 1;
-      return {from, to: text.length, number: text.slice(0, from).split("\\n").length};
-    };
-    const doc = {toString: () => text, lineAt, line: () => lineAt(0), lines: 1};
-    const main = {head: area.selectionStart, from: area.selectionStart, to: area.selectionEnd};
-    return {doc, selection: {main}};
-  };
-  let clean = area.value;
-  area.setAttribute("aria-label", "Text of the page");
-  area.addEventListener("input", () => area.dispatchEvent(new CustomEvent("cm6change")));
-  window.cm_editor = {
-    dom: area, scrollDOM: area, documentTop: 0, focus: () => area.focus(),
-    lineBlockAt: () => ({top: 0, bottom: 0, height: 0, from: 0, to: 0}),
-    get state() { return state(); },
-  };
-  window.cmIsClean = () => area.value === clean;
-  window.cmMarkClean = () => { clean = area.value; };
-  window.otterwiki_editor = new Proxy({}, {get: () => () => {}});
-})();
-"""
 _STYLE = """
 #content_editor { display: block; width: 100%; height: 80vh; font-family: monospace }
 .btn-editor, #split_btn, #extranav-attachments { display: none !important }
 """
 _REPLACED = {
     "/static/custom/custom.css": _STYLE,
-    "/static/js/cm6-bundle.min.js": _PLAIN_EDITOR,
+    "/static/js/cm6-bundle.min.js": Path(__file__).with_name("plain_editor.js").read_text("utf-8"),
     # The editor loads them for its preview. No page has formulas or diagrams.
     "/static/js/mermaid@12.2.0.min.js": "window.mermaid = {initialize() {}, run() {}};",
     "/static/mathjax/tex-chtml.js": "",
@@ -198,10 +172,7 @@ def build(state: Path, seed: int) -> dict:
         worlds.server.db.create_all()
         facts = _fill(worlds.server, made)
     worlds._engine.dispose()
-    with sqlite3.connect(state / DATABASE, isolation_level=None) as database:
-        database.execute("PRAGMA journal_mode=DELETE")
-        database.execute("VACUUM")
-    database.close()
+    serve.compact(state / DATABASE)
     return facts
 
 

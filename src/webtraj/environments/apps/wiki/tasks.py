@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -16,13 +17,18 @@ from webtraj.environments.apps.tasks import (
     added,
     changed,
     contains,
+    find,
+    listed,
     optional,
+    other_than,
     removed,
     same_text,
     template,
 )
-from webtraj.environments.apps.wiki import content
+from webtraj.environments.apps.wiki.content import WORDS
 from webtraj.environments.browser.oracles import Step, click, fill, press
+
+task = functools.partial(template, user="user")
 
 _COMMITS = ("commit",)
 """Every change of a page is a commit; only tasks that ask for its message look at it."""
@@ -66,19 +72,9 @@ def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _other(rng: random.Random, choices: Iterable[str], *but: str) -> str:
-    return rng.choice([choice for choice in choices if choice not in but])
-
-
 def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
     """Return the revisions of a page, oldest first."""
     return [one for one in facts["revisions"] if one["page"] == page]
-
-
-def _listed(things: list[dict[str, Any]]) -> str:
-    """Return the names of things: A, B and C."""
-    names = [thing["name"] for thing in things]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _colleagues(facts: Facts) -> list[str]:
@@ -104,12 +100,25 @@ def _search(words: str) -> tuple[Step, ...]:
     return fill("#search-query", words), press("#search-query", "Enter")
 
 
+def _found(words: str, page: str) -> tuple[Step, ...]:
+    """Search for words, and open a page from the results."""
+    return (*_search(words), click(f'#column-main a[href^="{_path(page)}"]'))
+
+
+def _follow(page: str) -> Step:
+    """Follow a link of the page that is open."""
+    return click(f'.content a[href="{_path(page)}"]')
+
+
 def _menu(entry: str) -> tuple[Step, ...]:
     """Choose from the menu of a page."""
     return (
         click("#navbar-dropdown-toggle-btn-1"),
         click(f'.dropdown-item-with-icon[href$="{entry}"]'),
     )
+
+
+_EDIT = click('a.btn[href$="?edit"]')
 
 
 def _write(text: str, message: str = "") -> tuple[Step, ...]:
@@ -124,7 +133,17 @@ def _write(text: str, message: str = "") -> tuple[Step, ...]:
 
 def _edit(page: str, text: str, message: str = "") -> tuple[Step, ...]:
     """Go to a page and give it a new text."""
-    return (*_go_to(page), click('a.btn[href$="?edit"]'), *_write(text, message))
+    return (*_go_to(page), _EDIT, *_write(text, message))
+
+
+def _revert(page: str, revision: str) -> tuple[Step, ...]:
+    """Take a revision of a page back."""
+    return (
+        *_go_to(page),
+        *_menu("/history"),
+        click(f'a[href="/-/revert/{revision[:6]}"]'),
+        click('input[value="Revert"], button.btn-primary[type="submit"]'),
+    )
 
 
 def _create(page: str, text: str) -> tuple[Step, ...]:
@@ -136,12 +155,16 @@ def _create(page: str, text: str) -> tuple[Step, ...]:
     )
 
 
+def _made(page: str, text: str) -> Expected:
+    return added("page", path=page, text=_reads(text))
+
+
 def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") -> Assignment:
     """Return the assignment to give a page another text."""
     return Assignment(
         goal=goal,
         user=facts["user"],
-        expect=(_rewritten(page, text),),
+        expect=_rewritten(page, text),
         allow=_COMMITS,
         steps=_edit(page, text, message),
     )
@@ -150,7 +173,7 @@ def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") ->
 # Finding things out.
 
 
-@template("wiki/find-extension", level=1, split="train")
+@task("wiki/find-extension", level=1, split="train")
 def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a colleague's extension or room."""
     team = rng.choice(facts["teams"])
@@ -158,13 +181,12 @@ def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     what = rng.choice(("extension", "room"))
     return Assignment(
         goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
-        user=facts["user"],
         answer=member[what],
-        steps=(*_search(member["name"]), click(f'#column-main a[href^="{_path(team["page"])}"]')),
+        steps=_found(member["name"], team["page"]),
     )
 
 
-@template("wiki/find-price", level=1, split="train")
+@task("wiki/find-price", level=1, split="train")
 def find_price(facts: Facts, rng: random.Random) -> Assignment:
     """Ask what a product costs for some users in a year."""
     product, users = rng.choice(facts["products"]), rng.randint(3, 40)
@@ -172,13 +194,12 @@ def find_price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
         "included? Answer with the number of euros.",
-        user=facts["user"],
         answer=str(total),
         steps=_go_to(product["page"]),
     )
 
 
-@template("wiki/find-step", level=1, split="train")
+@task("wiki/find-step", level=1, split="train")
 def find_step(facts: Facts, rng: random.Random) -> Assignment:
     """Ask what a step of a procedure says."""
     procedure = rng.choice(facts["procedures"])
@@ -186,13 +207,12 @@ def find_step(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What is step {number} of the procedure “{procedure['name']}”? Answer with its "
         "words.",
-        user=facts["user"],
         answer=procedure["steps"][number - 1],
         steps=_go_to(procedure["page"]),
     )
 
 
-@template("wiki/contact-of-customer", level=1, split="test")
+@task("wiki/contact-of-customer", level=1, split="test")
 def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which customer has a contract number, and who looks after it."""
     customer = rng.choice(facts["customers"])
@@ -200,33 +220,28 @@ def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Which customer has the contract {customer['contract']}, and who at Northfield "
         "looks after this customer? Answer with the customer's name and the person's full name, "
         "separated by a semicolon.",
-        user=facts["user"],
         answer=(customer["name"], customer["manager"]),
-        steps=(
-            *_search(customer["contract"]),
-            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
-        ),
+        steps=_found(customer["contract"], customer["page"]),
     )
 
 
-@template("wiki/team-of-product", level=2, split="train")
+@task("wiki/team-of-product", level=2, split="train")
 def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the lead of the team that develops a product, or for who is on duty there."""
     product = rng.choice(facts["products"])
-    team = next(t for t in facts["teams"] if t["name"] == product["team"])
+    team = find(facts["teams"], name=product["team"])
     who, name = rng.choice((("its lead", team["lead"]), ("who is on duty there", team["duty"])))
     what = rng.choice(("extension", "room"))
-    member = next(one for one in team["members"] if one["name"] == name)
+    member = find(team["members"], name=name)
     return Assignment(
         goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
         f"name and the {what} of that person, separated by a comma.",
-        user=facts["user"],
         answer=(name, member[what]),
-        steps=(*_go_to(product["page"]), click(f'.content a[href="{_path(team["page"])}"]')),
+        steps=(_go_to(product["page"]), _follow(team["page"])),
     )
 
 
-@template("wiki/find-server", level=2, split="train")
+@task("wiki/find-server", level=2, split="train")
 def find_server(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a fact about the server that does something."""
     server = rng.choice(facts["servers"])
@@ -241,29 +256,24 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
         "by a comma.",
-        user=facts["user"],
         answer=(server["name"], value),
-        steps=(*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')),
+        steps=(_go_to("Servers"), _follow(server["page"])),
     )
 
 
-@template("wiki/sum-memory", level=3, split="train")
+@task("wiki/sum-memory", level=3, split="train")
 def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the memory of five servers."""
     found = rng.sample(facts["servers"], 5)
-    steps: list[Step] = []
-    for server in found:
-        steps += [*_go_to("Servers"), click(f'.content a[href="{_path(server["page"])}"]')]
+    names = listed([one["name"] for one in found])
     return Assignment(
-        goal=f"How much memory do the servers {_listed(found)} have together? Answer with "
-        "the number of GB.",
-        user=facts["user"],
+        goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
         answer=str(sum(server["memory"] for server in found)),
-        steps=tuple(steps),
+        steps=[(_go_to("Servers"), _follow(server["page"])) for server in found],
     )
 
 
-@template("wiki/largest-customer", level=3, split="test")
+@task("wiki/largest-customer", level=3, split="test")
 def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which of seven customers has the most users at all sites."""
     while True:
@@ -272,20 +282,16 @@ def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
         if totals.count(max(totals)) == 1:
             break
     best = seven[totals.index(max(totals))]
-    steps: list[Step] = []
-    for customer in seven:
-        steps += _go_to(customer["page"])
     return Assignment(
-        goal=f"Which of the customers {_listed(seven)} has the "
+        goal=f"Which of the customers {listed([one['name'] for one in seven])} has the "
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
-        user=facts["user"],
         answer=(best["name"], str(max(totals))),
-        steps=tuple(steps),
+        steps=[_go_to(customer["page"]) for customer in seven],
     )
 
 
-@template("wiki/first-contract-to-end", level=3, split="train")
+@task("wiki/first-contract-to-end", level=3, split="train")
 def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which of seven contracts ends first."""
     while True:
@@ -293,20 +299,16 @@ def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
         first, second, *_ = sorted(seven, key=lambda customer: str(customer["ends"]))
         if first["ends"] < second["ends"]:
             break
-    steps: list[Step] = []
-    for customer in seven:
-        steps += _go_to(customer["page"])
     return Assignment(
-        goal=f"The contracts of {_listed(seven)} are to be "
+        goal=f"The contracts of {listed([one['name'] for one in seven])} are to be "
         "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
         "separated by a comma.",
-        user=facts["user"],
         answer=(first["contract"], first["ends"]),
-        steps=tuple(steps),
+        steps=[_go_to(customer["page"]) for customer in seven],
     )
 
 
-@template("wiki/open-points-of-person", level=2, split="train")
+@task("wiki/open-points-of-person", level=2, split="train")
 def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
     """Ask how many points of a team's meetings are open for a person."""
     team = rng.choice([t for t in facts["teams"] if len(_meetings(facts, t["name"])) >= 3])
@@ -315,15 +317,11 @@ def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
         point["name"] for meeting in held for point in meeting["points"] if not point["done"]
     )
     name = rng.choice(sorted(counts) or [team["lead"]])
-    steps: list[Step] = []
-    for meeting in held:
-        steps += _go_to(meeting["page"])
     return Assignment(
         goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
         f"their open points belong to {name} and are not ticked off yet? Answer with the number.",
-        user=facts["user"],
         answer=str(counts[name]),
-        steps=tuple(steps),
+        steps=[_go_to(meeting["page"]) for meeting in held],
     )
 
 
@@ -331,7 +329,7 @@ def _meetings(facts: Facts, team: str) -> list[dict[str, Any]]:
     return [meeting for meeting in facts["meetings"] if meeting["team"] == team]
 
 
-@template("wiki/next-meeting", level=1, split="train")
+@task("wiki/next-meeting", level=1, split="train")
 def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the next meeting after a team's last one, and who wrote its minutes."""
     team = rng.choice([t for t in facts["teams"] if _meetings(facts, t["name"])])
@@ -340,13 +338,12 @@ def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
         "which day do they announce the next one? Answer with the full name and the date "
         "(YYYY-MM-DD), separated by a comma.",
-        user=facts["user"],
         answer=(last["minutes"], last["next"]),
         steps=_go_to(last["page"]),
     )
 
 
-@template("wiki/who-changed", level=1, split="train")
+@task("wiki/who-changed", level=1, split="train")
 def who_changed(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who changed a page last, and when."""
     kind = rng.choice(("products", "customers", "procedures"))
@@ -355,13 +352,12 @@ def who_changed(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Who made the last change to the page {page}, and on which day? Answer with the "
         "full name and the date (YYYY-MM-DD), separated by a comma.",
-        user=facts["user"],
         answer=(last["author"], last["when"][:10]),
-        steps=(*_go_to(page), *_menu("/history")),
+        steps=(_go_to(page), _menu("/history")),
     )
 
 
-@template("wiki/old-price", level=2, split="test")
+@task("wiki/old-price", level=2, split="test")
 def old_price(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a price before the last change."""
     product = rng.choice(facts["products"])
@@ -369,11 +365,10 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The price of {product['name']} was changed. What did a user and month cost "
         "before, in euros? Answer with the number.",
-        user=facts["user"],
         answer=str(product["old_price"]),
         steps=(
-            *_go_to(product["page"]),
-            *_menu("/history"),
+            _go_to(product["page"]),
+            _menu("/history"),
             click(f'a[href="/-/commit/{name[:6]}"]'),
         ),
     )
@@ -382,19 +377,19 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
 # Changing a page.
 
 
-@template("wiki/change-extension", level=1, split="train")
+@task("wiki/change-extension", level=1, split="train")
 def change_extension(facts: Facts, rng: random.Random) -> Assignment:
     """Change a cell of a table."""
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
-    new = str(_other(rng, map(str, range(700, 999)), member["extension"]))
+    new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
     old = facts["pages"][team["page"]]
     text = _replaced(old, f"| {member['extension']} |", f"| {new} |")
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
     return _change(facts, goal, team["page"], text)
 
 
-@template("wiki/add-member", level=2, split="train")
+@task("wiki/add-member", level=2, split="train")
 def add_member(facts: Facts, rng: random.Random) -> Assignment:
     """Add a row at the end of a table."""
     team = rng.choice(facts["teams"])
@@ -411,7 +406,7 @@ def add_member(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, team["page"], text)
 
 
-@template("wiki/correct-spelling", level=1, split="train")
+@task("wiki/correct-spelling", level=1, split="train", allow=_COMMITS)
 def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     """Correct a typing mistake, which a search finds."""
     mistake = rng.choice(facts["mistakes"])
@@ -423,19 +418,16 @@ def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
             if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
             else f"Correct it on the page {mistake['page']}; other pages are looked after already."
         ),
-        user=facts["user"],
-        expect=(_rewritten(mistake["page"], text),),
-        allow=_COMMITS,
+        expect=_rewritten(mistake["page"], text),
         steps=(
-            *_search(mistake["wrong"]),
-            click(f'#column-main a[href^="{_path(mistake["page"])}"]'),
-            click('a.btn[href$="?edit"]'),
-            *_write(text),
+            _found(mistake["wrong"], mistake["page"]),
+            _EDIT,
+            _write(text),
         ),
     )
 
 
-@template("wiki/change-price", level=1, split="train")
+@task("wiki/change-price", level=1, split="train")
 def change_price(facts: Facts, rng: random.Random) -> Assignment:
     """Change a price, with a message for the history."""
     product = rng.choice(facts["products"])
@@ -447,7 +439,6 @@ def change_price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{product['name']} costs {new} euros for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
-        user=facts["user"],
         expect=(
             _rewritten(product["page"], text),
             added("commit", message=same_text(message)),
@@ -457,7 +448,7 @@ def change_price(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("wiki/extend-contract", level=1, split="test")
+@task("wiki/extend-contract", level=1, split="test", allow=_COMMITS)
 def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Change the end of a contract, which is found by its number."""
     customer = rng.choice(facts["customers"])
@@ -466,19 +457,16 @@ def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The contract {customer['contract']} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        user=facts["user"],
-        expect=(_rewritten(customer["page"], text),),
-        allow=_COMMITS,
+        expect=_rewritten(customer["page"], text),
         steps=(
-            *_search(customer["contract"]),
-            click(f'#column-main a[href^="{_path(customer["page"])}"]'),
-            click('a.btn[href$="?edit"]'),
-            *_write(text),
+            _found(customer["contract"], customer["page"]),
+            _EDIT,
+            _write(text),
         ),
     )
 
 
-@template("wiki/add-step", level=1, split="train")
+@task("wiki/add-step", level=1, split="train")
 def add_step(facts: Facts, rng: random.Random) -> Assignment:
     """Add a last step to a procedure."""
     procedure = rng.choice(facts["procedures"])
@@ -498,11 +486,11 @@ def add_step(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, procedure["page"], text)
 
 
-@template("wiki/new-reviewer", level=2, split="train")
+@task("wiki/new-reviewer", level=2, split="train")
 def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     """Change who is responsible for a procedure, and the date of its review."""
     procedure = rng.choice(facts["procedures"])
-    name = _other(rng, _colleagues(facts), procedure["owner"])
+    name = other_than(rng, _colleagues(facts), procedure["owner"])
     text = _replaced(
         facts["pages"][procedure["page"]],
         f"Responsible: {procedure['owner']}",
@@ -516,7 +504,7 @@ def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, procedure["page"], text)
 
 
-@template("wiki/tick-off", level=1, split="train")
+@task("wiki/tick-off", level=1, split="train")
 def tick_off(facts: Facts, rng: random.Random) -> Assignment:
     """Tick off an open point of a meeting."""
     meeting, point = _open_point(facts, rng)
@@ -539,11 +527,11 @@ def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[
     return rng.choice(choices)
 
 
-@template("wiki/pass-on-point", level=2, split="test")
+@task("wiki/pass-on-point", level=2, split="test")
 def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     """Give an open point to somebody else."""
     meeting, point = _open_point(facts, rng)
-    taker = _other(rng, _colleagues(facts), point["name"])
+    taker = other_than(rng, _colleagues(facts), point["name"])
     line = f"{point['name']}: {point['what']}"
     text = _replaced(
         facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
@@ -555,7 +543,7 @@ def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, meeting["page"], text)
 
 
-@template("wiki/add-to-glossary", level=2, split="train")
+@task("wiki/add-to-glossary", level=2, split="train")
 def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     """Add a word to the glossary, where it belongs by the alphabet."""
     word = rng.choice(sorted(facts["not_in_glossary"]))
@@ -571,11 +559,11 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, page, text)
 
 
-@template("wiki/move-server", level=2, split="train")
+@task("wiki/move-server", level=2, split="train", allow=_COMMITS)
 def move_server(facts: Facts, rng: random.Random) -> Assignment:
     """Change the location of a server on both pages that name it."""
     server = rng.choice(facts["servers"])
-    city = _other(rng, content.CITIES, server["city"])
+    city = other_than(rng, WORDS.cities, server["city"])
     page = server["page"]
     text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
     link, what = f"[[{page}]]", server["what"]
@@ -585,14 +573,12 @@ def move_server(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The server {server['name']} has moved to {city}. Change the location on its own "
         "page and in the list on the page Servers.",
-        user=facts["user"],
         expect=(_rewritten(page, text), _rewritten("Servers", listed)),
-        allow=_COMMITS,
-        steps=(*_edit(page, text), *_edit("Servers", listed)),
+        steps=(_edit(page, text), _edit("Servers", listed)),
     )
 
 
-@template("wiki/change-lead", level=2, split="test")
+@task("wiki/change-lead", level=2, split="test")
 def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     """Make a member the lead of a team, in the sentence and in the table."""
     team = rng.choice(facts["teams"])
@@ -613,7 +599,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, team["page"], text)
 
 
-@template("wiki/remove-section", level=1, split="test")
+@task("wiki/remove-section", level=1, split="test")
 def remove_section(facts: Facts, rng: random.Random) -> Assignment:
     """Remove the last section of a page."""
     server = rng.choice(facts["servers"])
@@ -625,7 +611,7 @@ def remove_section(facts: Facts, rng: random.Random) -> Assignment:
 # New pages, names and old texts.
 
 
-@template("wiki/create-page", level=1, split="train")
+@task("wiki/create-page", level=1, split="train", allow=_COMMITS)
 def create_page(facts: Facts, rng: random.Random) -> Assignment:
     """Create a page with a given text."""
     name, line = rng.choice(
@@ -640,14 +626,12 @@ def create_page(facts: Facts, rng: random.Random) -> Assignment:
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}",
-        user=facts["user"],
-        expect=(added("page", path=page, text=_reads(text)),),
-        allow=_COMMITS,
+        expect=_made(page, text),
         steps=_create(page, text),
     )
 
 
-@template("wiki/announce-page", level=3, split="train")
+@task("wiki/announce-page", level=3, split="train", allow=_COMMITS)
 def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     """Create a procedure and link it from the list of procedures."""
     name, first, second = rng.choice(
@@ -664,14 +648,12 @@ def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        user=facts["user"],
-        expect=(added("page", path=page, text=_reads(text)), _rewritten("Procedures", listed)),
-        allow=_COMMITS,
-        steps=(*_create(page, text), *_edit("Procedures", listed)),
+        expect=(_made(page, text), _rewritten("Procedures", listed)),
+        steps=(_create(page, text), _edit("Procedures", listed)),
     )
 
 
-@template("wiki/write-minutes", level=2, split="test")
+@task("wiki/write-minutes", level=2, split="test", allow=_COMMITS)
 def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
     """Write the minutes of a meeting, with facts from the team's page."""
     team = rng.choice(facts["teams"])
@@ -685,14 +667,12 @@ def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page} with four lines, each a paragraph: the heading "
         f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        user=facts["user"],
-        expect=(added("page", path=page, text=_reads(text)),),
-        allow=_COMMITS,
-        steps=(*_go_to(team["page"]), *_create(page, text)),
+        expect=_made(page, text),
+        steps=(_go_to(team["page"]), _create(page, text)),
     )
 
 
-@template("wiki/collect-points", level=3, split="train")
+@task("wiki/collect-points", level=3, split="train", allow=_COMMITS)
 def collect_points(facts: Facts, rng: random.Random) -> Assignment:
     """Copy the open points of four meetings to a new page."""
     held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
@@ -709,17 +689,15 @@ def collect_points(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page}. It has a line for each point that is still open in the "
         f"minutes {names}, in this order and that of the minutes, and nothing "
         "else; no heading. A line has the form “- Name: what is to be done”.",
-        user=facts["user"],
-        expect=(added("page", path=page, text=_reads("\n".join(lines))),),
-        allow=_COMMITS,
+        expect=_made(page, "\n".join(lines)),
         steps=(
-            *(step for meeting in four for step in _go_to(meeting["page"])),
-            *_create(page, "\n".join(lines)),
+            [_go_to(meeting["page"]) for meeting in four],
+            _create(page, "\n".join(lines)),
         ),
     )
 
 
-@template("wiki/rename-page", level=1, split="train")
+@task("wiki/rename-page", level=1, split="train", allow=_COMMITS)
 def rename_page(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a page that no other page links to."""
     meeting = rng.choice(facts["meetings"])
@@ -727,36 +705,32 @@ def rename_page(facts: Facts, rng: random.Random) -> Assignment:
     new = f"{old} {meeting['topic']}"
     return Assignment(
         goal=f"Rename the page {old} to “{new}”.",
-        user=facts["user"],
         expect=(
             removed("page", path=old),
-            added("page", path=new, text=_reads(facts["pages"][old])),
+            _made(new, facts["pages"][old]),
         ),
-        allow=_COMMITS,
         steps=(
-            *_go_to(old),
-            *_menu("/rename"),
+            _go_to(old),
+            _menu("/rename"),
             fill("#new_pagename", new),
             click('input[value="Rename"]'),
         ),
     )
 
 
-@template("wiki/delete-page", level=1, split="train")
+@task("wiki/delete-page", level=1, split="train", allow=_COMMITS)
 def delete_page(facts: Facts, rng: random.Random) -> Assignment:
     """Delete the minutes of a meeting that did not take place."""
     meeting = rng.choice(facts["meetings"])
     team, day = meeting["team"], meeting["date"]
     return Assignment(
         goal=f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
-        user=facts["user"],
-        expect=(removed("page", path=meeting["page"]),),
-        allow=_COMMITS,
-        steps=(*_go_to(meeting["page"]), *_menu("/delete"), click('input[value="Delete"]')),
+        expect=removed("page", path=meeting["page"]),
+        steps=(_go_to(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
     )
 
 
-@template("wiki/revert", level=2, split="train")
+@task("wiki/revert", level=2, split="train", allow=_COMMITS)
 def revert(facts: Facts, rng: random.Random) -> Assignment:
     """Take back the last change of a page, which is nonsense."""
     spoiled = rng.choice(facts["spoiled"])
@@ -765,19 +739,12 @@ def revert(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
         "before.",
-        user=facts["user"],
-        expect=(_rewritten(page, spoiled["good"]),),
-        allow=_COMMITS,
-        steps=(
-            *_go_to(page),
-            *_menu("/history"),
-            click(f'a[href="/-/revert/{name[:6]}"]'),
-            click('input[value="Revert"], button.btn-primary[type="submit"]'),
-        ),
+        expect=_rewritten(page, spoiled["good"]),
+        steps=_revert(page, name),
     )
 
 
-@template("wiki/revert-mistake", level=2, split="test")
+@task("wiki/revert-mistake", level=2, split="test", allow=_COMMITS)
 def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     """Bring back the text from before the last change."""
     # Some pages got a typing mistake in the same change, which an editor would keep.
@@ -788,22 +755,15 @@ def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
         "mistake. Take it back.",
-        user=facts["user"],
-        expect=(_rewritten(page, before["files"][page]),),
-        allow=_COMMITS,
-        steps=(
-            *_go_to(page),
-            *_menu("/history"),
-            click(f'a[href="/-/revert/{last["name"][:6]}"]'),
-            click('input[value="Revert"], button.btn-primary[type="submit"]'),
-        ),
+        expect=_rewritten(page, before["files"][page]),
+        steps=_revert(page, last["name"]),
     )
 
 
 # Administration.
 
 
-@template("wiki/approve-user", level=1, split="train")
+@task("wiki/approve-user", level=1, split="train")
 def approve_user(facts: Facts, rng: random.Random) -> Assignment:
     """Approve a user, with some of the rights."""
     number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
@@ -817,37 +777,26 @@ def approve_user(facts: Facts, rng: random.Random) -> Assignment:
     boxes = ("is_approved", *rights)
     return Assignment(
         goal=f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
-        user=facts["user"],
-        expect=(changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),),
-        steps=(
-            *_admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            *(click(f'label[for="{box}"]') for box in boxes),
-            click('input[value="Update"]'),
-        ),
+        expect=changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
+        steps=_account(number, *(click(f'label[for="{box}"]') for box in boxes)),
     )
 
 
-@template("wiki/lock-user", level=1, split="test")
+@task("wiki/lock-user", level=1, split="test")
 def lock_user(facts: Facts, rng: random.Random) -> Assignment:
     """Take away a right of a user."""
     number, user = rng.choice([(i, u) for i, u in _users(facts) if u["approved"] and i > 1])
     return Assignment(
         goal=f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
         "upload files any more. Change the rights of the account; it stays approved.",
-        user=facts["user"],
-        expect=(changed("user", {"id": number}, allow_write=0, allow_upload=0),),
-        steps=(
-            *_admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            click('label[for="allow_write"]'),
-            click('label[for="allow_upload"]'),
-            click('input[value="Update"]'),
+        expect=changed("user", {"id": number}, allow_write=0, allow_upload=0),
+        steps=_account(
+            number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')
         ),
     )
 
 
-@template("wiki/rename-user", level=1, split="train")
+@task("wiki/rename-user", level=1, split="train")
 def rename_user(facts: Facts, rng: random.Random) -> Assignment:
     """Change the name of a user."""
     number, user = rng.choice([(i, u) for i, u in _users(facts) if i > 1])
@@ -855,18 +804,12 @@ def rename_user(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{user['name']} has married and is called {name} now. Change the name of the "
         "account; the mail address stays.",
-        user=facts["user"],
-        expect=(changed("user", {"id": number}, name=name),),
-        steps=(
-            *_admin("User Management"),
-            click(f'a[href="/-/user/{number}"]'),
-            fill("#name", name),
-            click('input[value="Update"]'),
-        ),
+        expect=changed("user", {"id": number}, name=name),
+        steps=_account(number, fill("#name", name)),
     )
 
 
-@template("wiki/site-description", level=1, split="train")
+@task("wiki/site-description", level=1, split="train")
 def site_description(facts: Facts, rng: random.Random) -> Assignment:
     """Change the name or the description of the wiki."""
     what, field = rng.choice((("name", "site_name"), ("description", "site_description")))
@@ -876,20 +819,19 @@ def site_description(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
-        user=facts["user"],
         expect=(
             added("preferences", name=field.upper(), value=value),
             *[optional(added("preferences", name=lambda n: n != field.upper()))] * 20,
         ),
         steps=(
-            *_admin("Application Preferences"),
+            _admin("Application Preferences"),
             fill(f'input[name="{field}"]', value),
             click('input[name="update_preferences"]'),
         ),
     )
 
 
-@template("wiki/menu-entry", level=2, split="test")
+@task("wiki/menu-entry", level=2, split="test")
 def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
     """Add an entry to the menu of the sidebar."""
     page = rng.choice(
@@ -904,7 +846,6 @@ def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
         f"title “{title}”.",
-        user=facts["user"],
         expect=(
             added(
                 "preferences",
@@ -914,7 +855,7 @@ def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
             *[optional(added("preferences", name=lambda n: n != "SIDEBAR_CUSTOM_MENU"))] * 20,
         ),
         steps=(
-            *_admin("Sidebar Preferences"),
+            _admin("Sidebar Preferences"),
             fill('input[name="link"]', page),
             fill('input[name="title"]', title),
             click('input[name="update_preferences"]'),
@@ -926,43 +867,48 @@ def _users(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
     return list(enumerate(facts["users"], 1))
 
 
-def _admin(panel: str) -> tuple[Step, ...]:
+def _account(number: int, *changes: Step) -> tuple[Step, ...]:
+    """Change a user."""
     return (
-        *_menu("/-/settings"),
-        click(".sidebar-link", panel),
+        *_admin("User Management"),
+        click(f'a[href="/-/user/{number}"]'),
+        *changes,
+        click('input[value="Update"]'),
     )
+
+
+def _admin(panel: str) -> tuple[Step, ...]:
+    return (*_menu("/-/settings"), click(".sidebar-link", panel))
 
 
 # What cannot be done.
 
 
-@template("wiki/no-such-page", level=1, split="train")
+@task("wiki/no-such-page", level=1, split="train")
 def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a page that does not exist."""
     name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
     return Assignment(
         goal=f"On the page Procedures/{name}, change the responsible person to "
         f"{rng.choice(_colleagues(facts))}. Do not create pages.",
-        user=facts["user"],
         infeasible=True,
         steps=_search(name),
     )
 
 
-@template("wiki/unknown-fact", level=1, split="test")
+@task("wiki/unknown-fact", level=1, split="test")
 def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that a page does not say."""
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
     return Assignment(
         goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        user=facts["user"],
         infeasible=True,
         steps=_go_to(customer["page"]),
     )
 
 
-@template("wiki/not-permitted", level=1, split="train")
+@task("wiki/not-permitted", level=1, split="train")
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody who is no administrator to approve a user."""
     waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])

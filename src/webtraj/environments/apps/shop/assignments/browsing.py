@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 from webtraj.environments.actions import GoBack
 from webtraj.environments.apps.shop.assignments.common import (
-    customer,
+    assignment,
     free,
     money,
     product_of,
-    to_account,
+    task,
+    to_order,
     to_product,
 )
-from webtraj.environments.apps.tasks import Assignment, Facts, added, changed, same_text, template
+from webtraj.environments.apps.tasks import Assignment, Facts, added, changed, find, same_text
 from webtraj.environments.browser.oracles import Step, act, click, fill, select
 
 
 def _to_category(facts: Facts, name: str) -> tuple[Step, ...]:
     """Open a category by its department."""
-    leaf = next(one for one in facts["categories"] if one["name"] == name)
+    leaf = find(facts["categories"], name=name)
     return (
         click("a.dropdown-toggle", "Browse store"),
         click(".dropdown-item", "All products"),
@@ -41,44 +42,41 @@ def _in(facts: Facts, category: str) -> list[Facts]:
     return [one for one in facts["products"] if one["category"] == category]
 
 
-@template("shop/price", level=1, split="train")
+@task("shop/price", level=1, split="train")
 def price(facts: Facts, rng: random.Random) -> Assignment:
     """Find a product's price."""
     product = rng.choice(facts["products"])
-    return customer(
-        facts,
+    return assignment(
         f"What does the {product['title']} cost? Answer with the amount.",
-        *to_product(product),
+        to_product(product),
         answer=money(product["price"]),
     )
 
 
-@template("shop/weight", level=1, split="test")
+@task("shop/weight", level=1, split="test")
 def weight(facts: Facts, rng: random.Random) -> Assignment:
     """Find a product's weight."""
     product = rng.choice(facts["products"])
-    return customer(
-        facts,
+    return assignment(
         f"How many grams does the {product['title']} weigh? Answer with the number only.",
-        *to_product(product),
+        to_product(product),
         answer=str(product["weight"]),
     )
 
 
-@template("shop/stock", level=1, split="train")
+@task("shop/stock", level=1, split="train")
 def stock(facts: Facts, rng: random.Random) -> Assignment:
     """Find how many pieces are in stock, and the product's number."""
     product = rng.choice(free(facts))
-    return customer(
-        facts,
+    return assignment(
         f"How many pieces of the {product['title']} are available, and what is its UPC? "
         "Answer with both numbers, separated by a comma.",
-        *to_product(product),
+        to_product(product),
         answer=(str(product["stock"]), product["upc"]),
     )
 
 
-@template("shop/heaviest", level=2, split="train")
+@task("shop/heaviest", level=2, split="train")
 def heaviest(facts: Facts, rng: random.Random) -> Assignment:
     """Compare the weights of three products."""
     while True:
@@ -86,66 +84,58 @@ def heaviest(facts: Facts, rng: random.Random) -> Assignment:
         if len({one["weight"] for one in three}) == 3:
             break
     names = [one["title"] for one in three]
-    return customer(
-        facts,
+    return assignment(
         f"Which weighs most: the {names[0]}, the {names[1]} or the {names[2]}? "
         "Answer with the product's name.",
-        *(step for one in three for step in to_product(one)),
+        [to_product(one) for one in three],
         answer=max(three, key=lambda one: int(one["weight"]))["title"],
     )
 
 
-@template("shop/sum-of-prices", level=2, split="test")
+@task("shop/sum-of-prices", level=2, split="test")
 def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the prices of three products."""
     three = rng.sample(facts["products"], 3)
     names = [one["title"] for one in three]
-    return customer(
-        facts,
+    return assignment(
         f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
         "before any offers and delivery? Answer with the amount only.",
-        *(step for one in three for step in to_product(one)),
+        [to_product(one) for one in three],
         answer=money(sum(one["price"] for one in three)),
     )
 
 
-@template("shop/cheapest", level=1, split="train")
+@task("shop/cheapest", level=1, split="train")
 def cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest or the dearest product of a category."""
     name, found = _leaf(facts, rng)
     dearest = rng.random() < 0.5
     wanted = found[-1] if dearest else found[0]
-    return customer(
-        facts,
+    return assignment(
         f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
         "? Answer with its full name.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "price-desc" if dearest else "price-asc"),
         click(f".product_pod h3 a[href='{wanted['url']}']"),
         answer=wanted["title"],
     )
 
 
-@template("shop/two-cheapest", level=1, split="train")
+@task("shop/two-cheapest", level=1, split="train")
 def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the prices of a category's two cheapest products."""
     name, found = _leaf(facts, rng)
-    return customer(
-        facts,
+    return assignment(
         f"What do the two cheapest products in the category {name} cost together, one of each, "
         "before any offers? Answer with the amount.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "price-asc"),
-        *(
-            step
-            for one in found[:2]
-            for step in (click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack()))
-        ),
+        [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
         answer=money(found[0]["price"] + found[1]["price"]),
     )
 
 
-@template("shop/dearest-below", level=1, split="test")
+@task("shop/dearest-below", level=1, split="test")
 def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
     """Find the dearest product of a type within a price range."""
     while True:
@@ -160,8 +150,7 @@ def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
         found.sort(key=lambda one: float(one["price"]), reverse=top)
         if len(found) > 3 and found[0]["price"] != found[1]["price"]:
             break
-    return customer(
-        facts,
+    return assignment(
         f"Among all products of the type {kind} that cost from £{low} to under £{high}, which is "
         f"the {'most expensive' if top else 'cheapest'}? Answer with its full name.",
         click("a.dropdown-toggle", "Browse store"),
@@ -174,7 +163,7 @@ def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("shop/best-rated", level=1, split="train")
+@task("shop/best-rated", level=1, split="train")
 def best_rated(facts: Facts, rng: random.Random) -> Assignment:
     """Find a category's best rated product, and its price."""
     while True:
@@ -183,18 +172,17 @@ def best_rated(facts: Facts, rng: random.Random) -> Assignment:
         # The difference must show in whole stars.
         if int(rated[0].get("rating", 0)) > int(rated[1].get("rating", 0)):
             break
-    return customer(
-        facts,
+    return assignment(
         f"Which product in the category {name} has the best customer rating, and what does it "
         "cost? Answer with its full name and the price, separated by a semicolon.",
-        *_to_category(facts, name),
+        _to_category(facts, name),
         select("#id_sort_by", "rating"),
         click(f".product_pod h3 a[href='{rated[0]['url']}']"),
         answer=(rated[0]["title"], money(rated[0]["price"])),
     )
 
 
-@template("shop/count-material", level=1, split="test")
+@task("shop/count-material", level=1, split="test")
 def count_material(facts: Facts, rng: random.Random) -> Assignment:
     """Count the products of two types that a search finds."""
     while True:
@@ -207,8 +195,7 @@ def count_material(facts: Facts, rng: random.Random) -> Assignment:
         if len(kinds) > 1:
             break
     first, second = rng.sample(kinds, 2)
-    return customer(
-        facts,
+    return assignment(
         f"Search the shop for “{material}”. How many of the products found are of the type {first}"
         f", and how many of the type {second}? Answer with the two numbers, separated by a comma.",
         fill("#id_q", material),
@@ -228,19 +215,17 @@ def _matching(facts: Facts, department: str, text: str) -> int:
     )
 
 
-@template("shop/reviewer", level=1, split="train")
+@task("shop/reviewer", level=1, split="train")
 def reviewer(facts: Facts, rng: random.Random) -> Assignment:
     """Find who wrote a review."""
     review = rng.choice(_unique_reviews(facts))
     product = product_of(facts, review["product"])
-    people = {one["username"]: one["name"] for one in facts["people"]}
-    return customer(
-        facts,
+    return assignment(
         f"Who wrote the review “{review['title']}” of the {product['title']}? "
         "Answer with the first and last name.",
-        *to_product(product),
+        to_product(product),
         click(".product_main a[href$='/reviews/']"),
-        answer=people[review["user"]],
+        answer=find(facts["people"], username=review["user"])["name"],
     )
 
 
@@ -251,18 +236,17 @@ def _unique_reviews(facts: Facts) -> list[Facts]:
     return [one for one in shown if titles.count((one["product"], one["title"])) == 1]
 
 
-@template("shop/vote-review", level=1, split="test")
+@task("shop/vote-review", level=1, split="test")
 def vote_review(facts: Facts, rng: random.Random) -> Assignment:
     """Say whether a review is helpful."""
     review = rng.choice(_unique_reviews(facts))
     product = product_of(facts, review["product"])
     helpful = rng.random() < 0.5
     vote = 1 if helpful else -1
-    return customer(
-        facts,
+    return assignment(
         f"Mark the review “{review['title']}” of the {product['title']} as "
         f"{'helpful' if helpful else 'not helpful'}.",
-        *to_product(product),
+        to_product(product),
         click(".product_main a[href$='/reviews/']"),
         click(f"form[action*='/reviews/{review['id']}/'] button", "Yes" if helpful else "No"),
         expect=(
@@ -282,44 +266,39 @@ _OPINIONS = (
 )
 
 
-@template("shop/review", level=1, split="train")
+@task("shop/review", level=1, split="train")
 def review(facts: Facts, rng: random.Random) -> Assignment:
     """Review a product that the user bought."""
     order = rng.choice([one for one in facts["orders"] if one["user"] == facts["user"]])
     line = rng.choice(order["lines"])
     title, body = rng.choice(_OPINIONS)
     score = rng.randint(1, 5)
-    return customer(
-        facts,
+    return assignment(
         f"Review the {line['title']} from my order {order['number']}: score {score}, "
         f"title “{title}”, text “{body}”",
-        *to_account("Order History"),
-        click("table a", order["number"]),
+        to_order(order["number"]),
         click(f"tr:has(a[href$='_{line['product']}/']) a.btn", "Write a review"),
         fill("#id_title", title),
         select("#id_score", str(score)),
         fill("#id_body", body),
         click("#addreview button", "Save review"),
-        expect=(
-            added(
-                "reviews_productreview",
-                product_id=line["product"],
-                score=score,
-                title=same_text(title),
-                body=same_text(body),
-            ),
+        expect=added(
+            "reviews_productreview",
+            product_id=line["product"],
+            score=score,
+            title=same_text(title),
+            body=same_text(body),
         ),
     )
 
 
-@template("shop/three-for-two", level=1, split="train")
+@task("shop/three-for-two", level=1, split="train")
 def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
     """Work out a price with an offer."""
     candle = rng.choice(_in(facts, "Candles"))
-    return customer(
-        facts,
+    return assignment(
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
         f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
-        *to_product(candle),
+        to_product(candle),
         answer=money(2 * candle["price"]),
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from webtraj.environments.actions import Action, Wait
-from webtraj.environments.apps.tasks import Assignment, Facts
+from webtraj.environments.apps.tasks import Assignment, Facts, Steps, find, template
 from webtraj.environments.browser.oracles import OracleView, Step, click, fill
 
 __all__ = [
     "CHECKOUT",
     "ORDERED",
-    "customer",
+    "assignment",
     "empty_basket",
     "fill_all",
     "free",
@@ -22,10 +23,11 @@ __all__ = [
     "orders_of",
     "product_of",
     "saved",
-    "staff",
     "take_out",
+    "task",
     "to_account",
     "to_basket",
+    "to_order",
     "to_product",
     "to_products",
 ]
@@ -46,14 +48,12 @@ CHECKOUT: Final = ("Standard delivery", "Express delivery", "Collect from our sh
 """The shipping methods, in the order of the checkout's page."""
 
 
-def customer(facts: Facts, goal: str, *steps: Step, **more: Any) -> Assignment:
-    """Return an assignment to the user, who starts at the shop's first page."""
-    return Assignment(goal=goal, user=facts["user"], steps=steps, **more)
+task = functools.partial(template, user="user")
 
 
-def staff(facts: Facts, goal: str, *steps: Step, **more: Any) -> Assignment:
-    """Return an assignment to a member of the staff, who starts in the back office."""
-    return Assignment(goal=goal, user=facts["staff"], start="/dashboard/", steps=steps, **more)
+def assignment(goal: str, *steps: Steps, **more: Any) -> Assignment:
+    """Return an assignment, its oracle behind the goal."""
+    return Assignment(goal=goal, steps=steps, **more)
 
 
 # The way to pages.
@@ -77,6 +77,11 @@ def to_account(section: str = "") -> tuple[Step, ...]:
     """Open a section of the account."""
     account = click("nav.accounts a[href^='/accounts/']")
     return (account, click(".page a.nav-link", section)) if section else (account,)
+
+
+def to_order(number: str) -> tuple[Step, ...]:
+    """Open an order of the account."""
+    return (*to_account("Order History"), click("table a", number))
 
 
 def in_office(menu: str, item: str) -> tuple[Step, ...]:
@@ -129,8 +134,7 @@ def money(amount: float) -> str:
 
 def product_of(facts: Facts, number: int) -> Facts:
     """Return the product with an id."""
-    found: Facts = next(one for one in facts["products"] if one["id"] == number)
-    return found
+    return find(facts["products"], id=number)
 
 
 def lines_of(facts: Facts) -> list[tuple[Facts, int, int]]:
