@@ -22,6 +22,7 @@ import base64
 import contextlib
 import dataclasses
 import datetime
+import functools
 import hashlib
 import math
 import re
@@ -128,7 +129,7 @@ class _Sample:
 
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger, images: bool) -> None:
         self._episode = episode
-        self._ledger = ledger
+        self._note = functools.partial(ledger.note, episode.episode_id)
         self._images = images
         self._begun = _begin(episode)
         self._messages: list[dict[str, Any]] = []
@@ -141,7 +142,7 @@ class _Sample:
         episode, info = self._episode, self._episode.info
         for number, step in enumerate(episode.steps):
             if number == 0 and step.first:
-                self._first(step)
+                self._say("user", [info.goal, *self._seen(step.observation)])
             else:
                 self._turn(step)
         if not self._messages:
@@ -184,9 +185,6 @@ class _Sample:
             "error": error,
             "limit": {"type": "custom", "limit": episode.num_steps} if episode.truncated else None,
         }
-
-    def _first(self, step: StepRecord) -> None:
-        self._say("user", [self._episode.info.goal, *self._seen(step.observation)])
 
     def _turn(self, step: StepRecord) -> None:
         """Add a reply of the agent, and what its action led to."""
@@ -262,15 +260,15 @@ class _Sample:
         output: dict[str, Any] = {"model": name, "choices": [] if call.error else [choice]}
         if not call.error:
             output["completion"] = said["content"]
-        output |= {"usage": usage if counts else None, "time": _seconds(call.latency)}
+        output |= {"usage": usage if counts else None, "time": _valid(call.latency)}
         begun = _valid(call.start_time)
-        done = None if begun is None else begun + (_seconds(call.latency) or 0.0)
+        done = None if begun is None else begun + (_valid(call.latency) or 0.0)
         self._event(
             "model", otherwise if begun is None else begun, model=name,
             input=[self._sent(m, f"{number}.{at}") for at, m in enumerate(call.messages)],
             tools=[], tool_choice="auto", config=_config(call.sampling), output=output,
             error=unicode_text(call.error) or None, completed=_iso(done), span_id=place,
-            working_time=_seconds(call.latency),
+            working_time=_valid(call.latency),
             metadata={"policy_version": unicode_text(call.policy_version)}
             if call.policy_version
             else None,
@@ -294,16 +292,11 @@ class _Sample:
         if observation is None:
             return []
         if not isinstance(observation, Mapping) or not isinstance(observation.get("url"), str):
-            pictures = list(pictures_in(observation))
-            return pictures or [observation]
+            return list(pictures_in(observation)) or [observation]
         parts: list[Any] = [observation["url"]]
         if refused := _refusal(observation):
             parts.append(refused)
-        self._ledger.note(
-            self._episode.episode_id,
-            "steps.observation",
-            "only its address, error and pictures are kept",
-        )
+        self._note("steps.observation", "only its address, error and pictures are kept")
         shown = dict.fromkeys(pictures_in(observation.get("screenshot")))
         return [*parts, *shown]
 
@@ -371,9 +364,8 @@ class _Sample:
         decided = [item for item in judgements if item.outcome is not Outcome.UNKNOWN]
         verdict = decided[-1] if decided else None
         scores: dict[str, dict[str, Any]] = {}
-        if episode.outcome is Outcome.SUCCESS or episode.outcome in AGENT_FAILURES:
-            value = "C" if episode.outcome is Outcome.SUCCESS else "I"
-            scores["outcome"] = {"value": value}
+        if episode.outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
+            scores["outcome"] = {"value": "C" if episode.outcome is Outcome.SUCCESS else "I"}
             if verdict is not None and verdict.reason:
                 scores["outcome"]["explanation"] = unicode_text(verdict.reason)
         reward = None
@@ -386,9 +378,7 @@ class _Sample:
         if reward is not None and math.isfinite(reward):
             scores["reward"] = {"value": float(reward)}
         elif reward is not None:
-            self._ledger.note(
-                episode.episode_id, "steps.reward", "is no finite number; the sample has no reward"
-            )
+            self._note("steps.reward", "is no finite number; the sample has no reward")
         return scores
 
 
@@ -530,10 +520,6 @@ def _begin(episode: EpisodeTrajectory) -> float:
 
 def _valid(time: float | None) -> float | None:
     return time if time is not None and 0 <= time < LAST_TIME else None
-
-
-def _seconds(latency: float | None) -> float | None:
-    return _valid(latency)
 
 
 def _iso(time: float | None) -> str | None:

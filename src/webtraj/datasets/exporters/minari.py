@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.base import Ledger
 from webtraj.datasets.exporters.plain import (
     action_text,
     answer,
@@ -244,8 +243,9 @@ class _Group:
         """Return the space of all values so far."""
         from gymnasium import spaces
 
-        presence = spaces.Box(0, 1, (), bool)
-        made = self._nested(lambda name, leaf: leaf.space(), lambda name, leaf: presence)
+        made = self._nested(
+            lambda name, leaf: leaf.space(), lambda name, leaf: spaces.Box(0, 1, (), bool)
+        )
         return _dict_space(made) if isinstance(made, dict) else made
 
     def values(self, rows: Sequence[Any], tell: _Tell) -> Any:
@@ -446,6 +446,10 @@ _UNPLACED = (
 )  # fmt: skip
 
 
+_NO_COLUMN = "has no column; left out"
+_OTHER_REPLIES = "only the reply that was acted on has columns; the others are left out"
+
+
 def _agent_values(step: StepRecord) -> dict[str, Any]:
     """Return the `agent/...` values of the action that led to a step."""
     decision = step.decision
@@ -463,34 +467,31 @@ def _agent_values(step: StepRecord) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not is_blank(value)}
 
 
-def _note_left_out(episode: EpisodeTrajectory, ledger: Ledger) -> None:
+def _note_left_out(episode: EpisodeTrajectory, tell: _Tell) -> None:
     """Record which decision and step fields have no column."""
     for step in episode.steps:
-        decision = step.decision
         if step.ignored_action is not None:
-            ledger.note(episode.episode_id, "steps.ignored_action", "has no column; left out")
-        if decision is None:
+            tell("steps.ignored_action", _NO_COLUMN)
+        if step.decision is None:
             continue
-        if decision.metadata:
-            ledger.note(episode.episode_id, "steps.decision.metadata", "has no column; left out")
-        if len(decision.model_calls) > 1:
-            why = "only the reply that was acted on has columns; the others are left out"
-            count = len(decision.model_calls) - 1
-            ledger.note(episode.episode_id, "steps.decision.model_calls", why, count)
-        call = answer(decision.model_calls)
+        if step.decision.metadata:
+            tell("steps.decision.metadata", _NO_COLUMN)
+        calls = step.decision.model_calls
+        for _ in calls[1:]:
+            tell("steps.decision.model_calls", _OTHER_REPLIES)
+        call = answer(calls)
         for name in _UNPLACED if call is not None else ():
             if not is_blank(getattr(call, name)):
-                where = f"steps.decision.model_calls.{name}"
-                ledger.note(episode.episode_id, where, "has no column; left out")
+                tell(f"steps.decision.model_calls.{name}", _NO_COLUMN)
 
 
-def _number(value: Any, field: str, episode: EpisodeTrajectory, ledger: Ledger) -> float:
+def _number(value: Any, field: str, tell: _Tell) -> float:
     """Return a reward or discount as one number; NaN for None."""
     if value is None:
         return float("nan")
     item = value.item() if getattr(value, "shape", None) == () else value
     if type(item) not in (int, float, bool):
-        ledger.note(episode.episode_id, field, "is no single number; its sum stands for it")
+        tell(field, "is no single number; its sum stands for it")
     return reward_value(value)
 
 
@@ -560,12 +561,13 @@ class MinariExporter:
         storage.update_episodes([])  # Creates the file even if there are no episodes.
         digests: list[str] = []
         for episode in job.episodes:
-            buffer = _buffer(len(digests), episode, groups, job.ledger)
+            tell = functools.partial(job.ledger.note, episode.episode_id)
+            buffer = _buffer(len(digests), episode, groups, tell)
             storage.update_episodes([buffer])
-            metadata = _metadata(episode, job.ledger)
+            metadata = _metadata(episode, tell)
             storage.update_episode_metadata([metadata], [len(digests)])
             digests.append(_digest(buffer))
-            _note_left_out(episode, job.ledger)
+            _note_left_out(episode, tell)
             job.ledger.wrote(episode)
         _set_spaces(data / "metadata.json", groups)
         storage.update_metadata({"dataset_size": storage.get_size()})
@@ -601,36 +603,35 @@ def _buffer(
     index: int,
     episode: EpisodeTrajectory,
     groups: dict[str, _Group],
-    ledger: base.Ledger,
+    tell: _Tell,
 ) -> Any:
     from minari.data_collector import EpisodeBuffer
 
-    def tell(field: str, why: str) -> None:
-        ledger.note(episode.episode_id, f"steps.{field}", why)
+    def of_step(field: str, why: str) -> None:
+        tell(f"steps.{field}", why)
 
     steps = episode.steps
     acts = steps[1:]
     if steps[0].action is not None:
-        tell("action", "led to the episode's first observation, and has no place")
+        tell("steps.action", "led to the episode's first observation, and has no place")
     if not (episode.terminated or episode.truncated):
         reason = episode.end_reason.name.lower()
-        why = f"it stopped in the middle ({reason}); for Minari it is a truncation"
-        ledger.note(episode.episode_id, "end", why)
+        tell("end", f"it stopped in the middle ({reason}); for Minari it is a truncation")
     ended = np.array([False] * (len(acts) - 1) + [True])
     seed = episode.info.seed
     if seed is not None and not 0 <= seed < 2**63:
-        ledger.note(episode.episode_id, "info.seed", f"{seed} is beyond 63 bits; left out")
+        tell("info.seed", f"{seed} is beyond 63 bits; left out")
         seed = None
     numbers = {
-        name: [_number(getattr(step, name), f"steps.{name}", episode, ledger) for step in acts]
+        name: [_number(getattr(step, name), f"steps.{name}", tell) for step in acts]
         for name in ("reward", "discount")
     }
-    agent = groups["agent"].values([_agent_values(step) for step in steps], tell)
+    agent = groups["agent"].values([_agent_values(step) for step in steps], of_step)
     return EpisodeBuffer(
         id=index,
         seed=seed,
-        observations=groups["observation"].values([step.observation for step in steps], tell),
-        actions=groups["action"].values([step.action for step in acts], tell),
+        observations=groups["observation"].values([step.observation for step in steps], of_step),
+        actions=groups["action"].values([step.action for step in acts], of_step),
         rewards=np.array(numbers["reward"], float),
         terminations=ended & episode.terminated,
         truncations=ended & (not episode.terminated),
@@ -647,7 +648,7 @@ def _times(times: list[float | None]) -> Any:
     return np.array([np.nan if time is None else time for time in times], float)
 
 
-def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]:
+def _metadata(episode: EpisodeTrajectory, tell: _Tell) -> dict[str, Any]:
     """Return an episode's metadata, within the limits of HDF5."""
     info = episode.info
     texts = {
@@ -665,11 +666,10 @@ def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]
     for name, text in texts.items():
         sound = unicode_text(text).replace("\0", _NO_NULL)
         if len(sound) > _LONGEST:
-            why = f"is longer than {_LONGEST} characters; left out"
-            ledger.note(episode.episode_id, f"info.{name}", why)
+            tell(f"info.{name}", f"is longer than {_LONGEST} characters; left out")
             continue
         if sound != text:
-            ledger.note(episode.episode_id, f"info.{name}", "has characters that HDF5 lacks")
+            tell(f"info.{name}", "has characters that HDF5 lacks")
         found[name] = sound
     return found
 

@@ -75,6 +75,7 @@ try:
         SpanExporter,
         SpanExportResult,
     )
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -484,21 +485,6 @@ def _json(value: Any) -> str:
     return orjson.dumps(plain(value, _hashed)).decode()
 
 
-class _Kept(SpanExporter):
-    """Keeps the spans until they are taken."""
-
-    def __init__(self) -> None:
-        self._spans: list[ReadableSpan] = []
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._spans.extend(spans)
-        return SpanExportResult.SUCCESS
-
-    def take(self) -> list[ReadableSpan]:
-        spans, self._spans = self._spans, []
-        return spans
-
-
 def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[ReadableSpan]]:
     """Return a function that returns a recorded episode's spans.
 
@@ -509,7 +495,7 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
         raise errors.InvalidInputError(
             "OTEL_SDK_DISABLED=true turns OpenTelemetry off, so no traces can be made. Unset it."
         )
-    kept, ids = _Kept(), EpisodeIds()
+    kept, ids = InMemorySpanExporter(), EpisodeIds()
     provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(SimpleSpanProcessor(kept))
 
@@ -520,7 +506,9 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
         for step in episode.steps:
             made.step(step)
         made.end(episode.end, episode.end_time)
-        return kept.take()
+        spans = list(kept.get_finished_spans())
+        kept.clear()
+        return spans
 
     return spans_of
 

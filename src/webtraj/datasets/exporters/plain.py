@@ -25,14 +25,17 @@ from webtraj.environments.actions.dialects import make_dialect
 from webtraj.environments.actions.dialects.browsergym import read_calls
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
+from webtraj.store.foreign import is_valid_text as is_unicode
+from webtraj.store.foreign import valid_text as unicode_text
 from webtraj.store.values import TAG
-from webtraj.trajectory import ModelCall
+from webtraj.trajectory import EpisodeEnd, ModelCall
 
 __all__ = [
     "FilesBeside",
     "GENERIC",
     "action_text",
     "answer",
+    "end_fields",
     "filled_fields",
     "image_kind",
     "is_blank",
@@ -143,6 +146,18 @@ def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not is_blank(value)}
 
 
+def end_fields(end: EpisodeEnd | None, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of an episode's end that are not blank, but for reason and outcome."""
+    if end is None:
+        return {}
+    data = filled_fields(end, ("reason", "outcome", "error", "phase", *without))
+    if end.phase is not None:
+        data["phase"] = end.phase.value
+    if end.error is not None:
+        data["error"] = filled_fields(end.error)
+    return data
+
+
 def answer(calls: Sequence[ModelCall]) -> ModelCall | None:
     """Return the model call that was acted on: the last one without an error."""
     return next((call for call in reversed(calls) if not call.error), None)
@@ -187,23 +202,9 @@ def message_parts(content: Any) -> Iterator[Any]:
             yield part
 
 
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be UTF-8: it has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def listed(value: Any) -> Sequence[Any]:
     """Return a list or tuple as it is; for any other value, an empty one."""
     return value if isinstance(value, (list, tuple)) else ()
-
-
-def unicode_text(text: str) -> str:
-    """Return a text with lone surrogates replaced by question marks."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _plain(value: Any, on_bytes: OnBytes, depth: int) -> Any:
