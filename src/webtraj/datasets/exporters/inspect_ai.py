@@ -39,6 +39,7 @@ from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
     image_kind,
+    inside,
     listed,
     message_parts,
     pictures_in,
@@ -53,6 +54,7 @@ from webtraj.trajectory import (
     INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     EndReason,
+    EpisodeEnd,
     EpisodeTrajectory,
     ModelCall,
     Outcome,
@@ -131,6 +133,7 @@ class _Sample:
         self._episode = episode
         self._note = functools.partial(ledger.note, episode.episode_id)
         self._images = images
+        self._end = episode.end or EpisodeEnd(reason=EndReason.UNKNOWN)
         self._begun = _begin(episode)
         self._messages: list[dict[str, Any]] = []
         self._events: list[dict[str, Any]] = []
@@ -147,8 +150,8 @@ class _Sample:
                 self._turn(step)
         if not self._messages:
             self._say("user", [info.goal])
-        if episode.end is not None and episode.end.in_flight_decision is not None:
-            for call in episode.end.in_flight_decision.model_calls:
+        if self._end.in_flight_decision is not None:
+            for call in self._end.in_flight_decision.model_calls:
                 self._model(call, episode.end_time, None)
         error, scores = self._error(), {}
         if error is None:
@@ -291,14 +294,13 @@ class _Sample:
         """Return what an observation shows, as parts of a message."""
         if observation is None:
             return []
-        if not isinstance(observation, Mapping) or not isinstance(observation.get("url"), str):
+        url = inside(observation, "url")
+        if not isinstance(url, str):
             return list(pictures_in(observation)) or [observation]
-        parts: list[Any] = [observation["url"]]
-        if refused := _refusal(observation):
-            parts.append(refused)
         self._note("steps.observation", "only its address, error and pictures are kept")
+        refused = _refusal(observation)
         shown = dict.fromkeys(pictures_in(observation.get("screenshot")))
-        return [*parts, *shown]
+        return [url, *([refused] if refused else []), *shown]
 
     def _parts(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
         for part in parts:
@@ -336,20 +338,18 @@ class _Sample:
 
     def _error(self) -> dict[str, str] | None:
         """Return what broke the episode; None if nothing did."""
-        episode = self._episode
-        end, outcome = episode.end, episode.outcome
-        found = end.error if end is not None else None
+        end = self._end
+        outcome, found = end.outcome, end.error
         if outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
             return None  # It was judged all the same.
         if outcome not in (*INFRASTRUCTURE_FAILURES, Outcome.CANCELLED) and (
-            episode.end_reason not in _BROKEN
+            end.reason not in _BROKEN
         ):
             return None
-        name = episode.end_reason.name if outcome is Outcome.UNKNOWN else outcome.name
-        message = name.lower()
+        message = (end.reason if outcome is Outcome.UNKNOWN else outcome).name.lower()
         if found is not None:
             message = f"{message}: {found.type}: {found.message}"
-        elif end is not None and end.detail:
+        elif end.detail:
             message = f"{message}: {end.detail}"
         traceback = unicode_text(found.traceback) if found is not None else ""
         return {
@@ -359,9 +359,8 @@ class _Sample:
         }
 
     def _scores(self) -> dict[str, dict[str, Any]]:
-        episode, end = self._episode, self._episode.end
-        judgements = () if end is None else end.judgements
-        decided = [item for item in judgements if item.outcome is not Outcome.UNKNOWN]
+        episode = self._episode
+        decided = [item for item in self._end.judgements if item.outcome is not Outcome.UNKNOWN]
         verdict = decided[-1] if decided else None
         scores: dict[str, dict[str, Any]] = {}
         if episode.outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
@@ -491,8 +490,7 @@ def _without_times(path: Path) -> None:
 
 def _refusal(observation: Any) -> str:
     """Return the error of an action that the page did not take; empty if there is none."""
-    done = observation.get("last_action") if isinstance(observation, Mapping) else None
-    error = done.get("error") if isinstance(done, Mapping) else None
+    error = inside(observation, "last_action", "error")
     return unicode_text(error) if isinstance(error, str) else ""
 
 

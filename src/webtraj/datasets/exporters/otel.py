@@ -42,6 +42,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     image_kind,
+    inside,
     listed,
     message_parts,
     plain,
@@ -207,11 +208,9 @@ class EpisodeSpans:
     def end(self, end: EpisodeEnd | None, end_time: float | None) -> None:
         """Write what is left, and the span of the whole episode."""
         info, root = self.info, self._root
+        end = end or EpisodeEnd(reason=EndReason.UNKNOWN)
         clock = self._clock or 0
-        if end is not None and end.in_flight_decision is not None:
-            self._chats("in_flight", end.in_flight_decision, self._within(root), clock, clock)
-        reason = EndReason.UNKNOWN if end is None else end.reason
-        outcome = Outcome.UNKNOWN if end is None else end.outcome
+        self._chats("in_flight", end.in_flight_decision, self._within(root), clock, clock)
         calls = self._calls
         usage = [_usage(call) for call in calls]
         name = unicode_text(info.policy)
@@ -229,10 +228,10 @@ class EpisodeSpans:
             "webtraj.attempt": info.attempt,
             "webtraj.retry_of": info.retry_of or None,
             "webtraj.num_steps": self._num_steps,
-            "webtraj.end_reason": reason.name.lower(),
-            "webtraj.outcome": outcome.name.lower(),
+            "webtraj.end_reason": end.reason.name.lower(),
+            "webtraj.outcome": end.outcome.name.lower(),
             # A failure of the machinery says nothing about the agent.
-            "webtraj.reward": None if outcome in _FAILED else _finite(self._reward),
+            "webtraj.reward": None if end.outcome in _FAILED else _finite(self._reward),
         }
         for key in sorted({key for counts in usage for key in counts}):
             known[key] = sum(counts.get(key, 0) for counts in usage)
@@ -240,20 +239,19 @@ class EpisodeSpans:
             known["gen_ai.input.messages"] = _json([_message({"content": info.goal})])
         root.set_attributes(_known(known))
         last = max(clock, _nanoseconds(end_time) or clock)
-        for judgement in () if end is None else end.judgements:
+        for judgement in end.judgements:
             self._verdict(judgement, last)
-        self._end_status(reason, outcome, end)
+        self._end_status(end)
         root.end(last)
 
-    def _end_status(self, reason: EndReason, outcome: Outcome, end: EpisodeEnd | None) -> None:
+    def _end_status(self, end: EpisodeEnd) -> None:
         """Mark an episode that something broke; one that the agent failed is no error."""
-        error = None if end is None else end.error
-        if error is not None:
-            _fail(self._root, error.type, error.message)
-        elif outcome in _FAILED:
-            _fail(self._root, outcome.name.lower(), "" if end is None else end.detail)
-        elif reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
-            _fail(self._root, reason.name.lower(), "" if end is None else end.detail)
+        if end.error is not None:
+            _fail(self._root, end.error.type, end.error.message)
+        elif end.outcome in _FAILED:
+            _fail(self._root, end.outcome.name.lower(), end.detail)
+        elif end.reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
+            _fail(self._root, end.reason.name.lower(), end.detail)
 
     def _chats(
         self, place: str, decision: Decision | None, within: Context, start: int, before: int
@@ -300,9 +298,8 @@ class EpisodeSpans:
 
     def _tool(self, step: StepRecord, within: Context, start: int, end: int) -> None:
         name, arguments = tool_call(step.action, _hashed)
-        observation = step.observation if isinstance(step.observation, Mapping) else {}
-        done = observation.get("last_action")
-        done = done if isinstance(done, Mapping) else {}
+        url = inside(step.observation, "url")
+        error = inside(step.observation, "last_action", "error")
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
@@ -312,16 +309,16 @@ class EpisodeSpans:
         }
         if self._content:
             attributes["gen_ai.tool.call.arguments"] = _json(arguments)
-            result = {"url": observation.get("url"), "error": done.get("error")}
+            result = {"url": url, "error": error}
             if said := {key: value for key, value in result.items() if isinstance(value, str)}:
                 attributes["gen_ai.tool.call.result"] = _json(said)
         span = self._start(
             f"steps/{step.index}/action", f"execute_tool {name}", within, start, attributes
         )
-        if isinstance(done.get("error"), str) and done["error"]:
+        if isinstance(error, str) and error:
+            kind = inside(step.observation, "last_action", "error_kind")
             # The message may quote the page, so it counts as content.
-            message = done["error"] if self._content else ""
-            _fail(span, str(done.get("error_kind") or "_OTHER"), message)
+            _fail(span, str(kind or "_OTHER"), error if self._content else "")
         span.end(end)
 
     def _verdict(self, judgement: Judgement, last: int) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "end_fields",
     "filled_fields",
     "image_kind",
+    "inside",
     "is_blank",
     "is_unicode",
     "listed",
@@ -132,6 +133,13 @@ def _as_call(action: Action) -> tuple[str, dict[str, Any]] | None:
     arguments = plain(dict(zip(names[call.name], call.args, strict=False)) | call.kwargs)
     wire = {"name": call.name, "arguments": arguments}
     return (call.name, arguments) if dialect.parse(wire) == action else None
+
+
+def inside(value: Any, *names: str) -> Any:
+    """Return what a nested mapping holds under these names; None if it holds nothing there."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def is_blank(value: Any) -> bool:

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text
+from webtraj.datasets.exporters.plain import action_text, inside
 from webtraj.datasets.exporters.playwright_code import (
     ITEM,
     LANGUAGES,
@@ -196,13 +196,8 @@ def _origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _seen(step: StepRecord, key: str) -> Any:
-    """Return one entry of a step's observation; None if it has none."""
-    return step.observation.get(key) if isinstance(step.observation, Mapping) else None
-
-
 def _text(step: StepRecord, key: str) -> str:
-    value = _seen(step, key)
+    value = inside(step.observation, key)
     return value if isinstance(value, str) else ""
 
 
@@ -235,18 +230,18 @@ def _can_convert(action: a.Action | None) -> bool:
 
 
 def _last_action(step: StepRecord) -> Mapping[str, Any]:
-    last = _seen(step, "last_action")
+    last = inside(step.observation, "last_action")
     return last if isinstance(last, Mapping) else {}
 
 
 def _tabs(step: StepRecord) -> list[str] | None:
-    tabs = _seen(step, "tabs")
+    tabs = inside(step.observation, "tabs")
     return None if tabs is None else [str(tab) for tab in tabs]
 
 
 def _size(steps: Sequence[StepRecord], miniwob: bool) -> tuple[int, int] | None:
     """Return the viewport's size; None if it was not recorded."""
-    scroll = _seen(steps[0], "scroll")
+    scroll = inside(steps[0].observation, "scroll")
     if isinstance(scroll, Mapping):
         width, height = scroll.get("width"), scroll.get("height")
         if isinstance(width, float) and isinstance(height, float):
@@ -264,7 +259,7 @@ def _may_have_dialogs(steps: Sequence[StepRecord]) -> bool:
 
 def _reward(step: StepRecord) -> float | None:
     """Return the page's raw reward."""
-    info = _seen(step, "info")
+    info = inside(step.observation, "info")
     reward = info.get("raw_reward") if isinstance(info, Mapping) else step.reward
     if not isinstance(reward, (int, float)) or not math.isfinite(reward):
         return None
