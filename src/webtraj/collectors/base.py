@@ -12,6 +12,7 @@ has defaults: inherit them from the two protocols, or omit the methods.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -26,6 +27,7 @@ __all__ = [
     "drain",
     "flush",
     "optional",
+    "raise_first",
     "seal",
 ]
 
@@ -122,15 +124,12 @@ class TrajectoryCollector(Protocol):
 
 async def seal(collector: TrajectoryCollector) -> None:
     """Call a collector's `seal`, or `flush` if it has none."""
-    own = getattr(collector, "seal", None)
-    await (flush(collector) if own is None else own())
+    await _if_there(collector, "seal" if hasattr(collector, "seal") else "flush")
 
 
 async def drain(collector: TrajectoryCollector) -> None:
     """Wait while a collector is too far behind; one without `drain` never is."""
-    own = getattr(collector, "drain", None)
-    if own is not None:
-        await own()
+    await _if_there(collector, "drain")
 
 
 async def flush(collector: TrajectoryCollector) -> None:
@@ -143,13 +142,18 @@ async def aclose(collector: TrajectoryCollector) -> None:
     await _if_there(collector, "aclose")
 
 
+def raise_first(failures: Sequence[Exception]) -> None:
+    """Raise the first of several failures, which names the others; nothing if there are none."""
+    if failures:
+        first, *others = failures
+        for other in others:
+            first.add_note(f"And: {other}")
+        raise first
+
+
 def optional(recorder: EpisodeRecorder, name: str) -> Any:
     """Return a recorder's method, or one that does nothing if it has none."""
-    return getattr(recorder, name, _do_nothing)
-
-
-def _do_nothing(*args: Any, **kwargs: Any) -> None:
-    return None
+    return getattr(recorder, name, lambda *args, **kwargs: None)
 
 
 async def _if_there(collector: TrajectoryCollector, name: str) -> None:

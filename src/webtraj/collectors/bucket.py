@@ -22,22 +22,21 @@ If the bucket does not accept episodes:
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
+import functools
 import logging
 import os
 import shutil
 import time
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
-from webtraj.collectors.base import TrajectoryCollector
-from webtraj.collectors.local import Fsync, JournalingCollector
+from webtraj.collectors.base import TrajectoryCollector, raise_first
+from webtraj.collectors.local import Fsync, JournalingCollector, at_exit
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.index import EpisodeSummary
@@ -128,7 +127,8 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         )
         with contextlib.ExitStack() as undo:
             # Registered before the journals' own hook, and so called after it.
-            undo.callback(_stop_at_exit(self._uploader, self._spool.path))
+            report = functools.partial(_report_at_exit, spool=self._spool.path)
+            undo.callback(at_exit(self._uploader, report))
             self._uploader.check(check_timeout)
             if spool is None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -195,7 +195,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             CollectorError: An episode is not: it was set aside, or the bucket failed several times
                 in a row. The spool keeps it, and retries it unless it was set aside.
         """
-        await self._flush(None)
+        await self._flush(self._journals.flush())
 
     async def aclose(self) -> None:
         """End open episodes as CLOSED, flush, and release all resources. Idempotent.
@@ -207,10 +207,10 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
             return
         self._closed = True
         deadline = time.monotonic() + self._close_timeout
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._let_go)
-            failure = await _failure_of(self._journals.aclose())
-            await self._flush(deadline, failure)
+        try:
+            await self._flush(self._journals.aclose(), deadline)
+        finally:
+            self._let_go()
 
     def close(self) -> None:
         """Do what `aclose` does, for code without an event loop.
@@ -221,37 +221,36 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
-        failure: errors.CollectorError | None = None
+        failures: list[errors.CollectorError] = []
         try:
             try:
                 self._journals.close()
             except errors.CollectorError as error:
-                failure = error
-            self._report(self._uploader.wait(self._close_timeout), failure)
+                failures.append(error)
+            self._report(self._uploader.wait(self._close_timeout), failures)
         finally:
             self._let_go()
 
     def _sealed(self, summary: EpisodeSummary) -> None:
         self._uploader.add(summary.episode_id, self._spool.size(summary.episode_id))
 
-    async def _flush(
-        self, deadline: float | None, failure: errors.CollectorError | None = None
-    ) -> None:
-        failure = failure or await _failure_of(self._journals.flush())
+    async def _flush(self, sealing: Awaitable[None], deadline: float | None = None) -> None:
+        """Wait until the episodes are sealed, then until they are in the bucket."""
+        failures: list[errors.CollectorError] = []
+        try:
+            await sealing
+        except errors.CollectorError as error:
+            failures.append(error)
         with self._uploader.flushing() as flush:
             await self._wait_until(flush.done, deadline=deadline)
-            self._report(flush.unsent(), failure)
+            self._report(flush.unsent(), failures)
 
-    def _report(self, unsent: list[Unsent], failure: errors.CollectorError | None) -> None:
+    def _report(self, unsent: list[Unsent], failures: list[errors.CollectorError]) -> None:
         """Raise an error if episodes were not sent or could not be sealed."""
         if unsent:
-            last_error = self._uploader.status().last_error
-            error = errors.CollectorError(describe_unsent(unsent, last_error, self.url, self.spool))
-            if failure is not None:
-                error.add_note(f"And: {failure}")
-            raise error
-        if failure is not None:
-            raise failure
+            why = describe_unsent(unsent, self._uploader.status().last_error, self.url, self.spool)
+            failures = [errors.CollectorError(why), *failures]
+        raise_first(failures)
 
     def _is_behind(self) -> bool:
         if self._uploader.is_behind(self._max_unsent_bytes):
@@ -331,33 +330,14 @@ def _check(format_name: str, max_uploads: int) -> None:
         raise errors.InvalidInputError(f"Invalid max_uploads={max_uploads!r}: expected at least 1.")
 
 
-async def _failure_of(waiting: Any) -> errors.CollectorError | None:
-    try:
-        await waiting
-    except errors.CollectorError as error:
-        return error
-    return None
-
-
-def _stop_at_exit(uploader: Uploader, spool: Path) -> Callable[[], None]:
-    """End the threads before the interpreter does; return a function that cancels this.
+def _report_at_exit(uploader: Uploader, spool: Path) -> None:
+    """End the threads before the interpreter does, and log what is not sent.
 
     A thread inside a request would crash the process when the interpreter ends, so requests in
     flight are waited for.
     """
-    reference = weakref.ref(uploader)
-    process = os.getpid()
-
-    def stop() -> None:
-        target = reference()
-        if target is None or process != os.getpid():
-            return
-        target.stop()
-        unsent = target.unsent()
-        if unsent:  # No later call will report it.
-            _LOGGER.error(
-                "%s", describe_unsent(unsent, target.status().last_error, target.url, spool)
-            )
-
-    atexit.register(stop)
-    return lambda: atexit.unregister(stop)
+    uploader.stop()
+    unsent = uploader.unsent()
+    if unsent:  # No later call will report it.
+        last_error = uploader.status().last_error
+        _LOGGER.error("%s", describe_unsent(unsent, last_error, uploader.url, spool))

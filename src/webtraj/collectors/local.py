@@ -17,18 +17,19 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
-from webtraj.collectors.base import TrajectoryCollector
+from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.spool import open_index
 from webtraj.store import sealing
 from webtraj.store.blobs import BlobStore
@@ -42,6 +43,7 @@ __all__ = [
     "JournalingCollector",
     "JsonTrajectoryCollector",
     "ProtobufTrajectoryCollector",
+    "at_exit",
 ]
 
 _LOGGER = logging.getLogger(__name__)
@@ -141,14 +143,11 @@ class BackgroundQueue:
             return
         with self._lock:
             failures, self._failures = self._failures, []
-        if failures:
-            first, *others = failures
-            for other in others:
-                first.add_note(f"And: {other}")
-            raise first
+        raise_first(failures)
 
 
 Fsync = Literal["episode", "step", "never"]
+_Target = TypeVar("_Target")
 
 # Keeps otherwise unreferenced collectors alive until the process ends and ends their episodes.
 _WITH_OPEN_EPISODES: set[JournalingCollector] = set()
@@ -195,7 +194,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
         self._open: set[JournalRecorder] = set()
         self._process = os.getpid()
         self._closed = False
-        self._unregister_at_exit = _close_at_exit(self)
+        self._unregister_at_exit = at_exit(self, JournalingCollector._exit)
 
     @property
     def path(self) -> Path:
@@ -262,14 +261,9 @@ class JournalingCollector(TrajectoryCollector, Closing):
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
         """
-        if self._process != os.getpid():
-            return  # The parent process owns the open episodes.
-        self._closed = True
-        try:
-            self._end_open(trajectory_lib.Phase.CLOSE)
-            await self.flush()
-        finally:
-            self._release()
+        if self._process == os.getpid():  # The parent process owns the open episodes.
+            with self._closing():
+                await self.flush()
 
     def close(self) -> None:
         """Do what `aclose` does, for code without an event loop.
@@ -277,14 +271,26 @@ class JournalingCollector(TrajectoryCollector, Closing):
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
         """
-        if self._process != os.getpid():
-            return
+        if self._process == os.getpid():
+            with self._closing():
+                self._sealing.wait()
+
+    @contextlib.contextmanager
+    def _closing(self) -> Iterator[None]:
+        """End open episodes, let the block wait for them, and release the folder."""
         self._closed = True
         try:
             self._end_open(trajectory_lib.Phase.CLOSE)
-            self._sealing.wait()
+            yield
         finally:
-            self._release()
+            self._unregister_at_exit()
+            if self._sealing.shut():
+                self._index.close()
+
+    def _exit(self) -> None:
+        self._end_open(trajectory_lib.Phase.EXIT)
+        for failure in self._sealing.failures:  # No later call will report them.
+            _LOGGER.error("%s", failure)
 
     def _end_open(self, phase: trajectory_lib.Phase) -> None:
         end = trajectory_lib.EpisodeEnd(reason=trajectory_lib.EndReason.CLOSED, phase=phase)
@@ -295,11 +301,6 @@ class JournalingCollector(TrajectoryCollector, Closing):
                 recorder.end_episode(end)
             except errors.CollectorError as error:
                 self._sealing.fail(error)
-
-    def _release(self) -> None:
-        self._unregister_at_exit()
-        if self._sealing.shut():
-            self._index.close()
 
     def _ended(self, recorder: JournalRecorder) -> None:
         with self._lock:
@@ -335,20 +336,21 @@ class JournalingCollector(TrajectoryCollector, Closing):
             self._on_sealed(summary)
 
 
-def _close_at_exit(collector: JournalingCollector) -> Any:
-    """End open episodes at a normal process exit; return a function that cancels this."""
-    reference = weakref.ref(collector)
+def at_exit(target: _Target, end: Callable[[_Target], None]) -> Callable[[], None]:
+    """Call `end(target)` at a normal exit of this process, unless the target is gone by then.
 
-    def close() -> None:
-        target = reference()
-        if target is None or target._process != os.getpid():
-            return
-        target._end_open(trajectory_lib.Phase.EXIT)
-        for failure in target._sealing.failures:  # No later call will report them.
-            _LOGGER.error("%s", failure)
+    Returns:
+        A function that cancels this.
+    """
+    reference, process = weakref.ref(target), os.getpid()
 
-    atexit.register(close)
-    return lambda: atexit.unregister(close)
+    def run() -> None:
+        found = reference()
+        if found is not None and process == os.getpid():
+            end(found)
+
+    atexit.register(run)
+    return lambda: atexit.unregister(run)
 
 
 class JsonTrajectoryCollector(JournalingCollector):

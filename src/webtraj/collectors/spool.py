@@ -26,7 +26,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +225,8 @@ class Spool:
         if line and self.self_contained:
             return WaitingEpisode(line, content, (), store)
         stored = format_named(self.format).decode(content, str(path))
-        blobs = () if self.self_contained else _in_order(blobs_of(stored.data))
+        found = () if self.self_contained else blobs_of(stored.data)
+        blobs = tuple(sorted(found, key=lambda blob: blob.sha256))
         if not line:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
             if summary.episode_id != episode_id:
@@ -296,7 +297,3 @@ def spools() -> list[Path]:
 def _home() -> Path:
     state = os.environ.get(STATE_VARIABLE) or Path.home() / ".local" / "state"
     return Path(state) / "webtraj" / "spool"
-
-
-def _in_order(blobs: Iterable[Blob]) -> tuple[Blob, ...]:
-    return tuple(sorted(blobs, key=lambda blob: blob.sha256))

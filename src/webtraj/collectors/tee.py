@@ -16,6 +16,7 @@ from webtraj.collectors.base import (
     drain,
     flush,
     optional,
+    raise_first,
     seal,
 )
 
@@ -51,8 +52,8 @@ class TeeTrajectoryCollector(TrajectoryCollector, Closing):
                 recorders.append(collector.begin_episode(info))
             except Exception as error:
                 failures.append(error)
-        if failures and not recorders:
-            _raise(failures)
+        if not recorders:
+            raise_first(failures)
         return _TeeEpisodeRecorder(recorders, failures)
 
     async def drain(self) -> None:
@@ -85,7 +86,7 @@ class TeeTrajectoryCollector(TrajectoryCollector, Closing):
                 asyncio.run(aclose(collector)) if close is None else close()
             except Exception as error:
                 failures.append(error)
-        _raise(failures)
+        raise_first(failures)
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
         failures: list[Exception] = []
@@ -94,7 +95,7 @@ class TeeTrajectoryCollector(TrajectoryCollector, Closing):
                 await call(collector)
             except Exception as error:
                 failures.append(error)
-        _raise(failures)
+        raise_first(failures)
 
 
 class _TeeEpisodeRecorder(EpisodeRecorder):
@@ -130,12 +131,4 @@ class _TeeEpisodeRecorder(EpisodeRecorder):
                 call(recorder)
             except Exception as error:
                 failures.append(error)
-        _raise(failures)
-
-
-def _raise(failures: list[Exception]) -> None:
-    if failures:
-        first, *others = failures
-        for other in others:
-            first.add_note(f"And: {other}")
-        raise first
+        raise_first(failures)

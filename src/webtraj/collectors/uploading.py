@@ -618,8 +618,7 @@ class Uploader:
 
     def _put_aside(self, entry: _Entry) -> None:
         """Give up on an episode until a push."""
-        del self._unsent[entry.number]
-        self._bytes_to_send -= entry.size
+        self._forget(entry)
         self._set_aside[entry.number] = entry
 
     @contextlib.contextmanager

@@ -24,7 +24,14 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.judgements import Judgements
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, map_in_order, open_place
+from webtraj.datasets.place import (
+    BucketBlobs,
+    DatasetPlace,
+    Place,
+    index_names,
+    map_in_order,
+    open_place,
+)
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
@@ -38,7 +45,7 @@ from webtraj.store.layout import (
     format_named,
     is_episode_id,
 )
-from webtraj.store.places import FolderStorage, Storage, is_key
+from webtraj.store.places import FolderStorage, Storage
 
 __all__ = [
     "Blobs",
@@ -257,18 +264,19 @@ def _is_time(value: Any) -> bool:
     return is_number and bool(0 <= value < trajectory_lib.LAST_TIME)
 
 
-def summarize_file(
-    episode_id: str, format_name: str, content: bytes, blobs: BlobSource
-) -> EpisodeSummary:
-    """Return an episode's summary, computed from its file's content.
+def summarize_file(place: DatasetPlace, episode_id: str, format_name: str) -> EpisodeSummary:
+    """Return an episode's summary, computed from its file.
 
     Raises:
-        CorruptDataError: The content is not an episode, or its id differs from the file name.
+        CorruptDataError: The file is missing, is not an episode, or its id differs from its name.
         UnsupportedSchemaError: A newer webtraj wrote it.
+        StorageError: It cannot be read.
     """
+    content = place.read_episode(episode_id, format_name)
     where = episode_key(episode_id, format_name)
     stored = format_named(format_name).decode(content, where)
-    summary = summarize(stored.data, content, stored.blobs or blobs, format_name)
+    blobs = stored.blobs or place.blobs_of(episode_id)
+    summary = summarize(stored.data, content, blobs, format_name)
     if summary.episode_id != episode_id:
         raise errors.CorruptDataError(
             f"{where!r} holds the episode {summary.episode_id!r}: the file was copied or renamed."
@@ -318,7 +326,7 @@ class IndexTail:
                 contents = dict(self._new())
             except (FileNotFoundError, errors.StorageMissingError):  # A rebuild removed it.
                 continue
-            if begun and self._shrank(before):
+            if begun and any(self._read.get(name, -1) < size for name, size in before.items()):
                 continue
             found = {name: parse_index_file(content) for name, content in contents.items()}
             if begun and any(file.removals for file in found.values()):
@@ -335,35 +343,29 @@ class IndexTail:
         """Return the paths of the index files; empty for a bucket."""
         if not isinstance(self._storage, FolderStorage):
             return []
-        paths = (self._storage.root / INDEX).glob("[!.]*.jsonl")
-        return sorted(path for path in paths if is_key(path.name))
-
-    def _shrank(self, before: Mapping[str, int]) -> bool:
-        return any(self._read.get(name, -1) < size for name, size in before.items())
+        return [self._storage.root / INDEX / name for name in index_names(self._storage)]
 
     def _new(self) -> Iterator[tuple[str, bytes]]:
         """Yield the new whole lines of each file."""
-        if isinstance(self._storage, FolderStorage):
-            paths = self.files()
-            self._read = {p.name: self._read[p.name] for p in paths if p.name in self._read}
-            for path in paths:
-                content = appended(path, self._read.get(path.name, 0))
-                if content is None:  # The file was replaced.
-                    self._read[path.name] = -1
-                    return
-                self._read[path.name] = self._read.get(path.name, 0) + len(content)
-                if content:
-                    yield path.name, self._mine(content)
-            return
-        keys = [entry.key for entry in self._storage.list(INDEX)]
-        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1 and is_key(k))
+        names = index_names(self._storage)
         self._read = {name: self._read[name] for name in names if name in self._read}
+        if isinstance(self._storage, FolderStorage):
+            for name in names:
+                content = appended(self._storage.root / INDEX / name, self._read.get(name, 0))
+                if content is None:  # The file was replaced.
+                    self._read[name] = -1
+                    return
+                self._read[name] = self._read.get(name, 0) + len(content)
+                if content:
+                    yield name, self._mine(content)
+            return
         new = [name for name in names if name not in self._read]
-        for name, content in zip(
-            new, map_in_order(self._storage.read, new, workers=_WORKERS), strict=True
-        ):
+        contents = map_in_order(
+            lambda name: self._storage.read(INDEX + name), new, workers=_WORKERS
+        )
+        for name, content in zip(new, contents, strict=True):
             self._read[name] = len(content)
-            yield name.removeprefix(INDEX), self._mine(content)
+            yield name, self._mine(content)
 
     def _mine(self, content: bytes) -> bytes:
         """Return the lines that may match `about`, so that no others are parsed."""
@@ -685,12 +687,11 @@ def with_unindexed(
 
 def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:
     format_name = stored[episode_id]
-    content = b""
     try:
-        content = place.read_episode(episode_id, format_name)
-        return summarize_file(episode_id, format_name, content, place.blobs_of(episode_id))
+        return summarize_file(place, episode_id, format_name)
     except errors.DatasetError:  # `verify` reports it.
-        return EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))
+        size = place.storage.size(episode_key(episode_id, format_name)) or 0
+        return EpisodeSummary(episode_id=episode_id, format=format_name, size=size)
 
 
 def _member(enum_class: type[_Enum], name: _Enum | str | None) -> _Enum | None:

@@ -13,6 +13,7 @@ A push replaces what an earlier push sent. The Hub's history keeps it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -123,19 +124,10 @@ def push_to_hub(
     options = {"token": token, "endpoint": endpoint}
     with tempfile.TemporaryDirectory(prefix="webtraj-hub-") as temporary:
         stage = Path(temporary, place.repo.rpartition("/")[2])
+        make: Callable[..., TransferReport] = transfer.convert
         if shareable:
-            report: TransferReport = sharing.share(
-                source,
-                stage,
-                rules=rules,
-                where=where,
-                format=format,
-                source_options=source_options,
-            )
-        else:
-            report = transfer.convert(
-                source, stage, where=where, format=format, source_options=source_options
-            )
+            make = functools.partial(sharing.share, rules=rules)
+        report = make(source, stage, where=where, format=format, source_options=source_options)
         before = _commit(api, place, private)
         theirs = _files_of_others(api, place, before)
         if theirs and not replace:

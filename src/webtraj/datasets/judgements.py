@@ -249,9 +249,5 @@ class Judgements(Closing):
         known = self._of.setdefault(line.episode_id, [])
         if (line, content) not in known:
             known.append((line, content))
-            known.sort(key=_time)
+            known.sort(key=lambda item: item[0].time)
         return line
-
-
-def _time(item: tuple[_Line, bytes]) -> float:
-    return item[0].time

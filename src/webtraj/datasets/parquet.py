@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.store.files import make_folder
+from webtraj.store.foreign import valid_text
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import is_url, open_storage
 
@@ -135,7 +136,7 @@ def _cell(value: Any, of: type[Any]) -> Any:
     if value is None:
         return None
     if of is str:
-        return value.encode("utf-8", "replace").decode()
+        return valid_text(value)
     if issubclass(of, enum.Enum):
         return value.name.lower()
     if of is int and not -(2**63) <= value < 2**63:

@@ -12,16 +12,14 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import re
 import threading
-import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.store import layout, sealing
-from webtraj.store.blobs import Blob, BlobSource, BlobStore, as_text, blob_key
+from webtraj.store.blobs import Blob, BlobSource, BlobStore, blob_key
 from webtraj.store.index import IndexFile, parse_index_file
 from webtraj.store.layout import (
     EPISODES,
@@ -41,6 +39,7 @@ __all__ = [
     "Place",
     "absolute_place",
     "create_place",
+    "index_names",
     "map_in_order",
     "open_place",
     "read_checked",
@@ -92,8 +91,8 @@ _WORKERS = 16
 _READS = 3
 
 
-class BucketBlobs:
-    """Blobs in a storage. A `BlobSource` and a `BlobSink`; safe to share between threads."""
+class BucketBlobs(BlobSource):
+    """Blobs in a storage. A `BlobSink` too; safe to share between threads."""
 
     def __init__(
         self,
@@ -115,16 +114,6 @@ class BucketBlobs:
         self._cached: collections.OrderedDict[Blob, bytes] = collections.OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
-
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes or text.
-
-        Raises:
-            CorruptDataError: The blob is missing, or does not match its name.
-            StorageError: The bucket cannot be read.
-        """
-        data = self.read(blob)
-        return as_text(data, blob_key(blob)) if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes, checked against its name.
@@ -245,19 +234,12 @@ def read_checked(storage: Storage, key: str, sha256: str) -> bytes | None:
     return None
 
 
-class FetchedBlobs:
-    """A `BlobSource` of prefetched blobs, with another source for the rest."""
+class FetchedBlobs(BlobSource):
+    """Prefetched blobs, with another source for the rest."""
 
     def __init__(self, fetched: Mapping[Blob, bytes], others: BlobSource) -> None:
         self._fetched = fetched
         self._others = others
-
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes or text."""
-        data = self._fetched.get(blob)
-        if data is None:
-            return self._others.load(blob, text=text)
-        return as_text(data, blob_key(blob)) if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes."""
@@ -270,7 +252,6 @@ Place = str | os.PathLike[str]
 
 
 _LISTINGS = 100
-_FILE_URL = re.compile(r"file://", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -307,6 +288,19 @@ class DatasetPlace:
         if self.is_remote:
             return map_in_order(function, items, workers=workers)
         return map(function, items)  # Threads would only wait for each other.
+
+    def attempt(
+        self, function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
+    ) -> Iterator[_Result | errors.DatasetError]:
+        """Do what `map` does, but yield the error of an item that cannot be read."""
+
+        def call(item: _Item) -> _Result | errors.DatasetError:
+            try:
+                return function(item)
+            except errors.DatasetError as error:
+                return error
+
+        return self.map(call, items, workers=workers)
 
     def blobs_of(self, episode_id: str) -> BlobStore | BucketBlobs:
         """Return the store of an episode's blobs that its file does not hold."""
@@ -398,11 +392,7 @@ class DatasetPlace:
         Raises:
             StorageError: They cannot be listed.
         """
-        if self.layout is not None:
-            names = (path.name for path in self.layout.index.glob("[!.]*.jsonl"))
-            return sorted(filter(is_key, names))  # Skips "x (copy).jsonl", made by a file manager.
-        names = (entry.key.removeprefix(INDEX) for entry in self.storage.list(INDEX))
-        return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
+        return index_names(self.storage)
 
     def read_index(self) -> dict[str, IndexFile]:
         """Return the contents of the index files, by name.
@@ -435,6 +425,19 @@ class DatasetPlace:
         return dict(zip(names, map(parse_index_file, contents), strict=True))
 
 
+def index_names(storage: Storage) -> list[str]:
+    """Return the names of a dataset's index files.
+
+    Raises:
+        StorageError: They cannot be listed.
+    """
+    if isinstance(storage, FolderStorage):
+        names = (path.name for path in (storage.root / INDEX).glob("[!.]*.jsonl"))
+        return sorted(filter(is_key, names))  # Skips "x (copy).jsonl", made by a file manager.
+    names = (entry.key.removeprefix(INDEX) for entry in storage.list(INDEX))
+    return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
+
+
 def open_place(
     place: Place,
     storage_options: Mapping[str, Any] | None = None,
@@ -454,7 +457,7 @@ def open_place(
         UnsupportedSchemaError: A newer webtraj wrote it.
         StorageError: The bucket cannot be read.
     """
-    storage = _storage(place, storage_options)
+    storage = open_storage(place, storage_options)
     if isinstance(storage, FolderStorage):
         layout = DatasetLayout(storage.root)
         return DatasetPlace(
@@ -483,7 +486,7 @@ def create_place(
         UnsupportedSchemaError: A newer webtraj created it.
         StorageError: The bucket cannot be written.
     """
-    storage = _storage(place, storage_options)
+    storage = open_storage(place, storage_options)
     if isinstance(storage, FolderStorage):
         layout = DatasetLayout(storage.root)
         return DatasetPlace(
@@ -502,16 +505,3 @@ def create_place(
             "format with `webtraj copy`."
         )
     return found
-
-
-def _storage(place: Place, options: Mapping[str, Any] | None) -> Storage:
-    if is_url(place) and _FILE_URL.match(os.fspath(place)):
-        # A file:// URL is a folder, which can be read while it is being written.
-        parts = urllib.parse.urlsplit(os.fspath(place))
-        if parts.netloc not in ("", "localhost"):
-            raise errors.InvalidInputError(
-                f"{os.fspath(place)!r:.200} names a folder on another machine; expected "
-                "file:///path."
-            )
-        place = Path(urllib.parse.unquote(parts.path))
-    return open_storage(place, options)

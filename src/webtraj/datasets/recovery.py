@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webtraj import errors
 from webtraj.collectors.spool import open_index
 from webtraj.datasets.dataset import summarize_file
-from webtraj.datasets.place import DatasetPlace, Place, map_in_order, open_place
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.store import sealing
 from webtraj.store.blobs import blobs_in
 from webtraj.store.index import EpisodeSummary, index_file_name, merge
@@ -57,7 +57,10 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
     """
     opened = open_place(place, storage_options)
     if opened.layout is None:
-        return RecoveryReport(indexed=_complete_bucket_index(opened))
+        if found := _unindexed(opened):
+            lines = b"".join(summary.to_line() for summary in found)
+            opened.storage.write(INDEX + index_file_name("-recovered"), lines)
+        return RecoveryReport(indexed=tuple(summary.episode_id for summary in found))
     return _recover_folder(opened, opened.layout)
 
 
@@ -85,14 +88,21 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
         _restore_blobs(layout)
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being uploaded.
-        indexed = () if header.destination else _complete_index(place, layout, index)
+        indexed = [] if header.destination else _unindexed(place)
+        for summary in indexed:
+            index.append(summary)
     except OSError as error:
         raise errors.CollectorError(
             f"Recovering {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
         ) from error
     finally:
         index.close()
-    return RecoveryReport(tuple(sealed), indexed, tuple(being_written), tuple(unreadable))
+    return RecoveryReport(
+        tuple(sealed),
+        tuple(summary.episode_id for summary in indexed),
+        tuple(being_written),
+        tuple(unreadable),
+    )
 
 
 def _make_folders(layout: DatasetLayout) -> None:
@@ -141,47 +151,23 @@ def _remove_unshared(layout: DatasetLayout) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _complete_index(
-    place: DatasetPlace, layout: DatasetLayout, index: sealing.Index
-) -> tuple[str, ...]:
-    """Add sealed episodes that the index lacks."""
-    stored = layout.sealed_episodes()
-    # Open episodes are being sealed; their index lines come next.
-    known = layout.open_episodes() | merge(place.read_index()).keys()
-    added = []
-    for episode_id in sorted(stored.keys() - known):
-        format_name = stored[episode_id]
-        store = sealing.blob_store(layout, place.header, episode_id)
-        try:
-            content = layout.episode(episode_id, format_name).read_bytes()
-            summary = summarize_file(episode_id, format_name, content, store)
-        except FileNotFoundError:
-            continue  # Removed meanwhile.
-        except errors.DatasetError:
-            continue  # `verify` reports it.
-        index.append(summary)
-        added.append(episode_id)
-    return tuple(added)
-
-
-def _complete_bucket_index(place: DatasetPlace) -> tuple[str, ...]:
-    """Add episodes that a bucket's index lacks, in one new index file."""
-    known = merge(place.read_index())
+def _unindexed(place: DatasetPlace) -> list[EpisodeSummary]:
+    """Return the summaries of sealed episodes that the index lacks."""
     stored = place.sealed_episodes()
+    # Open episodes are being sealed; their index lines come next.
+    known = place.open_episodes() | merge(place.read_index()).keys()
+    found = _summaries(place, {name: stored[name] for name in sorted(stored.keys() - known)})
+    # The others were removed meanwhile, or `verify` reports them.
+    return [summary for summary in found if isinstance(summary, EpisodeSummary)]
 
-    def summary_of(episode_id: str) -> EpisodeSummary | None:
-        try:
-            content = place.read_episode(episode_id, stored[episode_id])
-            return summarize_file(episode_id, stored[episode_id], content, place.blobs)
-        except errors.DatasetError:
-            return None  # `verify` reports it.
 
-    lost = sorted(stored.keys() - known.keys())
-    found = [s for s in map_in_order(summary_of, lost, workers=_WORKERS) if s is not None]
-    if found:
-        lines = b"".join(summary.to_line() for summary in found)
-        place.storage.write(INDEX + index_file_name("-recovered"), lines)
-    return tuple(summary.episode_id for summary in found)
+def _summaries(
+    place: DatasetPlace, stored: Mapping[str, str]
+) -> Iterator[EpisodeSummary | errors.DatasetError]:
+    """Yield the summary of each file, or the error of one that cannot be read."""
+    return place.attempt(
+        lambda name: summarize_file(place, name, stored[name]), stored, workers=_WORKERS
+    )
 
 
 # Rebuild a dataset's index from the episode files, as one file.
@@ -251,17 +237,10 @@ def _summarize_all(
     place: DatasetPlace, stored: Mapping[str, str], listed: Mapping[str, EpisodeSummary]
 ) -> tuple[list[EpisodeSummary], list[str]]:
     """Return the summaries of all episodes, and the errors of those that could not be read."""
-
-    def summary_of(episode_id: str) -> EpisodeSummary | errors.DatasetError:
-        try:
-            content = place.read_episode(episode_id, stored[episode_id])
-            return summarize_file(episode_id, stored[episode_id], content, place.blobs)
-        except errors.UnsupportedSchemaError:
-            raise
-        except errors.DatasetError as error:
-            return error
-
-    found = list(place.map(summary_of, sorted(stored), workers=_WORKERS))
+    found = list(_summaries(place, {name: stored[name] for name in sorted(stored)}))
+    for item in found:
+        if isinstance(item, errors.UnsupportedSchemaError):
+            raise item
     summaries = [item for item in found if isinstance(item, EpisodeSummary)]
     known = {summary.episode_id for summary in summaries}
     # A damaged episode keeps its index line, which says what its file was.

@@ -11,9 +11,6 @@ appending, each call of `add` writes an object.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import time
 
 from webtraj import errors
@@ -40,7 +37,7 @@ class Sidecar(Closing):
         self._place = place
         self._folder = f"{folder}/"
         self._read: dict[str, int] = {}
-        self._descriptor = -1
+        self._file: files.LineFile | None = None
 
     def new_lines(self) -> list[tuple[str, bytes]]:
         """Return the whole lines since the last call, each with the key of its file.
@@ -79,19 +76,11 @@ class Sidecar(Closing):
             self._read[name] = len(lines)
             return
         try:
-            if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
-                self.close()  # The file was deleted, or the dataset was recorded anew.
-            if self._descriptor < 0:
-                self._descriptor = self._open()
-            size = os.fstat(self._descriptor).st_size
-            try:
-                files.write_all(self._descriptor, lines)
-                os.fsync(self._descriptor)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, size)
-                self.close()  # The file may end in a partial line, so append nothing to it.
-                raise
+            if self._file is not None and self._file.removed:
+                self.close()  # The dataset may have been recorded anew.
+            if self._file is None:
+                self._file = self._open()
+            self._file.append(lines, sync=True)
         except OSError as error:
             raise errors.StorageError(
                 f"Cannot write {self._folder} of {self._place.url!r}: {error}. The dataset must be "
@@ -100,20 +89,17 @@ class Sidecar(Closing):
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
-    def _open(self) -> int:
+    def _open(self) -> files.LineFile:
         layout = self._place.layout
         assert layout is not None
         layout.root.stat()  # Do not make the folder of a dataset that was deleted.
         folder = layout.root / self._folder.rstrip("/")
         files.check_no_links(layout.root, folder)
         files.make_folder(folder, sync=True)
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(folder / index_file_name(), flags, 0o644)
-        with contextlib.suppress(OSError):  # The file system may not support locks.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        file = files.LineFile(folder / index_file_name(), new=True)
         files.sync_folder(folder)
-        return descriptor
+        return file

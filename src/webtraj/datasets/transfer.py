@@ -501,7 +501,8 @@ def _by_shares(
     if rest > 1e-9:
         wanted[None] = rest * len(summaries)
     given: dict[str | None, int] = dict.fromkeys(wanted, 0)
-    for name in sorted(groups, key=lambda name: _hash(seed, name)):
+    hashes = {n: hashlib.sha256(f"{seed}:{n}".encode("utf-8", "surrogatepass")) for n in groups}
+    for name in sorted(groups, key=lambda name: hashes[name].digest()):
         # Its part of before, or the one furthest below its share; the first if several are equal.
         target = next(
             (placed[episode_id] for episode_id in groups[name] if episode_id in placed),
@@ -511,10 +512,6 @@ def _by_shares(
         if target is not None:
             found[target].extend(groups[name])
     return found
-
-
-def _hash(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _under(place: Place, name: str) -> Place:

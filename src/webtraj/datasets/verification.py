@@ -127,19 +127,14 @@ class _Verification:
 
     def _contents(self, stored: Mapping[str, str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield each episode's file content, or None if it cannot be read."""
-
-        def read(episode_id: str) -> bytes | errors.DatasetError:
-            try:
-                return self._place.read_episode(episode_id, stored[episode_id])
-            except errors.DatasetError as error:  # Deleted meanwhile.
-                return error
-
         names = sorted(stored)
-        contents = self._place.map(read, names, workers=_WORKERS)
+        contents = self._place.attempt(
+            lambda name: self._place.read_episode(name, stored[name]), names, workers=_WORKERS
+        )
         for episode_id, content in zip(names, contents, strict=True):
             if isinstance(content, bytes):
                 yield episode_id, content
-            else:
+            else:  # Such as one that was deleted meanwhile.
                 self._note(episode_id, str(content))
                 yield episode_id, None
 

@@ -24,7 +24,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.datasets.dataset import encode_episode
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
-from webtraj.store import files, layout
+from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.store.layout import INDEX, DatasetHeader, episode_key, format_named
@@ -146,7 +146,10 @@ class DatasetWriter(Closing):
             content: The content of its file, in the dataset's format.
             blobs: Source of the blobs that it refers to.
         """
-        self._check_open()
+        if self._closed:
+            raise errors.CollectorClosedError(
+                f"The writer of {self.url!r} is closed. Open a new one on the same dataset."
+            )
         summary = summarize(episode, content, blobs, self._format.name)
         if self._has(summary.episode_id):
             return Addition(self._complete(self._compared(summary, episode)), added=False)
@@ -180,12 +183,6 @@ class DatasetWriter(Closing):
         self.flush()
         if self._index is not None:
             self._index.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise errors.CollectorClosedError(
-                f"The writer of {self.url!r} is closed. Open a new one on the same dataset."
-            )
 
     def _has(self, episode_id: str) -> bool:
         """Return whether an episode with that id exists.
@@ -245,7 +242,7 @@ class DatasetWriter(Closing):
             for _ in map_in_order(put, wanted, workers=_WORKERS) if slow else map(put, wanted):
                 pass
             if isinstance(target, BlobStore):
-                _sync(target, wanted)
+                target.sync(wanted)
         except OSError as error:
             if isinstance(error, errors.WebtrajError):
                 raise
@@ -279,8 +276,8 @@ class DatasetWriter(Closing):
         self._lines.clear()
 
 
-class MemoryBlobs:
-    """Blobs of a trajectory, held in memory. A `BlobSink` and a `BlobSource`."""
+class MemoryBlobs(BlobSource):
+    """Blobs of a trajectory, held in memory. A `BlobSink` too."""
 
     def __init__(self) -> None:
         self._blobs: dict[Blob, bytes] = {}
@@ -291,22 +288,9 @@ class MemoryBlobs:
         self._blobs[blob] = data
         return blob
 
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes or text."""
-        data = self.read(blob)
-        return data.decode("utf-8", "surrogatepass") if text else data
-
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes."""
         return self._blobs[blob]
-
-
-def _sync(store: BlobStore, blobs: set[Blob]) -> None:
-    paths = [store.path(blob) for blob in blobs]
-    for path in paths:
-        files.sync_file(path)
-    for folder in {path.parent for path in paths}:
-        files.sync_folder(folder)
 
 
 def _check_name(wanted: Blob, found: Blob) -> None:

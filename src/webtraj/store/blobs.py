@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,7 +28,6 @@ __all__ = [
     "LazyBlob",
     "LazyBlobs",
     "RecordingSink",
-    "as_text",
     "blob_key",
     "blobs_in",
     "blobs_of",
@@ -57,10 +56,16 @@ class BlobSink(Protocol):
 
 
 class BlobSource(Protocol):
-    """Loads blobs."""
+    """Loads blobs. A class that is derived from it needs only `read`."""
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return the blob's bytes or text, or an object that loads them lazily."""
+        """Return the blob's bytes or text, or an object that loads them lazily.
+
+        Raises:
+            CorruptDataError: The blob is missing, damaged, or not text.
+        """
+        data = self.read(blob)
+        return _as_text(data, blob) if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes."""
@@ -83,7 +88,7 @@ def blob_key(blob: Blob, prefix: str = BLOBS) -> str:
 _KNOWN_LIMIT = 100_000
 
 
-class BlobStore:
+class BlobStore(BlobSource):
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
     def __init__(self, root: Path, *, within: Path | None = None, flat: bool = False) -> None:
@@ -130,15 +135,6 @@ class BlobStore:
             self._known.clear()
         self._known.add(blob)
 
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes or its text.
-
-        Raises:
-            CorruptDataError: It is missing, or does not match its name.
-        """
-        data = self.read(blob)
-        return as_text(data, str(self.path(blob))) if text else data
-
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes, checked against its name.
 
@@ -162,7 +158,18 @@ class BlobStore:
 
     def holds(self, blob: Blob) -> bool:
         """Return whether a blob's file exists with its full size."""
-        return _has_size(self.path(blob), blob.size)
+        try:
+            return self.path(blob).stat(follow_symlinks=False).st_size == blob.size
+        except OSError:
+            return False
+
+    def sync(self, blobs: Iterable[Blob]) -> None:
+        """Wait until blobs are on the disk."""
+        paths = [self.path(blob) for blob in blobs]
+        for path in paths:
+            files.sync_file(path)
+        for folder in {path.parent for path in paths}:
+            files.sync_folder(folder)
 
     def path(self, blob: Blob) -> Path:
         """Return the path of a blob.
@@ -240,25 +247,13 @@ class LazyBlobs:
         return self._store.read(blob)
 
 
-def as_text(data: bytes, where: str) -> str:
-    """Return a blob's bytes as text. `where` names it in errors.
-
-    Raises:
-        CorruptDataError: They are not UTF-8.
-    """
+def _as_text(data: bytes, blob: Blob) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise errors.CorruptDataError(
-            f"The blob {where!r} should be text but is not UTF-8: {error}."
+            f"The blob {blob.sha256!r:.100} should be text but is not UTF-8: {error}."
         ) from error
-
-
-def _has_size(path: Path, size: int) -> bool:
-    try:
-        return path.stat(follow_symlinks=False).st_size == size
-    except OSError:
-        return False
 
 
 # References: find the blobs that a record refers to, without decoding it.

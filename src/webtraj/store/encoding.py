@@ -25,7 +25,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import foreign, values
 from webtraj.store.blobs import BlobSink
-from webtraj.store.foreign import ReprOnly, bounded_repr
+from webtraj.store.foreign import ReprOnly, bounded_repr, is_valid_text
 from webtraj.store.values import TAG
 
 __all__ = [
@@ -159,13 +159,12 @@ class Encoder:
         self, encode: _EncodeMethod, value: Any, path: str, depth: int, of: Any = None
     ) -> Any:
         # A foreign value's plain form is made anew each time, so detect loops by the value itself.
-        identity = id(value if of is None else of)
+        given = value if of is None else of
+        identity = id(given)
         if identity in self._open:
-            return self._refuse(value if of is None else of, path, "contains itself")
+            return self._refuse(given, path, "contains itself")
         if depth >= MAX_DEPTH:
-            return self._refuse(
-                value if of is None else of, path, f"nested more than {MAX_DEPTH} levels deep"
-            )
+            return self._refuse(given, path, f"nested more than {MAX_DEPTH} levels deep")
         self._open.add(identity)
         try:
             if depth and depth % _CHUNK_DEPTH == 0:
@@ -212,9 +211,6 @@ class Encoder:
             raise
         return {TAG: kind, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
 
-    def _plain(self, value: Any, path: str, depth: int) -> Any:
-        return value
-
     def _int(self, value: int, path: str, depth: int) -> Any:
         if -(2**63) <= value < 2**64:
             return value
@@ -225,12 +221,6 @@ class Encoder:
             return value
         return {TAG: "float", "v": repr(value)}
 
-    def _complex(self, value: complex, path: str, depth: int) -> Any:
-        return {
-            TAG: "complex",
-            "v": [self._float(value.real, "", 0), self._float(value.imag, "", 0)],
-        }
-
     def _str(self, value: str, path: str, depth: int) -> Any:
         size = len(value)
         if size > _CHARS_AN_ITEM:
@@ -238,7 +228,7 @@ class Encoder:
                 self._spend(size // _BYTES_AN_ITEM)
                 return self._put("text", value.encode("utf-8", "surrogatepass"), "txt")
             self._spend(size // _CHARS_AN_ITEM)
-        if self._careful and not _is_utf8(value):
+        if self._careful and not is_valid_text(value):
             data = value.encode("utf-8", "surrogatepass")
             return {TAG: "str", "v": base64.b64encode(data).decode()}
         return value
@@ -247,7 +237,8 @@ class Encoder:
         data = bytes(value)
         self._spend(len(data) // _BYTES_AN_ITEM)
         if len(data) > BYTES_INLINE and self._blobs is not None:
-            return self._put("blob", data, _extension(data))
+            ext = next((ext for magic, ext in _MAGIC.items() if data.startswith(magic)), "bin")
+            return self._put("blob", data, ext)
         return {TAG: "bytes", "v": base64.b64encode(data).decode()}
 
     def _items(self, values: Sequence[Any], path: str, depth: int) -> list[Any]:
@@ -256,9 +247,6 @@ class Encoder:
             return list(values)
         depth += 1
         return [self._encode(item, f"{path}[{i}]", depth) for i, item in enumerate(values)]
-
-    def _list(self, value: Sequence[Any], path: str, depth: int) -> Any:
-        return self._items(value, path, depth)
 
     def _tuple(self, value: tuple[Any, ...], path: str, depth: int) -> Any:
         return {TAG: "tuple", "v": self._items(value, path, depth)}
@@ -269,15 +257,10 @@ class Encoder:
 
     def _dict(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         self._spend(len(value))
-        if all(type(key) is str for key in value) and TAG not in value:
-            if self._careful and not all(map(_is_utf8, value)):
-                return self._pairs(value, path, depth)
-            inner = depth + 1
-            return {k: self._encode(v, f"{path}.{k}", inner) for k, v in value.items()}
-        return self._pairs(value, path, depth)
-
-    def _pairs(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         inner = depth + 1
+        named = all(type(key) is str for key in value) and TAG not in value
+        if named and not (self._careful and not all(map(is_valid_text, value))):
+            return {k: self._encode(v, f"{path}.{k}", inner) for k, v in value.items()}
         pairs = [
             [
                 self._encode(k, f"{path}.key", inner),
@@ -316,21 +299,14 @@ class Encoder:
         description = _described(dtype)
         return self._encode(description, "", 0) if isinstance(description, dict) else description
 
+    def _numbers(self, kind: str, *numbers: float) -> Any:
+        return {TAG: kind, "v": [self._encode(number, "", 0) for number in numbers]}
+
+    def _shown(self, value: decimal.Decimal | uuid.UUID, path: str, depth: int) -> Any:
+        return {TAG: type(value).__name__.lower(), "v": str(value)}
+
     def _isoformat(self, value: datetime.date | datetime.time, path: str, depth: int) -> Any:
         return {TAG: type(value).__name__, "v": value.isoformat()}
-
-    def _timedelta(self, value: datetime.timedelta, path: str, depth: int) -> Any:
-        return {TAG: "timedelta", "v": [value.days, value.seconds, value.microseconds]}
-
-    def _decimal(self, value: decimal.Decimal, path: str, depth: int) -> Any:
-        return {TAG: "decimal", "v": str(value)}
-
-    def _uuid(self, value: uuid.UUID, path: str, depth: int) -> Any:
-        return {TAG: "uuid", "v": str(value)}
-
-    def _range(self, value: range, path: str, depth: int) -> Any:
-        ends = (value.start, value.stop, value.step)
-        return {TAG: "range", "v": [self._int(end, path, depth) for end in ends]}
 
     def _path(self, value: PurePath, path: str, depth: int) -> Any:
         flavour = "windows" if isinstance(value, PureWindowsPath) else "posix"
@@ -360,36 +336,28 @@ class Encoder:
 _EncodeMethod = Callable[[Encoder, Any, str, int], Any]
 
 _ENCODERS: dict[type, _EncodeMethod] = {
-    type(None): Encoder._plain,
-    bool: Encoder._plain,
+    **dict.fromkeys((type(None), bool), lambda to, value, path, depth: value),
     int: Encoder._int,
     float: Encoder._float,
-    complex: Encoder._complex,
+    complex: lambda to, value, path, depth: to._numbers("complex", value.real, value.imag),
     str: Encoder._str,
-    bytes: Encoder._bytes,
-    bytearray: Encoder._bytes,
-    memoryview: Encoder._bytes,
-    list: Encoder._list,
+    **dict.fromkeys((bytes, bytearray, memoryview), Encoder._bytes),
+    list: Encoder._items,
     tuple: Encoder._tuple,
-    set: Encoder._set,
-    frozenset: Encoder._set,
+    **dict.fromkeys((set, frozenset), Encoder._set),
     dict: Encoder._dict,
     np.ndarray: Encoder._ndarray,
-    datetime.datetime: Encoder._isoformat,
-    datetime.date: Encoder._isoformat,
-    datetime.time: Encoder._isoformat,
-    datetime.timedelta: Encoder._timedelta,
-    decimal.Decimal: Encoder._decimal,
-    uuid.UUID: Encoder._uuid,
-    range: Encoder._range,
-    PurePosixPath: Encoder._path,
-    PosixPath: Encoder._path,
-    PureWindowsPath: Encoder._path,
-    WindowsPath: Encoder._path,
+    **dict.fromkeys((datetime.datetime, datetime.date, datetime.time), Encoder._isoformat),
+    datetime.timedelta: lambda to, value, path, depth: to._numbers(
+        "timedelta", value.days, value.seconds, value.microseconds
+    ),
+    **dict.fromkeys((decimal.Decimal, uuid.UUID), Encoder._shown),
+    range: lambda to, value, path, depth: to._numbers("range", value.start, value.stop, value.step),
+    **dict.fromkeys((PurePosixPath, PosixPath, PureWindowsPath, WindowsPath), Encoder._path),
     ReprOnly: Encoder._repr_only,
 }
 _NESTING = {
-    Encoder._list, Encoder._tuple, Encoder._set, Encoder._dict, Encoder._ndarray,
+    Encoder._items, Encoder._tuple, Encoder._set, Encoder._dict, Encoder._ndarray,
     Encoder._record, Encoder._namedtuple, Encoder._enum,
 }  # fmt: skip
 
@@ -421,13 +389,6 @@ def _dumps(
 _described = functools.lru_cache(maxsize=256)(values.dtype_to_data)
 
 
-def _extension(data: bytes) -> str:
-    for magic, ext in _MAGIC.items():
-        if data.startswith(magic):
-            return ext
-    return "bin"
-
-
 _MAGIC = {
     b"\xff\xd8\xff": "jpg",
     b"\x89PNG\r\n\x1a\n": "png",
@@ -435,14 +396,6 @@ _MAGIC = {
     b"GIF8": "gif",
     b"%PDF-": "pdf",
 }
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # The records of `webtraj.trajectory`: objects of their fields by name.
@@ -529,10 +482,6 @@ def _write_records(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
     ]
 
 
-def _write_text(encoder: Encoder, value: Any, path: str) -> Any:
-    return encoder.encode(value if type(value) is str else _as_text(value), path)
-
-
 def _write_mapping(encoder: Encoder, value: Any, path: str) -> Any:
     if value is None:
         return {}
@@ -557,14 +506,6 @@ def _write_mapping_of(
                 encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
                 encoder.misfits[f"{path}.{_as_text(key)}"] = item
     return encoder.encode(items, path)
-
-
-def _write_list(encoder: Encoder, value: Any, path: str) -> Any:
-    return encoder.encode(_as_list(value), path)
-
-
-def _write_texts(encoder: Encoder, value: Any, path: str) -> Any:
-    return encoder.encode(list(map(_as_text, _as_list(value))), path)
 
 
 def _write_enum(cls: type[enum.Enum], encoder: Encoder, value: Any, path: str) -> Any:
@@ -720,7 +661,9 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
         convert = _CONVERTERS.get(arguments[1])
         return functools.partial(_write_mapping_of, convert) if convert else _write_mapping
     if hint is str:
-        return _write_text
+        return lambda to, value, path: to.encode(
+            value if type(value) is str else _as_text(value), path
+        )
     is_row = origin is tuple
     item = arguments[0] if is_row else hint
     if item in _RECORDS:
@@ -730,8 +673,10 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
     bounds = typing.get_args(item)[1] if typing.get_origin(item) is typing.Annotated else None
     if bare(item) in (int, float, bool):
         return functools.partial(_write_number, field, bare(item), bounds, is_row)
+    if is_row and item is str:
+        return lambda to, value, path: to.encode(list(map(_as_text, _as_list(value))), path)
     if is_row:
-        return _write_texts if item is str else _write_list
+        return lambda to, value, path: to.encode(_as_list(value), path)
     return Encoder.encode
 
 

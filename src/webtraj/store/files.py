@@ -13,7 +13,7 @@ from pathlib import Path
 from webtraj import errors
 
 __all__ = [
-    "append_locked",
+    "LineFile",
     "check_no_links",
     "locked",
     "make_folder",
@@ -57,16 +57,60 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def append_locked(path: Path, *, new: bool = False) -> int:
-    """Open a file for appending, lock it (flock), and return its descriptor.
+class LineFile:
+    """A file, locked while it is open, to which lines are added whole or not at all.
 
-    Args:
-        path: The file; it is made if missing.
-        new: Whether to fail if it exists.
-
-    Raises:
-        OSError: It cannot be opened.
+    Not safe to share between threads.
     """
+
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        """Open the file and lock it (flock).
+
+        Args:
+            path: The file. It is made if missing.
+            new: Whether it must not exist.
+
+        Raises:
+            OSError: It cannot be opened, or it exists and `new` is true.
+        """
+        self._descriptor = _append_locked(path, new)
+        self._size = os.fstat(self._descriptor).st_size
+        self._torn = False
+
+    @property
+    def removed(self) -> bool:
+        """Whether the file was deleted."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    def append(self, lines: bytes, *, sync: bool = False) -> None:
+        """Add whole lines; after an OSError, the file is unchanged.
+
+        Args:
+            lines: The lines, each with its end.
+            sync: Whether to wait until they are on the disk.
+        """
+        if self._torn:
+            os.ftruncate(self._descriptor, self._size)
+        self._torn = True
+        try:
+            write_all(self._descriptor, lines)
+            if sync:
+                os.fdatasync(self._descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):  # If this fails, the next call tries again.
+                os.ftruncate(self._descriptor, self._size)
+            raise
+        self._torn = False
+        self._size += len(lines)
+
+    def close(self) -> None:
+        """Release the file and its lock. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _append_locked(path: Path, new: bool) -> int:
     flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         descriptor = os.open(path, flags | (os.O_EXCL if new else 0), 0o644)

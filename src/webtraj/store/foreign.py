@@ -30,6 +30,7 @@ __all__ = [
     "SCALARS",
     "ReprOnly",
     "bounded_repr",
+    "is_valid_text",
     "repr_only",
     "to_plain",
     "type_name",
@@ -92,6 +93,15 @@ def type_name(value: Any) -> str:
 def valid_text(text: str) -> str:
     """Return text that can be encoded as UTF-8."""
     return text.encode("utf-8", "replace").decode()
+
+
+def is_valid_text(text: str) -> bool:
+    """Return whether a text can be encoded as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def valid_data(data: Any) -> Any:

@@ -33,9 +33,9 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import decoding, encoding, files, layout, records
+from webtraj.store import decoding, encoding, files, records
 from webtraj.store.blobs import BlobSource
-from webtraj.store.layout import BOM, FORMATS, check_episode_id, is_episode_id
+from webtraj.store.layout import BOM, FORMATS, check_episode_id, check_version, is_episode_id
 
 __all__ = [
     "EpisodeSummary",
@@ -100,27 +100,20 @@ class EpisodeSummary:
             ValueError: The line is malformed.
         """
         try:
-            return cls._from_data(orjson.loads(line))
+            data = orjson.loads(line)
+            version = data.get("schema_version", 1)
+            check_version(version if isinstance(version, int) else 1, "An index line")
+            # Environments may set other types, which read as text; index fields must match.
+            if not _TEXT_TYPES.issuperset(map(type, map(data.get, _TEXTS))):
+                name = next(name for name in _TEXTS if type(data.get(name)) not in _TEXT_TYPES)
+                raise TypeError(f"{name} is {data[name]!r:.100}")
+            known = records.read_fields(cls, data, decoding.Reading())
+            check_episode_id(known["episode_id"])
+            if known.get("format", "json") not in FORMATS:
+                raise TypeError(f"format is {known['format']!r:.100}")
+            return cls(**known)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no summary of an episode: {error!r:.300}") from error
-
-    @classmethod
-    def _from_data(cls, data: dict[str, Any]) -> Self:
-        version = data.get("schema_version", 1)
-        if isinstance(version, int) and version > layout.SCHEMA_VERSION:
-            raise errors.UnsupportedSchemaError(
-                f"An index line has schema version {version}; this webtraj reads up to "
-                f"{layout.SCHEMA_VERSION}. Install a newer webtraj."
-            )
-        # Environments may set other types, which read as text; index fields must match.
-        if not _TEXT_TYPES.issuperset(map(type, map(data.get, _TEXTS))):
-            name = next(name for name in _TEXTS if type(data.get(name)) not in _TEXT_TYPES)
-            raise TypeError(f"{name} is {data[name]!r:.100}")
-        known = records.read_fields(cls, data, decoding.Reading())
-        check_episode_id(known["episode_id"])
-        if known.get("format", "json") not in FORMATS:
-            raise TypeError(f"format is {known['format']!r:.100}")
-        return cls(**known)
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
@@ -236,13 +229,10 @@ def _time(value: Any) -> float | None:
 
 def index_file_name(suffix: str = "") -> str:
     """Return a unique name for an index file, across hosts and processes."""
+    name = socket.gethostname()[:64].lstrip("-.") or "host"
     # A host name may contain characters that keys must not.
-    host = "".join(char if char.isalnum() and char.isascii() else "-" for char in _host())
+    host = "".join(char if char.isalnum() and char.isascii() else "-" for char in name)
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}{suffix}.jsonl"
-
-
-def _host() -> str:
-    return socket.gethostname()[:64].lstrip("-.") or "host"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -285,7 +275,7 @@ class IndexWriter:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / index_file_name()
-        self._descriptor = -1
+        self._file: files.LineFile | None = None
         self._lock = threading.Lock()
 
     def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
@@ -296,23 +286,16 @@ class IndexWriter:
         """
         line = summary.to_line()
         with self._lock:
-            if self._descriptor < 0:
-                self._descriptor = files.append_locked(self.path)
-            size = os.fstat(self._descriptor).st_size
-            try:
-                files.write_all(self._descriptor, line)
-            except OSError:
-                os.ftruncate(self._descriptor, size)
-                raise
-            if sync:
-                os.fdatasync(self._descriptor)
+            if self._file is None:
+                self._file = files.LineFile(self.path)
+            self._file.append(line, sync=sync)
 
     def close(self) -> None:
         """Release the file. Idempotent."""
         with self._lock:
-            descriptor, self._descriptor = self._descriptor, -1
-            if descriptor >= 0:
-                os.close(descriptor)
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
 
 
 def parse_index_file(content: bytes) -> IndexFile:

@@ -34,7 +34,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import encoding, files
 from webtraj.store.blobs import Blob, BlobStore, RecordingSink
-from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
+from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout, check_version
 
 __all__ = ["Journal", "JournalRecorder", "check_process", "claim", "read_journal", "warn"]
 
@@ -75,13 +75,10 @@ class JournalRecorder:
         self._on_end = on_end
         self._ended = False
         self._process = os.getpid()
-        self._descriptor = -1
-        self._size = 0
-        self._torn = False
         begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": trajectory_lib.now()}
         try:
             line, kept_as_repr = encoding.dumps_fields({**begin, "info": info}, self._sink)
-            self._create(layout.journal(info.episode_id), line)
+            self._file = _create(layout.journal(info.episode_id), line)
         except OSError as error:
             raise self._failed("begun", error) from error
         warn(kept_as_repr)
@@ -127,54 +124,19 @@ class JournalRecorder:
 
     def release(self) -> None:
         """Release the journal and its lock. Idempotent."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def _create(self, path: Path, first_line: bytes) -> None:
-        unnamed = path.with_name(f".{path.name}.tmp")
-        self._descriptor = files.append_locked(unnamed, new=True)
-        try:
-            self._append(first_line)
-            os.link(unnamed, path)  # Unlike rename, it fails if the name is taken.
-        except BaseException:
-            self.release()
-            raise
-        finally:
-            unnamed.unlink(missing_ok=True)
+        self._file.close()
 
     def _write(self, fields: Mapping[str, Any]) -> None:
         self._check_open()
         try:
             line, kept_as_repr = encoding.dumps_fields(fields, self._sink)
             if self._sync:
-                self._sync_blobs()
-            self._append(line, sync=self._sync)
+                self._blobs.sync(self._sink.blobs)
+                self._sink.blobs.clear()
+            self._file.append(line + b"\n", sync=self._sync)
         except OSError as error:
             raise self._failed("recorded", error) from error
         warn(kept_as_repr)
-
-    def _append(self, line: bytes, *, sync: bool = False) -> None:
-        """Write one line, whole or not at all: after an OSError the journal is unchanged."""
-        if self._torn:
-            os.ftruncate(self._descriptor, self._size)
-        self._torn = True
-        try:
-            files.write_all(self._descriptor, line + b"\n")
-            if sync:
-                os.fdatasync(self._descriptor)
-        except OSError:
-            with contextlib.suppress(OSError):  # If this fails, the next call tries again.
-                os.ftruncate(self._descriptor, self._size)
-            raise
-        self._torn = False
-        self._size += len(line) + 1
-
-    def _sync_blobs(self) -> None:
-        while self._sink.blobs:
-            path = self._blobs.path(self._sink.blobs.pop())
-            files.sync_file(path)
-            files.sync_folder(path.parent)
 
     def _check_open(self) -> None:
         check_process(self._process, self._root)
@@ -188,6 +150,21 @@ class JournalRecorder:
             f"The episode {self.episode_id!r} could not be {what} in "
             f"{str(self._root)!r}: {errors.reason(error)}. Everything recorded before is safe."
         )
+
+
+def _create(path: Path, first_line: bytes) -> files.LineFile:
+    """Make a journal, which gets its name when it is locked and has its first line."""
+    unnamed = path.with_name(f".{path.name}.tmp")
+    file = files.LineFile(unnamed, new=True)
+    try:
+        file.append(first_line + b"\n")
+        os.link(unnamed, path)  # Unlike rename, it fails if the name is taken.
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        unnamed.unlink(missing_ok=True)
+    return file
 
 
 def check_process(made_in: int, root: Path) -> None:
@@ -239,7 +216,7 @@ def read_journal(path: Path) -> Journal:
         try:
             event = orjson.loads(line)
             if journal is None:
-                _check_version(path, int(event.get("schema_version", 1)))
+                check_version(int(event.get("schema_version", 1)), f"The journal {str(path)!r}")
             journal = _apply(journal, event)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             if isinstance(error, errors.WebtrajError):
@@ -254,14 +231,6 @@ def read_journal(path: Path) -> Journal:
         )
     journal.torn = len(torn)
     return journal
-
-
-def _check_version(path: Path, version: int) -> None:
-    if version > SCHEMA_VERSION:
-        raise errors.UnsupportedSchemaError(
-            f"The journal {str(path)!r} has schema version {version}; this webtraj reads up to "
-            f"{SCHEMA_VERSION}. Install a newer webtraj to seal it."
-        )
 
 
 @contextlib.contextmanager

@@ -47,6 +47,7 @@ __all__ = [
     "StoredEpisode",
     "check_data",
     "check_episode_id",
+    "check_version",
     "episode_key",
     "format_named",
     "is_episode_id",
@@ -124,13 +125,22 @@ def check_data(data: Any, where: str) -> dict[str, Any]:
             raise TypeError("expected an info and a list of steps")
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise unreadable(where, error) from error
-    if version > SCHEMA_VERSION:
-        raise errors.UnsupportedSchemaError(
-            f"{where!r} has schema version {version}; this webtraj reads up to "
-            f"{SCHEMA_VERSION}. Install a newer one."
-        )
+    check_version(version, repr(where))
     checked: dict[str, Any] = data
     return checked
+
+
+def check_version(version: int, what: str) -> None:
+    """Check that this version can read a file; `what` names it.
+
+    Raises:
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+    if version > SCHEMA_VERSION:
+        raise errors.UnsupportedSchemaError(
+            f"{what} has schema version {version}; this webtraj reads up to {SCHEMA_VERSION}. "
+            "Install a newer webtraj."
+        )
 
 
 def unreadable(where: str, error: Exception) -> errors.CorruptDataError:
@@ -372,16 +382,14 @@ class DatasetLayout:
 
     def sealed_episodes(self) -> dict[str, str]:
         """Return the format names of the episodes that have a file, by id."""
-        try:
-            with os.scandir(self.episodes) as entries:
-                names = [split_name(entry.name) for entry in entries if entry.is_file()]
-        except FileNotFoundError:  # Not made yet, or not copied because it was empty.
-            return {}
-        return {name[0]: name[1] for name in names if name and is_episode_id(name[0])}
+        names = filter(None, map(split_name, _files_in(self.episodes)))
+        return {name: format_name for name, format_name in names if is_episode_id(name)}
 
     def open_episodes(self) -> set[str]:
         """Return the ids of the episodes that have a journal."""
-        return _ids_in(self.journals, ".jsonl")
+        names = _files_in(self.journals)
+        stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
+        return set(filter(is_episode_id, stems))
 
     def create(self, header: DatasetHeader | None = None) -> DatasetHeader:
         """Make the folder a dataset, or check that it is one.
@@ -478,11 +486,9 @@ def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
     return "`webtraj copy` converts between formats"
 
 
-def _ids_in(folder: Path, suffix: str) -> set[str]:
+def _files_in(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith(suffix)]
+            return [entry.name for entry in entries if entry.is_file()]
     except FileNotFoundError:  # Not made yet, or not copied because it was empty.
-        return set()
-    stems = (name.removesuffix(suffix) for name in names)
-    return {stem for stem in stems if is_episode_id(stem)}
+        return []

@@ -91,7 +91,7 @@ def seal(
     content = episode_format.encode(episode, store)
     summary = summarize(episode, content, store, header.format)
     if sync and not episode_format.self_contained:
-        _sync_blobs(store, blobs)
+        store.sync(blobs)
     target = layout.episode(episode_id, header.format)
     files.write_atomically(target, content, sync=sync)
     if sync:
@@ -125,11 +125,3 @@ def _crashed(journal: Journal) -> dict[str, Any]:
         if "decision" in journal.intent:
             end["in_flight_decision"] = journal.intent["decision"]
     return end
-
-
-def _sync_blobs(store: BlobStore, blobs: Collection[Blob]) -> None:
-    paths = [store.path(blob) for blob in blobs]
-    for path in paths:
-        files.sync_file(path)
-    for folder in {path.parent for path in paths}:
-        files.sync_folder(folder)

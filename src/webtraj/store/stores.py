@@ -77,7 +77,8 @@ def parse_url(url: str) -> Place:
         )
     if kind == "file":
         if bucket not in ("", "localhost") or not path:
-            raise errors.InvalidInputError(f"{url!r:.200} has no folder: expected file:///path.")
+            why = "has no folder" if not path else "names a folder on another machine"
+            raise errors.InvalidInputError(f"{url!r:.200} {why}; expected file:///path.")
         return Place(f"file:///{path}", kind, "", "/" + urllib.parse.unquote(path))
     if not bucket and (path or kind != "memory"):
         raise errors.InvalidInputError(f"{url!r:.200} has no bucket: expected {scheme}://name.")

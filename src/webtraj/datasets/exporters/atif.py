@@ -39,6 +39,7 @@ from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     FilesBeside,
     answer,
+    end_fields,
     filled_fields,
     image_kind,
     is_blank,
@@ -47,7 +48,7 @@ from webtraj.datasets.exporters.plain import (
     tool_call,
     unicode_text,
 )
-from webtraj.trajectory import Decision, EpisodeEnd, EpisodeTrajectory, ModelCall, StepRecord
+from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall, StepRecord
 
 __all__ = ["SCHEMA_VERSION", "AtifExporter", "Trajectory"]
 
@@ -288,6 +289,10 @@ class StepWriter:
         """Return a value as JSON data, with its bytes written to files."""
         return plain(value, self._beside)
 
+    def fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a record's fields as JSON data."""
+        return {name: self.plain(value) for name, value in fields.items()}
+
     def steps(self, episode: EpisodeTrajectory) -> list[dict[str, Any]]:
         """Return the steps, without their ids."""
         steps = list(episode.steps)
@@ -469,7 +474,6 @@ def _some(**fields: Any) -> dict[str, Any]:
 
 _IN_EXTRA = ("task", "seed", "site", "environment")
 _PLACED = ("goal", "policy", *_IN_EXTRA)
-_TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -527,8 +531,8 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
                 "outcome": episode.outcome.name.lower(),
                 "webtraj": {
                     "version": webtraj.__version__,
-                    "info": _fields(info, writer, without=_PLACED),
-                    "end": None if end is None else _end(end, writer),
+                    "info": writer.fields(filled_fields(info, _PLACED)),
+                    "end": None if end is None else writer.fields(end_fields(end)),
                     **_step_indices(episode),
                     "start_time": plain(episode.start_time),
                     "end_time": plain(episode.end_time),
@@ -555,28 +559,13 @@ def _step_indices(episode: EpisodeTrajectory) -> dict[str, Any]:
     return {"step_indices": indices}
 
 
-def _end(end: EpisodeEnd, writer: StepWriter) -> dict[str, Any]:
-    data = _fields(end, writer, without=("reason", "outcome", "error", "phase"))
-    if end.phase is not None:
-        data["phase"] = end.phase.value
-    if end.error is not None:
-        data["error"] = _fields(end.error, writer)
-    return data
-
-
-def _fields(record: Any, writer: StepWriter, without: Collection[str] = ()) -> dict[str, Any]:
-    return {name: writer.plain(v) for name, v in filled_fields(record, without).items()}
-
-
 def _totals(metrics: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    found = {f"total_{name}": 0 for name in _TOTALS}
-    seen = set()
-    for item in metrics:
-        for name in _TOTALS:
-            if name in item:
-                found[f"total_{name}"] += item[name]
-                seen.add(f"total_{name}")
-    return {name: total for name, total in found.items() if name in seen}
+    known = list(metrics)
+    return {
+        f"total_{name}": sum(item.get(name, 0) for item in known)
+        for name in _COUNTS
+        if any(name in item for item in known)
+    }
 
 
 def _without_none(data: dict[str, Any]) -> dict[str, Any]:

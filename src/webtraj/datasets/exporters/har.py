@@ -14,14 +14,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import orjson
 
 import webtraj
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text, unicode_text
+from webtraj.datasets.exporters.plain import action_text, inside, unicode_text
 from webtraj.trajectory import LAST_TIME, EpisodeTrajectory, StepRecord
 
 __all__ = ["CHANNEL", "HarExporter"]
@@ -93,8 +93,7 @@ def _page(name: str, step: StepRecord, begun: str) -> dict[str, Any]:
 
 
 def _traffic(step: StepRecord) -> str | None:
-    observation = step.observation
-    found = observation.get(CHANNEL) if isinstance(observation, Mapping) else None
+    found = inside(step.observation, CHANNEL)
     return found if isinstance(found, str) else None
 
 

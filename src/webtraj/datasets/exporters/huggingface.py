@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import re
 from collections import Counter
@@ -38,6 +39,7 @@ from webtraj.datasets.exporters.base import MANIFEST, ExportReport, unequal
 from webtraj.datasets.exporters.plain import (
     action_text,
     answer,
+    end_fields,
     filled_fields,
     image_kind,
     is_blank,
@@ -142,7 +144,7 @@ class RowWriter:
 
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger) -> None:
         self._episode = episode
-        self._ledger = ledger
+        self._note = functools.partial(ledger.note, episode.episode_id)
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of `STEPS`."""
@@ -167,7 +169,7 @@ class RowWriter:
             "total_reward": episode.total_reward if rewarded else None,
             # What these cannot hold is noted with the steps.
             "actions": [
-                None if (text := action_text(step.action)) is None else unicode_text(text)
+                unicode_text(text) if (text := action_text(step.action)) is not None else None
                 for step in acts
             ],
             "rewards": [_reward(step.reward) for step in acts],
@@ -238,34 +240,28 @@ class RowWriter:
 
     def _reward(self, reward: Any) -> float | None:
         if reward is not None and _number(reward) is None:
-            why = "is no number; its sum is the reward, and it is in extra"
-            self._ledger.note(self._episode.episode_id, "steps.reward", why)
+            self._note("steps.reward", "is no number; its sum is the reward, and it is in extra")
         return _reward(reward)
 
     def _text(self, value: str | None, field: str) -> str | None:
         if value is None or is_unicode(value):
             return value
-        why = "is no Unicode; question marks stand for what is not"
-        self._ledger.note(self._episode.episode_id, field, why)
+        self._note(field, "is no Unicode; question marks stand for what is not")
         return unicode_text(value)
 
     def _numbers(self, values: tuple[Any, ...], name: str) -> list[int] | list[float] | None:
         """Return token ids as integers, log probabilities as floats; None if there are none."""
-        if name == "logprobs":
-            sound = all(type(value) in (int, float) for value in values)
-        else:
-            sound = all(type(value) is int and -(2**63) <= value < 2**63 for value in values)
-        if not sound:
-            why = "are no numbers of 64 bits; they are in extra"
-            self._ledger.note(self._episode.episode_id, f"steps.{name}", why)
+        is_float = name == "logprobs"
+        sound = {int, float} if is_float else {int}
+        if not all(type(v) in sound and (is_float or -(2**63) <= v < 2**63) for v in values):
+            self._note(f"steps.{name}", "are no numbers of 64 bits; they are in extra")
             return None
-        return [float(v) if name == "logprobs" else v for v in values] or None
+        return [float(v) if is_float else v for v in values] or None
 
     def _int64(self, value: int | None, field: str) -> int | None:
         if value is None or -(2**63) <= value < 2**63:
             return value
-        why = f"{value} is beyond 64 bits; it is null"
-        self._ledger.note(self._episode.episode_id, field, why)
+        self._note(field, f"{value} is beyond 64 bits; it is null")
         return None
 
 
@@ -295,17 +291,11 @@ class _Images:
 
 
 def _end(end: EpisodeEnd | None) -> dict[str, Any]:
-    if end is None:
-        return {}
-    data = filled_fields(end, ("reason", "outcome", "error", "phase", "in_flight_decision"))
-    if end.phase is not None:
-        data["phase"] = end.phase.value
-    if end.error is not None:
-        data["error"] = filled_fields(end.error)
-    if end.in_flight_decision is not None:
-        data["in_flight_decision"] = filled_fields(end.in_flight_decision, ("model_calls",))
-        calls = end.in_flight_decision.model_calls
-        data["in_flight_decision"]["model_calls"] = [filled_fields(call) for call in calls]
+    data = end_fields(end, ("in_flight_decision",))
+    if end is not None and (decision := end.in_flight_decision) is not None:
+        calls = [filled_fields(call) for call in decision.model_calls]
+        told = filled_fields(decision, ("model_calls",))
+        data["in_flight_decision"] = {**told, "model_calls": calls}
     return data
 
 

@@ -22,6 +22,7 @@ import base64
 import contextlib
 import dataclasses
 import datetime
+import functools
 import hashlib
 import math
 import re
@@ -38,6 +39,7 @@ from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
     image_kind,
+    inside,
     listed,
     message_parts,
     pictures_in,
@@ -52,6 +54,7 @@ from webtraj.trajectory import (
     INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     EndReason,
+    EpisodeEnd,
     EpisodeTrajectory,
     ModelCall,
     Outcome,
@@ -128,8 +131,9 @@ class _Sample:
 
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger, images: bool) -> None:
         self._episode = episode
-        self._ledger = ledger
+        self._note = functools.partial(ledger.note, episode.episode_id)
         self._images = images
+        self._end = episode.end or EpisodeEnd(reason=EndReason.UNKNOWN)
         self._begun = _begin(episode)
         self._messages: list[dict[str, Any]] = []
         self._events: list[dict[str, Any]] = []
@@ -141,13 +145,13 @@ class _Sample:
         episode, info = self._episode, self._episode.info
         for number, step in enumerate(episode.steps):
             if number == 0 and step.first:
-                self._first(step)
+                self._say("user", [info.goal, *self._seen(step.observation)])
             else:
                 self._turn(step)
         if not self._messages:
             self._say("user", [info.goal])
-        if episode.end is not None and episode.end.in_flight_decision is not None:
-            for call in episode.end.in_flight_decision.model_calls:
+        if self._end.in_flight_decision is not None:
+            for call in self._end.in_flight_decision.model_calls:
                 self._model(call, episode.end_time, None)
         error, scores = self._error(), {}
         if error is None:
@@ -184,9 +188,6 @@ class _Sample:
             "error": error,
             "limit": {"type": "custom", "limit": episode.num_steps} if episode.truncated else None,
         }
-
-    def _first(self, step: StepRecord) -> None:
-        self._say("user", [self._episode.info.goal, *self._seen(step.observation)])
 
     def _turn(self, step: StepRecord) -> None:
         """Add a reply of the agent, and what its action led to."""
@@ -262,15 +263,15 @@ class _Sample:
         output: dict[str, Any] = {"model": name, "choices": [] if call.error else [choice]}
         if not call.error:
             output["completion"] = said["content"]
-        output |= {"usage": usage if counts else None, "time": _seconds(call.latency)}
+        output |= {"usage": usage if counts else None, "time": _valid(call.latency)}
         begun = _valid(call.start_time)
-        done = None if begun is None else begun + (_seconds(call.latency) or 0.0)
+        done = None if begun is None else begun + (_valid(call.latency) or 0.0)
         self._event(
             "model", otherwise if begun is None else begun, model=name,
             input=[self._sent(m, f"{number}.{at}") for at, m in enumerate(call.messages)],
             tools=[], tool_choice="auto", config=_config(call.sampling), output=output,
             error=unicode_text(call.error) or None, completed=_iso(done), span_id=place,
-            working_time=_seconds(call.latency),
+            working_time=_valid(call.latency),
             metadata={"policy_version": unicode_text(call.policy_version)}
             if call.policy_version
             else None,
@@ -293,19 +294,13 @@ class _Sample:
         """Return what an observation shows, as parts of a message."""
         if observation is None:
             return []
-        if not isinstance(observation, Mapping) or not isinstance(observation.get("url"), str):
-            pictures = list(pictures_in(observation))
-            return pictures or [observation]
-        parts: list[Any] = [observation["url"]]
-        if refused := _refusal(observation):
-            parts.append(refused)
-        self._ledger.note(
-            self._episode.episode_id,
-            "steps.observation",
-            "only its address, error and pictures are kept",
-        )
+        url = inside(observation, "url")
+        if not isinstance(url, str):
+            return list(pictures_in(observation)) or [observation]
+        self._note("steps.observation", "only its address, error and pictures are kept")
+        refused = _refusal(observation)
         shown = dict.fromkeys(pictures_in(observation.get("screenshot")))
-        return [*parts, *shown]
+        return [url, *([refused] if refused else []), *shown]
 
     def _parts(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
         for part in parts:
@@ -343,20 +338,18 @@ class _Sample:
 
     def _error(self) -> dict[str, str] | None:
         """Return what broke the episode; None if nothing did."""
-        episode = self._episode
-        end, outcome = episode.end, episode.outcome
-        found = end.error if end is not None else None
+        end = self._end
+        outcome, found = end.outcome, end.error
         if outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
             return None  # It was judged all the same.
         if outcome not in (*INFRASTRUCTURE_FAILURES, Outcome.CANCELLED) and (
-            episode.end_reason not in _BROKEN
+            end.reason not in _BROKEN
         ):
             return None
-        name = episode.end_reason.name if outcome is Outcome.UNKNOWN else outcome.name
-        message = name.lower()
+        message = (end.reason if outcome is Outcome.UNKNOWN else outcome).name.lower()
         if found is not None:
             message = f"{message}: {found.type}: {found.message}"
-        elif end is not None and end.detail:
+        elif end.detail:
             message = f"{message}: {end.detail}"
         traceback = unicode_text(found.traceback) if found is not None else ""
         return {
@@ -366,14 +359,12 @@ class _Sample:
         }
 
     def _scores(self) -> dict[str, dict[str, Any]]:
-        episode, end = self._episode, self._episode.end
-        judgements = () if end is None else end.judgements
-        decided = [item for item in judgements if item.outcome is not Outcome.UNKNOWN]
+        episode = self._episode
+        decided = [item for item in self._end.judgements if item.outcome is not Outcome.UNKNOWN]
         verdict = decided[-1] if decided else None
         scores: dict[str, dict[str, Any]] = {}
-        if episode.outcome is Outcome.SUCCESS or episode.outcome in AGENT_FAILURES:
-            value = "C" if episode.outcome is Outcome.SUCCESS else "I"
-            scores["outcome"] = {"value": value}
+        if episode.outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
+            scores["outcome"] = {"value": "C" if episode.outcome is Outcome.SUCCESS else "I"}
             if verdict is not None and verdict.reason:
                 scores["outcome"]["explanation"] = unicode_text(verdict.reason)
         reward = None
@@ -386,9 +377,7 @@ class _Sample:
         if reward is not None and math.isfinite(reward):
             scores["reward"] = {"value": float(reward)}
         elif reward is not None:
-            self._ledger.note(
-                episode.episode_id, "steps.reward", "is no finite number; the sample has no reward"
-            )
+            self._note("steps.reward", "is no finite number; the sample has no reward")
         return scores
 
 
@@ -501,8 +490,7 @@ def _without_times(path: Path) -> None:
 
 def _refusal(observation: Any) -> str:
     """Return the error of an action that the page did not take; empty if there is none."""
-    done = observation.get("last_action") if isinstance(observation, Mapping) else None
-    error = done.get("error") if isinstance(done, Mapping) else None
+    error = inside(observation, "last_action", "error")
     return unicode_text(error) if isinstance(error, str) else ""
 
 
@@ -530,10 +518,6 @@ def _begin(episode: EpisodeTrajectory) -> float:
 
 def _valid(time: float | None) -> float | None:
     return time if time is not None and 0 <= time < LAST_TIME else None
-
-
-def _seconds(latency: float | None) -> float | None:
-    return _valid(latency)
 
 
 def _iso(time: float | None) -> str | None:

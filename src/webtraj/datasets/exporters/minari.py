@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.base import Ledger
 from webtraj.datasets.exporters.plain import (
     action_text,
     answer,
@@ -56,7 +55,7 @@ __all__ = ["MinariExporter"]
 # From nested values to columns of one type each.
 #
 # Nested mappings become columns named by paths: `observation/last_action/box`. A first pass over
-# all values (`_Fit`) determines each column's kind:
+# all values (`_Seen`) determines each column's kind:
 #
 # * `number`: numbers and arrays, of one dtype, and one shape or number of dimensions.
 # * `text`: strings; actions as webtraj's action text.
@@ -85,66 +84,10 @@ def _flatten(value: Any, path: str) -> dict[str, Any]:
     return {} if value is None else {path: value}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Column:
-    """The type of a column."""
-
-    name: str
-    kind: _Kind
-    dtype: np.dtype[Any] | None = None
-    """The dtype of numbers."""
-    shape: tuple[int, ...] | None = None
-    """The shape of each number or array; None if they differ."""
-    optional: bool = False
-    """Whether some steps have no value."""
-    low: float | None = None
-    high: float | None = None
-    """The smallest and largest number, if all are integer scalars."""
-    pixels: tuple[int, ...] | None = None
-    """For bytes: the array shape of the pictures, if all have the same size and mode."""
-    damaged: bool = False
-    """For bytes: whether there are pictures that cannot be decoded, so that all stay encoded."""
-
-    def render(self, value: Any) -> Any:
-        """Return a leaf as the column stores it: an array, a text, or bytes."""
-        match self.kind:
-            case "number":
-                return np.asarray(value, self.dtype).reshape(np.shape(value))
-            case "text":
-                return _text(value)
-            case "bytes":
-                return bytes(value)
-        return to_json(value)
-
-
-class _Fit:
-    """Determines the columns that fit a set of values."""
-
-    def __init__(self, *, pixels: bool) -> None:
-        """Initialize the fit; `pixels` allows pictures to become pixel arrays."""
-        self._pixels = pixels
-        self._seen: dict[str, _Seen] = {}
-        self._rows: dict[str, int] = {}
-
-    def see(self, group: str, value: Any) -> None:
-        """Take in one step's value of a group of columns, such as `observation`."""
-        self._rows[group] = self._rows.get(group, 0) + 1
-        for name, leaf in _flatten(value, group).items():
-            self._seen.setdefault(name, _Seen(group, self._pixels)).see(leaf)
-
-    def columns(self) -> dict[str, _Column]:
-        """Return the columns by name, sorted by name."""
-        return {
-            name: seen.column(name, self._rows[seen.group])
-            for name, seen in sorted(self._seen.items())
-        }
-
-
 class _Seen:
     """The values seen in one column, summarized."""
 
-    def __init__(self, group: str, pixels: bool) -> None:
-        self.group = group
+    def __init__(self, pixels: bool) -> None:
         self._pixels = pixels
         self._pictures: set[Any] = set()
         self._count = 0
@@ -163,28 +106,22 @@ class _Seen:
         elif kind == "bytes" and self._pixels:
             self._pictures.add(_picture_kind(bytes(leaf)))
 
-    def column(self, name: str, rows: int) -> _Column:
+    def leaf(self, rows: int, *, is_action: bool) -> _Leaf:
+        """Return the column that fits the values, of which there could be one in each row."""
         optional = self._count < rows
         kind: _Kind = next(iter(self._kinds)) if len(self._kinds) == 1 else "json"
-        ndims = {len(shape) for shape in self._shapes}
-        dtype = self._dtype()
-        if kind == "number" and (dtype is None or len(ndims) > 1):
-            kind = "json"
         if kind == "bytes" and (pixels := self._picture_shape()) is not None:
             # Some values may be empty, as for a step without a screenshot.
-            return _Column(name, kind, optional=optional or () in self._pictures, pixels=pixels)
-        if kind != "number":
-            return _Column(name, kind, optional=optional, damaged=_DAMAGED in self._pictures)
-        low, high = self._bounds or (None, None)
-        return _Column(
-            name,
-            kind,
-            dtype=dtype,
-            shape=next(iter(self._shapes)) if len(self._shapes) == 1 else None,
-            optional=optional,
-            low=low,
-            high=high,
-        )
+            return _Pixels(optional or () in self._pictures, pixels)
+        dtype = self._dtype() if kind == "number" else None
+        if dtype is not None and self._has_one_shape():
+            (shape,) = self._shapes
+            if is_action and not optional and shape == () and dtype == np.int64 and self._bounds:
+                low, high = min(0, self._bounds[0]), self._bounds[1]
+                if high - low < 2**31:
+                    return _Choice(optional, shape, dtype, low, high)
+            return _Numbers(optional, shape, dtype)
+        return _Texts(optional, kind, damaged=_DAMAGED in self._pictures)
 
     def _see_number(self, array: NDArray[Any], *, neutral: bool) -> None:
         # A few shapes are enough to show that they differ.
@@ -199,6 +136,9 @@ class _Seen:
             if array.shape == ():
                 old = self._bounds or (low, high)
                 self._bounds = min(low, old[0]), max(high, old[1])
+
+    def _has_one_shape(self) -> bool:
+        return len(self._shapes) == 1 and all(0 not in shape for shape in self._shapes)
 
     def _picture_shape(self) -> tuple[int, ...] | None:
         """Return the pictures' common array shape; None if they have none."""
@@ -274,66 +214,83 @@ _BASE64 = string.ascii_letters + string.digits + "+/="
 _NO_NULL = "\N{SYMBOL FOR NULL}"
 
 
-class _Nest:
-    """The columns of one group, combined into one space."""
+class _Group:
+    """The columns of one group, such as `observation`, combined into one space."""
 
-    def __init__(self, group: str, columns: dict[str, _Column]) -> None:
-        self._group = group
-        names = [name for name in columns if name == group or name.startswith(f"{group}/")]
-        self._leaves = {name: _leaf(columns[name], group) for name in names}
-        self._paths = {name: self._path(name) for name in names}
+    def __init__(self, name: str, *, pixels: bool) -> None:
+        """Initialize the group; `pixels` allows pictures to become pixel arrays."""
+        self._name = name
+        self._pixels = pixels
+        self._seen: dict[str, _Seen] = {}
+        self._rows = 0
+        self._leaves: dict[str, _Leaf] = {}
+
+    def see(self, value: Any) -> None:
+        """Take in one step's value."""
+        self._rows += 1
+        for name, leaf in _flatten(value, self._name).items():
+            self._seen.setdefault(name, _Seen(self._pixels)).see(leaf)
+
+    def fit(self) -> None:
+        """Choose columns that fit the values seen."""
+        is_action = self._name == "action"
+        self._leaves = {
+            name: seen.leaf(self._rows, is_action=is_action)
+            for name, seen in sorted(self._seen.items())
+        }
 
     def space(self) -> Any:
         """Return the space of all values so far."""
         from gymnasium import spaces
 
-        if list(self._paths.values()) == [()]:
-            (leaf,) = self._leaves.values()
-            if not leaf.column.optional:
-                return leaf.space()
-        made: dict[str, Any] = {}
-        for name, leaf in self._leaves.items():
-            _put(made, self._place(name), leaf.space())
-            if leaf.column.optional:
-                _put(made, self._place(name, ":present"), spaces.Box(0, 1, (), bool))
-        return _dict_space(made)
+        made = self._nested(
+            lambda name, leaf: leaf.space(), lambda name, leaf: spaces.Box(0, 1, (), bool)
+        )
+        return _dict_space(made) if isinstance(made, dict) else made
 
     def values(self, rows: Sequence[Any], tell: _Tell) -> Any:
         """Return the values of all rows, nested like the space; each leaf is a list or an array."""
-        flat = [_flatten(row, self._group) for row in rows]
-        if list(self._paths.values()) == [()]:
-            ((name, leaf),) = self._leaves.items()
-            if not leaf.column.optional:
-                return leaf.values([row.get(name) for row in flat], functools.partial(tell, name))
+        flat = [_flatten(row, self._name) for row in rows]
+
+        def values_of(name: str, leaf: _Leaf) -> Any:
+            told = functools.partial(tell, name.replace("/", "."))
+            return leaf.values([row.get(name) for row in flat], told)
+
+        return self._nested(
+            values_of, lambda name, leaf: np.array([leaf.has(row.get(name)) for row in flat])
+        )
+
+    def _nested(
+        self, of: Callable[[str, _Leaf], Any], presence: Callable[[str, _Leaf], Any]
+    ) -> Any:
+        """Return something of each column, nested as the values are."""
         made: dict[str, Any] = {}
         for name, leaf in self._leaves.items():
-            column = [row.get(name) for row in flat]
-            told = functools.partial(tell, name.replace("/", "."))
-            _put(made, self._place(name), leaf.values(column, told))
-            if leaf.column.optional:
-                there = np.array([leaf.has(value) for value in column])
-                _put(made, self._place(name, ":present"), there)
+            path = self._path(name, leaf)
+            if not path:
+                return of(name, leaf)
+            *outer, last = path
+            _put(made, path, of(name, leaf))
+            if leaf.optional:
+                _put(made, (*outer, f"{last}:present"), presence(name, leaf))
         return made
 
-    def _path(self, name: str) -> tuple[str, ...]:
-        """Return a column's keys in the nest; empty for the group itself."""
-        inner = name[len(self._group) + 1 :]
-        if name == self._group and len(self._leaves) == 1:
-            return ()
-        keys = tuple(key or "%" for key in inner.split("/")) if name != self._group else ()
+    def _path(self, name: str, leaf: _Leaf) -> tuple[str, ...]:
+        """Return a column's keys; none if it is the whole group, with a value in each step."""
+        inner = name[len(self._name) + 1 :]
+        if name == self._name and len(self._leaves) == 1:
+            return ("%value",) if leaf.optional else ()
+        keys = tuple(key or "%" for key in inner.split("/")) if name != self._name else ()
         shared = any(other.startswith(f"{name}/") for other in self._leaves)
         return (*keys, "%value") if shared or not keys else keys
 
-    def _place(self, name: str, end: str = "") -> tuple[str, ...]:
-        *outer, last = self._paths[name] or ("%value",)
-        return (*outer, last + end)
 
-
+@dataclasses.dataclass
 class _Leaf:
     """One column."""
 
-    def __init__(self, column: _Column) -> None:
-        self.column = column
+    optional: bool
+    """Whether some steps have no value."""
 
     def has(self, value: Any) -> bool:
         """Return whether a step has a value of its own."""
@@ -348,51 +305,59 @@ class _Leaf:
         raise NotImplementedError
 
 
+@dataclasses.dataclass
 class _Numbers(_Leaf):
+    """Numbers or arrays of one shape, of a dtype that holds them all."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
     def space(self) -> Any:
         from gymnasium import spaces
 
-        column = self.column
-        assert column.dtype is not None
-        assert column.shape is not None
-        if column.dtype.kind == "f":
-            low, high = -np.inf, np.inf
-        elif column.dtype.kind == "b":
-            low, high = 0, 1
-        else:
-            limits = np.iinfo(column.dtype)
-            low, high = limits.min, limits.max
-        return spaces.Box(low, high, column.shape, column.dtype)
+        if self.dtype.kind == "f":
+            return spaces.Box(-np.inf, np.inf, self.shape, self.dtype)
+        if self.dtype.kind == "b":
+            return spaces.Box(0, 1, self.shape, self.dtype)
+        limits = np.iinfo(self.dtype)
+        return spaces.Box(limits.min, limits.max, self.shape, self.dtype)
 
     def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
-        dummy = np.zeros(self.column.shape or (), self.column.dtype)
-        return np.stack([dummy if v is None else self.column.render(v) for v in column])
+        dummy = np.zeros(self.shape, self.dtype)
+        return np.stack([dummy if v is None else np.asarray(v, self.dtype) for v in column])
 
 
+@dataclasses.dataclass
 class _Choice(_Numbers):
+    """One integer of a limited range."""
+
+    low: int
+    high: int
+
     def space(self) -> Any:
         from gymnasium import spaces
 
-        assert self.column.low is not None
-        assert self.column.high is not None
-        low = min(0, int(self.column.low))
-        return spaces.Discrete(int(self.column.high) - low + 1, start=low)
+        return spaces.Discrete(self.high - self.low + 1, start=self.low)
 
 
+@dataclasses.dataclass
 class _Pixels(_Leaf):
+    """Pictures of one size and mode, as arrays of this shape."""
+
+    shape: tuple[int, ...]
+
     def has(self, value: Any) -> bool:
         return bool(value)
 
     def space(self) -> Any:
         from gymnasium import spaces
 
-        return spaces.Box(0, 255, self.column.pixels, np.uint8)
+        return spaces.Box(0, 255, self.shape, np.uint8)
 
     def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
         from PIL import Image
 
-        assert self.column.pixels is not None
-        pixels = np.zeros((len(column), *self.column.pixels), np.uint8)
+        pixels = np.zeros((len(column), *self.shape), np.uint8)
         for i, value in enumerate(column):
             if value:
                 with Image.open(io.BytesIO(value)) as image:
@@ -400,58 +365,38 @@ class _Pixels(_Leaf):
         return pixels
 
 
+@dataclasses.dataclass
 class _Texts(_Leaf):
     """Text, and everything that is stored as text."""
 
-    def __init__(self, column: _Column) -> None:
-        super().__init__(column)
-        self._longest = 0
-        self._characters: set[str] = set()
+    kind: _Kind
+    damaged: bool
+    """For bytes: whether there are pictures that cannot be decoded, so that all stay encoded."""
+    longest: int = 0
+    characters: set[str] = dataclasses.field(default_factory=set)
 
     def space(self) -> Any:
         from gymnasium import spaces
 
-        characters = "".join(sorted(self._characters))
-        if self.column.kind == "bytes":
-            characters = _BASE64
-        return spaces.Text(self._longest, min_length=0, charset=characters)
+        characters = _BASE64 if self.kind == "bytes" else "".join(sorted(self.characters))
+        return spaces.Text(self.longest, min_length=0, charset=characters)
 
     def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
         texts = ["" if value is None else self._text(value, tell) for value in column]
-        for text in texts:
-            self._longest = max(self._longest, len(text))
-            if self.column.kind != "bytes":
-                self._characters.update(text)
+        self.longest = max([self.longest, *map(len, texts)])
+        self.characters.update(*texts)
         return texts
 
     def _text(self, value: Any, tell: Callable[[str], None]) -> str:
-        if self.column.kind == "bytes":
-            if self.column.damaged and _picture_kind(bytes(value)) == _DAMAGED:
+        if self.kind == "bytes":
+            if self.damaged and _picture_kind(bytes(value)) == _DAMAGED:
                 tell("is a picture that cannot be decoded; all of them are base64")
             return base64.b64encode(value).decode()
-        if self.column.kind == "number":  # Arrays of differing shapes.
-            return to_json(value)
-        text = str(self.column.render(value))
+        text = _text(value) if self.kind == "text" else to_json(value)
         if "\0" in text or not is_unicode(text):
             tell("has characters that HDF5 lacks; others stand for them")
             text = unicode_text(text).replace("\0", _NO_NULL)
         return text
-
-
-def _leaf(column: _Column, group: str) -> _Leaf:
-    if column.pixels is not None:
-        return _Pixels(column)
-    if column.kind == "number" and column.shape is not None and 0 not in column.shape:
-        return _Choice(column) if group == "action" and _is_choice(column) else _Numbers(column)
-    return _Texts(column)
-
-
-def _is_choice(column: _Column) -> bool:
-    """Return whether a column is one integer with a limited range."""
-    whole = column.dtype is not None and column.dtype.kind in "iu" and column.shape == ()
-    if not whole or column.low is None or column.high is None or column.optional:
-        return False
-    return column.dtype == np.int64 and column.high - min(column.low, 0) < 2**31
 
 
 def _picture_kind(data: bytes) -> Any:
@@ -501,6 +446,10 @@ _UNPLACED = (
 )  # fmt: skip
 
 
+_NO_COLUMN = "has no column; left out"
+_OTHER_REPLIES = "only the reply that was acted on has columns; the others are left out"
+
+
 def _agent_values(step: StepRecord) -> dict[str, Any]:
     """Return the `agent/...` values of the action that led to a step."""
     decision = step.decision
@@ -518,34 +467,31 @@ def _agent_values(step: StepRecord) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not is_blank(value)}
 
 
-def _note_left_out(episode: EpisodeTrajectory, ledger: Ledger) -> None:
+def _note_left_out(episode: EpisodeTrajectory, tell: _Tell) -> None:
     """Record which decision and step fields have no column."""
     for step in episode.steps:
-        decision = step.decision
         if step.ignored_action is not None:
-            ledger.note(episode.episode_id, "steps.ignored_action", "has no column; left out")
-        if decision is None:
+            tell("steps.ignored_action", _NO_COLUMN)
+        if step.decision is None:
             continue
-        if decision.metadata:
-            ledger.note(episode.episode_id, "steps.decision.metadata", "has no column; left out")
-        if len(decision.model_calls) > 1:
-            why = "only the reply that was acted on has columns; the others are left out"
-            count = len(decision.model_calls) - 1
-            ledger.note(episode.episode_id, "steps.decision.model_calls", why, count)
-        call = answer(decision.model_calls)
+        if step.decision.metadata:
+            tell("steps.decision.metadata", _NO_COLUMN)
+        calls = step.decision.model_calls
+        for _ in calls[1:]:
+            tell("steps.decision.model_calls", _OTHER_REPLIES)
+        call = answer(calls)
         for name in _UNPLACED if call is not None else ():
             if not is_blank(getattr(call, name)):
-                where = f"steps.decision.model_calls.{name}"
-                ledger.note(episode.episode_id, where, "has no column; left out")
+                tell(f"steps.decision.model_calls.{name}", _NO_COLUMN)
 
 
-def _number(value: Any, field: str, episode: EpisodeTrajectory, ledger: Ledger) -> float:
+def _number(value: Any, field: str, tell: _Tell) -> float:
     """Return a reward or discount as one number; NaN for None."""
     if value is None:
         return float("nan")
     item = value.item() if getattr(value, "shape", None) == () else value
     if type(item) not in (int, float, bool):
-        ledger.note(episode.episode_id, field, "is no single number; its sum stands for it")
+        tell(field, "is no single number; its sum stands for it")
     return reward_value(value)
 
 
@@ -577,7 +523,10 @@ class MinariExporter:
         storage_class = _storage_class()
         from gymnasium import spaces
 
-        fit = _Fit(pixels=self.images == "pixels")
+        groups = {
+            name: _Group(name, pixels=self.images == "pixels")
+            for name in ("observation", "action", "agent")
+        }
         for episode in job.episodes:
             if episode.num_steps == 0:
                 job.ledger.leave_out(episode.episode_id, _NO_ACTIONS)
@@ -586,12 +535,12 @@ class MinariExporter:
                 job.ledger.leave_out(episode.episode_id, _GAP.format(episode.lost_step))
                 continue
             for step in episode.steps:
-                fit.see("observation", step.observation)
-                fit.see("agent", _agent_values(step))
+                groups["observation"].see(step.observation)
+                groups["agent"].see(_agent_values(step))
             for step in episode.steps[1:]:
-                fit.see("action", step.action)
-        columns = fit.columns()
-        nests = {name: _Nest(name, columns) for name in ("observation", "action", "agent")}
+                groups["action"].see(step.action)
+        for group in groups.values():
+            group.fit()
         data = job.folder / "data"
         # The text spaces are known only at the end. Until then, use a small space: Minari rewrites
         # its metadata for each episode, and a pixel space has a bound per pixel.
@@ -612,14 +561,15 @@ class MinariExporter:
         storage.update_episodes([])  # Creates the file even if there are no episodes.
         digests: list[str] = []
         for episode in job.episodes:
-            buffer = _buffer(len(digests), episode, nests, job.ledger)
+            tell = functools.partial(job.ledger.note, episode.episode_id)
+            buffer = _buffer(len(digests), episode, groups, tell)
             storage.update_episodes([buffer])
-            metadata = _metadata(episode, job.ledger)
+            metadata = _metadata(episode, tell)
             storage.update_episode_metadata([metadata], [len(digests)])
             digests.append(_digest(buffer))
-            _note_left_out(episode, job.ledger)
+            _note_left_out(episode, tell)
             job.ledger.wrote(episode)
-        _set_spaces(data / "metadata.json", nests)
+        _set_spaces(data / "metadata.json", groups)
         storage.update_metadata({"dataset_size": storage.get_size()})
         _check(data, digests)
 
@@ -652,37 +602,36 @@ def _storage_class() -> Any:
 def _buffer(
     index: int,
     episode: EpisodeTrajectory,
-    nests: dict[str, _Nest],
-    ledger: base.Ledger,
+    groups: dict[str, _Group],
+    tell: _Tell,
 ) -> Any:
     from minari.data_collector import EpisodeBuffer
 
-    def tell(field: str, why: str) -> None:
-        ledger.note(episode.episode_id, f"steps.{field}", why)
+    def of_step(field: str, why: str) -> None:
+        tell(f"steps.{field}", why)
 
     steps = episode.steps
     acts = steps[1:]
     if steps[0].action is not None:
-        tell("action", "led to the episode's first observation, and has no place")
+        tell("steps.action", "led to the episode's first observation, and has no place")
     if not (episode.terminated or episode.truncated):
         reason = episode.end_reason.name.lower()
-        why = f"it stopped in the middle ({reason}); for Minari it is a truncation"
-        ledger.note(episode.episode_id, "end", why)
+        tell("end", f"it stopped in the middle ({reason}); for Minari it is a truncation")
     ended = np.array([False] * (len(acts) - 1) + [True])
     seed = episode.info.seed
     if seed is not None and not 0 <= seed < 2**63:
-        ledger.note(episode.episode_id, "info.seed", f"{seed} is beyond 63 bits; left out")
+        tell("info.seed", f"{seed} is beyond 63 bits; left out")
         seed = None
     numbers = {
-        name: [_number(getattr(step, name), f"steps.{name}", episode, ledger) for step in acts]
+        name: [_number(getattr(step, name), f"steps.{name}", tell) for step in acts]
         for name in ("reward", "discount")
     }
-    agent = nests["agent"].values([_agent_values(step) for step in steps], tell)
+    agent = groups["agent"].values([_agent_values(step) for step in steps], of_step)
     return EpisodeBuffer(
         id=index,
         seed=seed,
-        observations=nests["observation"].values([step.observation for step in steps], tell),
-        actions=nests["action"].values([step.action for step in acts], tell),
+        observations=groups["observation"].values([step.observation for step in steps], of_step),
+        actions=groups["action"].values([step.action for step in acts], of_step),
         rewards=np.array(numbers["reward"], float),
         terminations=ended & episode.terminated,
         truncations=ended & (not episode.terminated),
@@ -699,7 +648,7 @@ def _times(times: list[float | None]) -> Any:
     return np.array([np.nan if time is None else time for time in times], float)
 
 
-def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]:
+def _metadata(episode: EpisodeTrajectory, tell: _Tell) -> dict[str, Any]:
     """Return an episode's metadata, within the limits of HDF5."""
     info = episode.info
     texts = {
@@ -715,23 +664,22 @@ def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]
         "attempt": info.attempt,
     }
     for name, text in texts.items():
-        sound = unicode_text(text).replace("\0", "\N{SYMBOL FOR NULL}")
+        sound = unicode_text(text).replace("\0", _NO_NULL)
         if len(sound) > _LONGEST:
-            why = f"is longer than {_LONGEST} characters; left out"
-            ledger.note(episode.episode_id, f"info.{name}", why)
+            tell(f"info.{name}", f"is longer than {_LONGEST} characters; left out")
             continue
         if sound != text:
-            ledger.note(episode.episode_id, f"info.{name}", "has characters that HDF5 lacks")
+            tell(f"info.{name}", "has characters that HDF5 lacks")
         found[name] = sound
     return found
 
 
-def _set_spaces(path: Path, nests: dict[str, _Nest]) -> None:
+def _set_spaces(path: Path, groups: dict[str, _Group]) -> None:
     from minari.serialization import serialize_space
 
     metadata = json.loads(path.read_bytes())
     for name in ("observation", "action"):
-        metadata[f"{name}_space"] = serialize_space(nests[name].space())
+        metadata[f"{name}_space"] = serialize_space(groups[name].space())
     path.write_text(json.dumps(metadata))
 
 

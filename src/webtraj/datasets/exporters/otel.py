@@ -42,6 +42,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     image_kind,
+    inside,
     listed,
     message_parts,
     plain,
@@ -75,6 +76,7 @@ try:
         SpanExporter,
         SpanExportResult,
     )
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -206,11 +208,9 @@ class EpisodeSpans:
     def end(self, end: EpisodeEnd | None, end_time: float | None) -> None:
         """Write what is left, and the span of the whole episode."""
         info, root = self.info, self._root
+        end = end or EpisodeEnd(reason=EndReason.UNKNOWN)
         clock = self._clock or 0
-        if end is not None and end.in_flight_decision is not None:
-            self._chats("in_flight", end.in_flight_decision, self._within(root), clock, clock)
-        reason = EndReason.UNKNOWN if end is None else end.reason
-        outcome = Outcome.UNKNOWN if end is None else end.outcome
+        self._chats("in_flight", end.in_flight_decision, self._within(root), clock, clock)
         calls = self._calls
         usage = [_usage(call) for call in calls]
         name = unicode_text(info.policy)
@@ -228,10 +228,10 @@ class EpisodeSpans:
             "webtraj.attempt": info.attempt,
             "webtraj.retry_of": info.retry_of or None,
             "webtraj.num_steps": self._num_steps,
-            "webtraj.end_reason": reason.name.lower(),
-            "webtraj.outcome": outcome.name.lower(),
+            "webtraj.end_reason": end.reason.name.lower(),
+            "webtraj.outcome": end.outcome.name.lower(),
             # A failure of the machinery says nothing about the agent.
-            "webtraj.reward": None if outcome in _FAILED else _finite(self._reward),
+            "webtraj.reward": None if end.outcome in _FAILED else _finite(self._reward),
         }
         for key in sorted({key for counts in usage for key in counts}):
             known[key] = sum(counts.get(key, 0) for counts in usage)
@@ -239,20 +239,19 @@ class EpisodeSpans:
             known["gen_ai.input.messages"] = _json([_message({"content": info.goal})])
         root.set_attributes(_known(known))
         last = max(clock, _nanoseconds(end_time) or clock)
-        for judgement in () if end is None else end.judgements:
+        for judgement in end.judgements:
             self._verdict(judgement, last)
-        self._end_status(reason, outcome, end)
+        self._end_status(end)
         root.end(last)
 
-    def _end_status(self, reason: EndReason, outcome: Outcome, end: EpisodeEnd | None) -> None:
+    def _end_status(self, end: EpisodeEnd) -> None:
         """Mark an episode that something broke; one that the agent failed is no error."""
-        error = None if end is None else end.error
-        if error is not None:
-            _fail(self._root, error.type, error.message)
-        elif outcome in _FAILED:
-            _fail(self._root, outcome.name.lower(), "" if end is None else end.detail)
-        elif reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
-            _fail(self._root, reason.name.lower(), "" if end is None else end.detail)
+        if end.error is not None:
+            _fail(self._root, end.error.type, end.error.message)
+        elif end.outcome in _FAILED:
+            _fail(self._root, end.outcome.name.lower(), end.detail)
+        elif end.reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
+            _fail(self._root, end.reason.name.lower(), end.detail)
 
     def _chats(
         self, place: str, decision: Decision | None, within: Context, start: int, before: int
@@ -299,9 +298,8 @@ class EpisodeSpans:
 
     def _tool(self, step: StepRecord, within: Context, start: int, end: int) -> None:
         name, arguments = tool_call(step.action, _hashed)
-        observation = step.observation if isinstance(step.observation, Mapping) else {}
-        done = observation.get("last_action")
-        done = done if isinstance(done, Mapping) else {}
+        url = inside(step.observation, "url")
+        error = inside(step.observation, "last_action", "error")
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
@@ -311,16 +309,16 @@ class EpisodeSpans:
         }
         if self._content:
             attributes["gen_ai.tool.call.arguments"] = _json(arguments)
-            result = {"url": observation.get("url"), "error": done.get("error")}
+            result = {"url": url, "error": error}
             if said := {key: value for key, value in result.items() if isinstance(value, str)}:
                 attributes["gen_ai.tool.call.result"] = _json(said)
         span = self._start(
             f"steps/{step.index}/action", f"execute_tool {name}", within, start, attributes
         )
-        if isinstance(done.get("error"), str) and done["error"]:
+        if isinstance(error, str) and error:
+            kind = inside(step.observation, "last_action", "error_kind")
             # The message may quote the page, so it counts as content.
-            message = done["error"] if self._content else ""
-            _fail(span, str(done.get("error_kind") or "_OTHER"), message)
+            _fail(span, str(kind or "_OTHER"), error if self._content else "")
         span.end(end)
 
     def _verdict(self, judgement: Judgement, last: int) -> None:
@@ -484,21 +482,6 @@ def _json(value: Any) -> str:
     return orjson.dumps(plain(value, _hashed)).decode()
 
 
-class _Kept(SpanExporter):
-    """Keeps the spans until they are taken."""
-
-    def __init__(self) -> None:
-        self._spans: list[ReadableSpan] = []
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._spans.extend(spans)
-        return SpanExportResult.SUCCESS
-
-    def take(self) -> list[ReadableSpan]:
-        spans, self._spans = self._spans, []
-        return spans
-
-
 def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[ReadableSpan]]:
     """Return a function that returns a recorded episode's spans.
 
@@ -509,7 +492,7 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
         raise errors.InvalidInputError(
             "OTEL_SDK_DISABLED=true turns OpenTelemetry off, so no traces can be made. Unset it."
         )
-    kept, ids = _Kept(), EpisodeIds()
+    kept, ids = InMemorySpanExporter(), EpisodeIds()
     provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(SimpleSpanProcessor(kept))
 
@@ -520,7 +503,9 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
         for step in episode.steps:
             made.step(step)
         made.end(episode.end, episode.end_time)
-        return kept.take()
+        spans = list(kept.get_finished_spans())
+        kept.clear()
+        return spans
 
     return spans_of
 

@@ -25,16 +25,20 @@ from webtraj.environments.actions.dialects import make_dialect
 from webtraj.environments.actions.dialects.browsergym import read_calls
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
+from webtraj.store.foreign import is_valid_text as is_unicode
+from webtraj.store.foreign import valid_text as unicode_text
 from webtraj.store.values import TAG
-from webtraj.trajectory import ModelCall
+from webtraj.trajectory import EpisodeEnd, ModelCall
 
 __all__ = [
     "FilesBeside",
     "GENERIC",
     "action_text",
     "answer",
+    "end_fields",
     "filled_fields",
     "image_kind",
+    "inside",
     "is_blank",
     "is_unicode",
     "listed",
@@ -131,6 +135,13 @@ def _as_call(action: Action) -> tuple[str, dict[str, Any]] | None:
     return (call.name, arguments) if dialect.parse(wire) == action else None
 
 
+def inside(value: Any, *names: str) -> Any:
+    """Return what a nested mapping holds under these names; None if it holds nothing there."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def is_blank(value: Any) -> bool:
     """Return whether a value is empty: None, or an empty text, tuple, list or mapping."""
     return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
@@ -141,6 +152,18 @@ def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(record) if field.name not in without]
     values = {name: getattr(record, name) for name in names}
     return {name: value for name, value in values.items() if not is_blank(value)}
+
+
+def end_fields(end: EpisodeEnd | None, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of an episode's end that are not blank, but for reason and outcome."""
+    if end is None:
+        return {}
+    data = filled_fields(end, ("reason", "outcome", "error", "phase", *without))
+    if end.phase is not None:
+        data["phase"] = end.phase.value
+    if end.error is not None:
+        data["error"] = filled_fields(end.error)
+    return data
 
 
 def answer(calls: Sequence[ModelCall]) -> ModelCall | None:
@@ -187,23 +210,9 @@ def message_parts(content: Any) -> Iterator[Any]:
             yield part
 
 
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be UTF-8: it has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def listed(value: Any) -> Sequence[Any]:
     """Return a list or tuple as it is; for any other value, an empty one."""
     return value if isinstance(value, (list, tuple)) else ()
-
-
-def unicode_text(text: str) -> str:
-    """Return a text with lone surrogates replaced by question marks."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _plain(value: Any, on_bytes: OnBytes, depth: int) -> Any:

@@ -15,6 +15,7 @@ line, never as code.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text
+from webtraj.datasets.exporters.plain import action_text, inside
 from webtraj.datasets.exporters.playwright_code import (
     ITEM,
     LANGUAGES,
@@ -146,7 +147,7 @@ class PlaywrightExporter:
 def _convert(trajectory: EpisodeTrajectory) -> Script:
     info = trajectory.info
     steps = trajectory.steps
-    url = _text(steps[0].observation, "url") if steps else ""
+    url = _text(steps[0], "url") if steps else ""
     if not url or not any(_can_convert(_action(step)) for step in steps[1:]):
         raise errors.InvalidInputError(
             f"The episode {info.episode_id!r:.150} has no script: a script needs the URL of the "
@@ -195,9 +196,13 @@ def _origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _text(observation: Any, key: str) -> str:
-    value = observation.get(key) if isinstance(observation, Mapping) else None
+def _text(step: StepRecord, key: str) -> str:
+    value = inside(step.observation, key)
     return value if isinstance(value, str) else ""
+
+
+def _tree(step: StepRecord) -> Page:
+    return Page(_text(step, "axtree"))
 
 
 def _action(step: StepRecord) -> a.Action | None:
@@ -225,20 +230,18 @@ def _can_convert(action: a.Action | None) -> bool:
 
 
 def _last_action(step: StepRecord) -> Mapping[str, Any]:
-    observation = step.observation
-    last = observation.get("last_action") if isinstance(observation, Mapping) else None
+    last = inside(step.observation, "last_action")
     return last if isinstance(last, Mapping) else {}
 
 
 def _tabs(step: StepRecord) -> list[str] | None:
-    tabs = step.observation.get("tabs") if isinstance(step.observation, Mapping) else None
+    tabs = inside(step.observation, "tabs")
     return None if tabs is None else [str(tab) for tab in tabs]
 
 
 def _size(steps: Sequence[StepRecord], miniwob: bool) -> tuple[int, int] | None:
     """Return the viewport's size; None if it was not recorded."""
-    observation = steps[0].observation
-    scroll = observation.get("scroll")
+    scroll = inside(steps[0].observation, "scroll")
     if isinstance(scroll, Mapping):
         width, height = scroll.get("width"), scroll.get("height")
         if isinstance(width, float) and isinstance(height, float):
@@ -256,7 +259,7 @@ def _may_have_dialogs(steps: Sequence[StepRecord]) -> bool:
 
 def _reward(step: StepRecord) -> float | None:
     """Return the page's raw reward."""
-    info = step.observation.get("info") if isinstance(step.observation, Mapping) else None
+    info = inside(step.observation, "info")
     reward = info.get("raw_reward") if isinstance(info, Mapping) else step.reward
     if not isinstance(reward, (int, float)) or not math.isfinite(reward):
         return None
@@ -293,6 +296,7 @@ class _Converter:
 
     def __init__(self, script: Script, url: str) -> None:
         self._script = script
+        self.add = script.add
         if origin := _origin_of(url):
             script.origins["BASE_URL"] = origin
         self._page = Page("")
@@ -301,11 +305,10 @@ class _Converter:
 
     def open(self, url: str, *, size: tuple[int, int] | None) -> None:
         """Open the first page."""
-        add = self._script.add
         if size is not None:
-            add(Call("set_viewport_size", ({"width": size[0], "height": size[1]},)))
+            self.add(Call("set_viewport_size", ({"width": size[0], "height": size[1]},)))
         if url != "about:blank":
-            add(Call("goto", (self._url(url),)))
+            self.add(Call("goto", (self._url(url),)))
 
     def step(self, before: StepRecord, after: StepRecord) -> None:
         """Repeat an action."""
@@ -321,8 +324,8 @@ class _Converter:
             elif not isinstance(action, _SILENT):
                 self._leave_out(after, f"{said} is no browser action")
             return
-        self._page = Page(_text(before.observation, "axtree"))
-        if self._shown_at[0] != (url := _text(before.observation, "url")):
+        self._page = _tree(before)
+        if self._shown_at[0] != (url := _text(before, "url")):
             self._shown_at = (url, frozenset(_texts(self._page)))
         tabs, tabs_after = _tabs(before), _tabs(after)
         start = len(self._script.statements)
@@ -337,6 +340,27 @@ class _Converter:
             self._follow_tab(len(tabs or ()), len(tabs_after or ()), start)
         self._follow_navigation(before, after, start)
 
+    def key(self, method: str, text: Any) -> None:
+        """Use the keyboard."""
+        self.add(_KEYBOARD, Call(method, (text,)))
+
+    def mouse(self, method: str, x: float, y: float) -> None:
+        """Use the mouse."""
+        self.add(_MOUSE, Call(method, (x, y)))
+
+    @contextlib.contextmanager
+    def holding(self, keys: Sequence[str]) -> Iterator[None]:
+        """Hold keys down while the context lasts."""
+        for key in keys:
+            self.key("down", key)
+        yield
+        for key in reversed(keys):
+            self.key("up", key)
+
+    def take_tab(self, index: int) -> None:
+        """Go on in another tab."""
+        self.add(Call("context", None), Call("pages", None), Call(ITEM, (index,)), kind="let page")
+
     def _leave_out(self, step: StepRecord, why: str) -> None:
         self._script.say(f"Step {step.index} is left out: {why}")
         self._script.notes.append(("steps.action", f"left out: {why.partition(' of ')[0]}"))
@@ -347,19 +371,18 @@ class _Converter:
         if now > count and len(statements) > start:
             statements[-1] = dataclasses.replace(statements[-1], kind="popup")
         elif now < count:
-            pages = (Call("context", None), Call("pages", None), Call(ITEM, (-1,)))
-            self._script.add(*pages, kind="let page")
+            self.take_tab(-1)
 
     def _follow_navigation(self, before: StepRecord, after: StepRecord, start: int) -> None:
         """Wait for the document to which the action led: the next action may fit the old one."""
         statements = self._script.statements
         if len(statements) == start or statements[-1].kind != "do" or self._loads(statements[-1]):
             return
-        old, new = self._page, Page(_text(after.observation, "axtree"))
+        old, new = self._page, _tree(after)
         if not old.refs or not new.refs or not old.refs.isdisjoint(new.refs):
             return  # A new document shows no element of the old one.
         texts = _texts(new)
-        urls = {_text(step.observation, "url").partition("#")[0] for step in (before, after)}
+        urls = {_text(step, "url").partition("#")[0] for step in (before, after)}
         # Scripts replace all that a page shows, too; then it does not look the same.
         if len(urls) > 1 or 2 * len(texts & _texts(old)) >= len(texts):
             statements[-1] = dataclasses.replace(statements[-1], kind="navigate")
@@ -455,13 +478,13 @@ class _Converter:
     def wait(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> None:
         """Wait for an action's effect, if the next action would not wait by itself."""
         if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
-            known = _texts(Page(_text(before.observation, "axtree")))
-            page = Page(_text(after.observation, "axtree"))
+            known = _texts(_tree(before))
+            page = _tree(after)
             for chain in itertools.islice(_appeared(page, known, spoken=False), 1):
-                self._script.add(*chain, kind="expect", argument=Call("to_be_visible"))
+                self.add(*chain, kind="expect", argument=Call("to_be_visible"))
                 return
         if isinstance(_action(after), _UNSETTLED):
-            self._script.add(Call("wait_for_timeout", (_pause(after, coming),)))
+            self.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
     def _fits_before(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> bool:
         """Whether the next action's element, or one like it, was there before this one."""
@@ -469,7 +492,7 @@ class _Converter:
             return False
         if self._script.statements[-1:] and self._script.statements[-1].kind == "navigate":
             return False
-        old, new = (Page(_text(step.observation, "axtree")) for step in (before, after))
+        old, new = (_tree(step) for step in (before, after))
         node = new[str(getattr(_action(coming), "ref", ""))]
         if node is None:
             return False
@@ -477,25 +500,23 @@ class _Converter:
 
     def check(self, steps: Sequence[StepRecord]) -> None:
         """Check the final state: the URL, what has appeared, and the answer."""
-        add = self._script.add
-        last = steps[-1].observation
-        url = _text(last, "url")
+        url = _text(steps[-1], "url")
         is_page = url.startswith(("http:", "https:"))
         if is_page and not has_placeholder(url) and not _RANDOM.search(url):
-            add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
-        page = Page(_text(last, "axtree"))
-        known = _texts(Page(_text(_before_last_change(steps).observation, "axtree")))
+            self.add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
+        page = _tree(steps[-1])
+        known = _texts(_tree(_before_last_change(steps)))
         appeared = tuple(itertools.islice(_appeared(page, known), _MOST_CHECKED))
         if not appeared:  # Or the script would end before the page sends what it was given.
-            add(Call("wait_for_timeout", (_PAUSES[1],)))
+            self.add(Call("wait_for_timeout", (_PAUSES[1],)))
         for chain in appeared:
-            add(*chain, kind="expect", argument=Call("to_be_visible"))
+            self.add(*chain, kind="expect", argument=Call("to_be_visible"))
         answers = [answer_of(step.action) for step in steps[1:]]
         answer = next((answer for answer in reversed(answers) if answer), "")
         shown = any(squeezed(answer) in node.words for node in page.nodes if node.frame is None)
         if answer and shown and not has_placeholder(answer):
             self._script.variables["ANSWER"] = answer
-            add(
+            self.add(
                 Call("locator", ("body",)),
                 kind="expect",
                 argument=Call("to_contain_text", (Variable("ANSWER"),)),
@@ -548,9 +569,9 @@ def _is_spoken(node: Node) -> bool:
 
 def _before_last_change(steps: Sequence[StepRecord]) -> StepRecord:
     """Return the last step whose page differs from the final one."""
-    final = _texts(Page(_text(steps[-1].observation, "axtree")))
+    final = _texts(_tree(steps[-1]))
     for step in reversed(steps[:-1]):
-        if final - _texts(Page(_text(step.observation, "axtree"))):
+        if final - _texts(_tree(step)):
             return step
     return steps[0]
 
@@ -599,19 +620,10 @@ _REACTED_TO = (a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press)
 _PAUSES = (50, 500)
 """The shortest and the longest wait for a page's reaction, in milliseconds."""
 
-_Convert = Callable[[_Converter, Any, Mapping[str, Any]], None]
-_CONVERTERS: dict[type[a.Action], _Convert] = {}
-
-
-def _converts(*verbs: type[a.Action]) -> Callable[[_Convert], _Convert]:
-    """Register the function that turns these verbs into statements."""
-
-    def register(function: _Convert) -> _Convert:
-        for verb in verbs:
-            _CONVERTERS[verb] = function
-        return function
-
-    return register
+_KEYBOARD = Call("keyboard", None)
+_MOUSE = Call("mouse", None)
+_ELEMENT_SCROLL = Code("(element, delta) => element.scrollBy(delta)")
+_PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
 
 
 def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
@@ -628,230 +640,186 @@ def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
     return "click", options
 
 
-@_converts(a.Click)
 def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
     _, chain = to.target(action.ref, last)
     method, options = _clicking(action)
-    to._script.add(*chain, Call(method, (), options))
+    to.add(*chain, Call(method, (), options))
 
 
-@_converts(a.ClickAt)
 def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> None:
     _, chain, position = to.point(action.x, action.y, last)
     method, options = _clicking(action)
     if chain:
-        to._script.add(*chain, Call(method, (), {**options, **position}))
+        to.add(*chain, Call(method, (), {**options, **position}))
         return
-    modifiers = options.pop("modifiers", [])
-    for key in modifiers:
-        to._script.add(_KEYBOARD, Call("down", (key,)))
-    to._script.add(_MOUSE, Call(method, (action.x, action.y), options))
-    for key in reversed(modifiers):
-        to._script.add(_KEYBOARD, Call("up", (key,)))
+    with to.holding(options.pop("modifiers", [])):
+        to.add(_MOUSE, Call(method, (action.x, action.y), options))
 
 
-@_converts(a.TypeAt)
-def _type_at(to: _Converter, action: a.TypeAt, last: Mapping[str, Any]) -> None:
+def _click_there(to: _Converter, action: Any, last: Mapping[str, Any]) -> tuple[Target, Chain]:
+    """Return the element at an action's point, and a click on it, or on the point."""
     target, chain, position = to.point(action.x, action.y, last)
     if chain:
-        to._script.add(*chain, Call("click", (), position))
-    else:
-        to._script.add(_MOUSE, Call("click", (action.x, action.y)))
+        return target, (*chain, Call("click", (), position))
+    return target, (_MOUSE, Call("click", (action.x, action.y)))
+
+
+def _type_at(to: _Converter, action: a.TypeAt, last: Mapping[str, Any]) -> None:
+    target, click = _click_there(to, action, last)
+    to.add(*click)
     if action.clear:
-        to._script.add(_KEYBOARD, Call("press", ("ControlOrMeta+a",)))
-        to._script.add(_KEYBOARD, Call("press", ("Delete",)))
-    to._script.add(_KEYBOARD, Call("type", (to.value(action.text, _identifier(target.name)),)))
+        to.key("press", "ControlOrMeta+a")
+        to.key("press", "Delete")
+    to.key("type", to.value(action.text, _identifier(target.name)))
     if action.submit:
-        to._script.add(_KEYBOARD, Call("press", ("Enter",)))
+        to.key("press", "Enter")
 
 
-_KEYBOARD = Call("keyboard", None)
-_MOUSE = Call("mouse", None)
-
-
-@_converts(a.Fill)
 def _fill(to: _Converter, action: a.Fill, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
-    to._script.add(*chain, Call("fill", (to.value(action.value, _identifier(target.name)),)))
+    to.add(*chain, Call("fill", (to.value(action.value, _identifier(target.name)),)))
 
 
-@_converts(a.Clear)
-def _clear(to: _Converter, action: a.Clear, last: Mapping[str, Any]) -> None:
-    _, chain = to.target(action.ref, last)
-    to._script.add(*chain, Call("clear"))
-
-
-@_converts(a.TypeInto)
 def _type_into(to: _Converter, action: a.TypeInto, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
     if action.clear:
-        to._script.add(*chain, Call("clear"))
-    to._script.add(
-        *chain, Call("press_sequentially", (to.value(action.text, _identifier(target.name)),))
-    )
+        to.add(*chain, Call("clear"))
+    text = to.value(action.text, _identifier(target.name))
+    to.add(*chain, Call("press_sequentially", (text,)))
     if action.submit:
-        to._script.add(*chain, Call("press", ("Enter",)))
+        to.add(*chain, Call("press", ("Enter",)))
 
 
-@_converts(a.SelectOption)
 def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
     node = to._page[action.ref]
     while node is not None and node.role in ("option", "group"):
         node = node.parent
     _, chain = to.target(node.ref if node else action.ref, last)
     options = [to.literal(option) for option in action.options]
-    to._script.add(*chain, Call("select_option", (options[0] if len(options) == 1 else options,)))
+    to.add(*chain, Call("select_option", (options[0] if len(options) == 1 else options,)))
 
 
-@_converts(a.Check, a.Uncheck, a.Hover, a.Focus)
 def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
     _, chain = to.target(action.ref, last)
-    to._script.add(*chain, Call(action.verb))
+    to.add(*chain, Call(action.verb))
 
 
-@_converts(a.Press)
 def _press(to: _Converter, action: a.Press, last: Mapping[str, Any]) -> None:
     _, chain = to.target(action.ref, last)
     if has_placeholder(action.keys):
-        to._script.add(*chain, Call("press_sequentially", (to.literal(action.keys),)))
+        to.add(*chain, Call("press_sequentially", (to.literal(action.keys),)))
         return
     for chord in action.keys.split(" "):
-        to._script.add(*chain, Call("press", (chord,)))
+        to.add(*chain, Call("press", (chord,)))
 
 
-@_converts(a.DragTo)
 def _drag_to(to: _Converter, action: a.DragTo, last: Mapping[str, Any]) -> None:
     _, source = to.target(action.ref, last)
     _, target = to.target(action.target_ref, {})
-    to._script.add(*source, Call("drag_to", (Located(target),)))
+    to.add(*source, Call("drag_to", (Located(target),)))
 
 
-@_converts(a.UploadFile)
 def _upload(to: _Converter, action: a.UploadFile, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
     files = [to.value(path, "FILE") for path in action.paths]
     if target.tag == "input":
-        to._script.add(*chain, Call("set_input_files", (files,)))
+        to.add(*chain, Call("set_input_files", (files,)))
     else:
-        to._script.add(*chain, Call("click"), kind="files", argument=files)
+        to.add(*chain, Call("click"), kind="files", argument=files)
 
 
-@_converts(a.UploadFileAt)
 def _upload_at(to: _Converter, action: a.UploadFileAt, last: Mapping[str, Any]) -> None:
-    _, chain, position = to.point(action.x, action.y, last)
-    files = [to.value(path, "FILE") for path in action.paths]
-    click = (
-        (*chain, Call("click", (), position))
-        if chain
-        else (_MOUSE, Call("click", (action.x, action.y)))
-    )
-    to._script.add(*click, kind="files", argument=files)
+    _, click = _click_there(to, action, last)
+    to.add(*click, kind="files", argument=[to.value(path, "FILE") for path in action.paths])
 
 
-@_converts(a.Scroll)
 def _scroll(to: _Converter, action: a.Scroll, last: Mapping[str, Any]) -> None:
     delta = {"left": action.dx, "top": action.dy}
     if action.ref is None:
-        page = Code("(delta) => window.scrollBy(delta)")
-        to._script.add(Call("evaluate", (page, delta)))
+        to.add(Call("evaluate", (_PAGE_SCROLL, delta)))
         return
     _, chain = to.target(action.ref, last)
-    element = Code("(element, delta) => element.scrollBy(delta)")
-    to._script.add(*chain, Call("evaluate", (element, delta)))
+    to.add(*chain, Call("evaluate", (_ELEMENT_SCROLL, delta)))
 
 
-@_converts(a.ScrollAt)
 def _scroll_at(to: _Converter, action: a.ScrollAt, last: Mapping[str, Any]) -> None:
-    to._script.add(_MOUSE, Call("move", (action.x, action.y)))
-    to._script.add(_MOUSE, Call("wheel", (action.dx, action.dy)))
+    to.mouse("move", action.x, action.y)
+    to.mouse("wheel", action.dx, action.dy)
 
 
-@_converts(a.MoveMouse)
-def _move(to: _Converter, action: a.MoveMouse, last: Mapping[str, Any]) -> None:
-    to._script.add(_MOUSE, Call("move", (action.x, action.y)))
-
-
-@_converts(a.MouseDown, a.MouseUp)
 def _button(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
     if action.x is not None:
-        to._script.add(_MOUSE, Call("move", (action.x, action.y)))
+        to.mouse("move", action.x, action.y)
     options = {} if action.button == "left" else {"button": action.button}
     method = "down" if isinstance(action, a.MouseDown) else "up"
-    to._script.add(_MOUSE, Call(method, (), options))
+    to.add(_MOUSE, Call(method, (), options))
 
 
-@_converts(a.DragAt)
 def _drag_at(to: _Converter, action: a.DragAt, last: Mapping[str, Any]) -> None:
     to._script.helpers.add("drag")
-    for key in action.modifiers:
-        to._script.add(_KEYBOARD, Call("down", (key,)))
-    path = [list(point) for point in action.path]
-    to._script.add(Call("drag"), kind="call", argument=(path,))
-    for key in reversed(action.modifiers):
-        to._script.add(_KEYBOARD, Call("up", (key,)))
+    with to.holding(action.modifiers):
+        path = [list(point) for point in action.path]
+        to.add(Call("drag"), kind="call", argument=(path,))
 
 
-@_converts(a.TypeText, a.InsertText)
-def _type(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
-    method = "type" if isinstance(action, a.TypeText) else "insert_text"
-    to._script.add(_KEYBOARD, Call(method, (to.value(action.text, "TEXT"),)))
-
-
-@_converts(a.PressKey)
 def _press_key(to: _Converter, action: a.PressKey, last: Mapping[str, Any]) -> None:
     if has_placeholder(action.keys):
-        to._script.add(_KEYBOARD, Call("type", (to.literal(action.keys),)))
+        to.key("type", to.literal(action.keys))
         return
     for chord in action.keys.split(" "):
-        to._script.add(_KEYBOARD, Call("press", (chord,)))
+        to.key("press", chord)
 
 
-@_converts(a.KeyDown, a.KeyUp)
-def _key(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
-    method = "down" if isinstance(action, a.KeyDown) else "up"
-    to._script.add(_KEYBOARD, Call(method, (to.literal(action.key),)))
+def _wait(to: _Converter, action: a.Wait | a.HoldKey, last: Mapping[str, Any]) -> None:
+    with to.holding(split_chord(action.keys) if isinstance(action, a.HoldKey) else ()):
+        to.add(Call("wait_for_timeout", (action.seconds * 1000,)))
 
 
-@_converts(a.HoldKey)
-def _hold(to: _Converter, action: a.HoldKey, last: Mapping[str, Any]) -> None:
-    keys = split_chord(action.keys)
-    for key in keys:
-        to._script.add(_KEYBOARD, Call("down", (key,)))
-    to._script.add(Call("wait_for_timeout", (action.seconds * 1000,)))
-    for key in reversed(keys):
-        to._script.add(_KEYBOARD, Call("up", (key,)))
-
-
-@_converts(a.Wait)
-def _wait(to: _Converter, action: a.Wait, last: Mapping[str, Any]) -> None:
-    to._script.add(Call("wait_for_timeout", (action.seconds * 1000,)))
-
-
-@_converts(a.Goto)
-def _goto(to: _Converter, action: a.Goto, last: Mapping[str, Any]) -> None:
-    to._script.add(Call("goto", (to._url(action.url),)))
-
-
-@_converts(a.GoBack, a.GoForward, a.Reload)
-def _travel(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
-    to._script.add(Call(action.verb))
-
-
-@_converts(a.NewTab)
 def _new_tab(to: _Converter, action: a.NewTab, last: Mapping[str, Any]) -> None:
-    to._script.add(Call("context", None), Call("new_page"), kind="let page")
+    to.add(Call("context", None), Call("new_page"), kind="let page")
     if action.url:
-        to._script.add(Call("goto", (to._url(action.url),)))
+        to.add(Call("goto", (to._url(action.url),)))
 
 
-@_converts(a.CloseTab)
 def _close_tab(to: _Converter, action: a.CloseTab, last: Mapping[str, Any]) -> None:
-    to._script.add(Call("close"))
-    to._script.add(Call("context", None), Call("pages", None), Call(ITEM, (-1,)), kind="let page")
+    to.add(Call("close"))
+    to.take_tab(-1)
 
 
-@_converts(a.FocusTab)
 def _focus_tab(to: _Converter, action: a.FocusTab, last: Mapping[str, Any]) -> None:
-    pages = (Call("context", None), Call("pages", None), Call(ITEM, (action.index,)))
-    to._script.add(*pages, kind="let page")
-    to._script.add(Call("bring_to_front"))
+    to.take_tab(action.index)
+    to.add(Call("bring_to_front"))
+
+
+_CONVERTERS: dict[type[a.Action], Callable[[_Converter, Any, Mapping[str, Any]], None]] = {
+    a.Click: _click,
+    a.ClickAt: _click_at,
+    a.TypeAt: _type_at,
+    a.Fill: _fill,
+    a.TypeInto: _type_into,
+    a.SelectOption: _select,
+    **dict.fromkeys((a.Clear, a.Check, a.Uncheck, a.Hover, a.Focus), _simple),
+    a.Press: _press,
+    a.DragTo: _drag_to,
+    a.UploadFile: _upload,
+    a.UploadFileAt: _upload_at,
+    a.Scroll: _scroll,
+    a.ScrollAt: _scroll_at,
+    a.MoveMouse: lambda to, action, _: to.mouse("move", action.x, action.y),
+    **dict.fromkeys((a.MouseDown, a.MouseUp), _button),
+    a.DragAt: _drag_at,
+    a.TypeText: lambda to, action, _: to.key("type", to.value(action.text, "TEXT")),
+    a.InsertText: lambda to, action, _: to.key("insert_text", to.value(action.text, "TEXT")),
+    a.PressKey: _press_key,
+    a.KeyDown: lambda to, action, _: to.key("down", to.literal(action.key)),
+    a.KeyUp: lambda to, action, _: to.key("up", to.literal(action.key)),
+    **dict.fromkeys((a.HoldKey, a.Wait), _wait),
+    a.Goto: lambda to, action, _: to.add(Call("goto", (to._url(action.url),))),
+    **dict.fromkeys(
+        (a.GoBack, a.GoForward, a.Reload), lambda to, action, _: to.add(Call(action.verb))
+    ),
+    a.NewTab: _new_tab,
+    a.CloseTab: _close_tab,
+    a.FocusTab: _focus_tab,
+}
+"""How each action becomes statements, given what the page told of it (see `LastAction`)."""

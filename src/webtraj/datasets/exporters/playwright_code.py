@@ -130,7 +130,6 @@ def squeezed(text: str) -> str:
     return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())
 
 
-_INDENT = "    "
 _UNPRINTABLE_NEWLINES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -163,6 +162,13 @@ class _Writer:
     """What the languages have in common."""
 
     true_and_false: ClassVar[tuple[str, str]]
+    comment: ClassVar[str]
+    statements: ClassVar[Mapping[str, str]]
+    """The lines of each kind of statement: its `chain`, and its argument as `given`."""
+    origin: ClassVar[str]
+    secret: ClassVar[str]
+    variable: ClassVar[str]
+    text: ClassVar[str]
 
     def value(self, value: Any) -> str:
         """Return a value as a literal or an expression."""
@@ -191,6 +197,37 @@ class _Writer:
         """Return calls on the page."""
         return "page" + "".join(map(self.call, chain))
 
+    def header(self, script: Script) -> list[str]:
+        """Return the comment above a script."""
+        return [*(f"{self.comment} {_comment(line)}".rstrip() for line in script.header), ""]
+
+    def definitions(self, script: Script) -> list[str]:
+        """Return the lines that give a script's variables their values."""
+        lines = [self.origin.format(n, self.value(url)) for n, url in script.origins.items()]
+        lines += map(self.secret.format, script.secrets.values())
+        lines += [self.variable.format(n, self.value(v)) for n, v in script.variables.items()]
+        for name, code in script.texts.items():
+            lines += ["", self.text.format(name, code)]
+        return [*lines, ""] if lines else []
+
+    def body(self, script: Script) -> list[str]:
+        """Return the lines of a script's statements."""
+        return [line for each in script.statements for line in self._lines(each)]
+
+    def _lines(self, statement: Statement) -> list[str]:
+        chain, given = self.chain(statement.chain), statement.argument
+        match statement.kind:
+            case "say":
+                given = _comment(given)
+            case "expect":
+                given = self.call(given)
+            case "equal" | "files":
+                given = self.value(given)
+            case "call":
+                chain = statement.chain[0].name
+                given = ", ".join(["page", *map(self.value, given)])
+        return self.statements[statement.kind].format(chain=chain, given=given).split("\n")
+
     def wide(self, code: int) -> str:
         """Return the escape of a character beyond the first 65,536."""
         raise NotImplementedError
@@ -212,10 +249,32 @@ class _Writer:
         raise NotImplementedError
 
 
+def _imported(body: list[str]) -> list[str]:
+    return ["expect"] if any("expect(" in line for line in body) else []
+
+
 class _Python(_Writer):
     """Writes a script for pytest-playwright, which also runs by itself."""
 
     true_and_false = ("True", "False")
+    comment = "#"
+    origin = '{0} = os.environ.get("{0}", {1})'
+    secret = '{0} = os.environ["{0}"]'
+    variable = "{} = {}"
+    text = '{} = """{}"""'
+    statements: ClassVar = {
+        "do": "{chain}",
+        "say": "# {given}",
+        "dialogs": 'page.context.on("dialog", lambda dialog: dialog.accept())',
+        "let page": "page = {chain}",
+        "navigate": "with page.expect_navigation():\n    {chain}",
+        "popup": "with page.expect_popup() as popup:\n    {chain}\npage = popup.value",
+        "files": "with page.expect_file_chooser() as chooser:\n    {chain}\n"
+        "chooser.value.set_files({given})",
+        "expect": "expect({chain}){given}",
+        "equal": "assert {chain} == {given}",
+        "call": "{chain}({given})",
+    }
 
     def wide(self, code: int) -> str:
         return f"\\U{code:08x}"
@@ -236,61 +295,16 @@ class _Python(_Writer):
         given += [f"{name}={self.value(value)}" for name, value in call.options.items()]
         return f".{call.name}({', '.join(given)})"
 
-    def _lines(self, statement: Statement) -> list[str]:
-        chain = self.chain(statement.chain)
-        match statement.kind:
-            case "say":
-                return [f"# {_comment(statement.argument)}"]
-            case "dialogs":
-                return ['page.context.on("dialog", lambda dialog: dialog.accept())']
-            case "let page":
-                return [f"page = {chain}"]
-            case "navigate":
-                return ["with page.expect_navigation():", f"{_INDENT}{chain}"]
-            case "popup":
-                return [
-                    "with page.expect_popup() as popup:",
-                    f"{_INDENT}{chain}",
-                    "page = popup.value",
-                ]
-            case "files":
-                files = self.value(statement.argument)
-                return [
-                    "with page.expect_file_chooser() as chooser:",
-                    f"{_INDENT}{chain}",
-                    f"chooser.value.set_files({files})",
-                ]
-            case "expect":
-                return [f"expect({chain}){self.call(statement.argument)}"]
-            case "equal":
-                return [f"assert {chain} == {self.value(statement.argument)}"]
-            case "call":
-                given = ["page", *map(self.value, statement.argument)]
-                return [f"{statement.chain[0].name}({', '.join(given)})"]
-        return [chain]
-
     def script(self, script: Script) -> str:
-        body = [line for each in script.statements for line in self._lines(each)]
-        used = "\n".join(body)
-        reads = bool(script.origins or script.secrets)
-        names = ["Page", *(["expect"] if "expect(" in used else []), "sync_playwright"]
-        lines = [*(f"# {_comment(line)}".rstrip() for line in script.header), ""]
-        lines += ["import os", ""]
+        body = self.body(script)
+        names = ["Page", *_imported(body), "sync_playwright"]
+        lines = [*self.header(script), "import os", ""]
         lines += [f"from playwright.sync_api import {', '.join(names)}", ""]
-        for name, origin in script.origins.items():
-            lines.append(f'{name} = os.environ.get("{name}", {self.value(origin)})')
-        for variable in script.secrets.values():
-            lines.append(f'{variable} = os.environ["{variable}"]')
-        for name, value in script.variables.items():
-            lines.append(f"{name} = {self.value(value)}")
-        for name, code in script.texts.items():
-            lines += ["", f'{name} = """{code}"""']
-        if reads or script.variables or script.texts:
-            lines.append("")
+        lines += self.definitions(script)
         for helper in sorted(script.helpers):
             lines += ["", *_PYTHON_HELPERS[helper].splitlines(), ""]
         lines += ["", f"def test_{script.name}(page: Page) -> None:"]
-        lines += [_INDENT + line for line in body]
+        lines += [f"    {line}" for line in body]
         lines += ["", "", *_PYTHON_MAIN.format(name=script.name).splitlines()]
         return "\n".join(lines) + "\n"
 
@@ -319,6 +333,25 @@ class _TypeScript(_Writer):
     """Writes a script for `@playwright/test`."""
 
     true_and_false = ("true", "false")
+    comment = "//"
+    origin = "const {0} = process.env.{0} ?? {1};"
+    secret = 'const {0} = secret("{0}");'
+    variable = "const {} = {};"
+    text = "const {} = {};"
+    statements: ClassVar = {
+        "do": "await {chain};",
+        "say": "// {given}",
+        "dialogs": 'page.context().on("dialog", (dialog) => dialog.accept());',
+        "let page": "page = await {chain};",
+        "navigate": "await Promise.all([page.waitForNavigation(), {chain}]);",
+        "popup": '{{\n  const popup = page.waitForEvent("popup");\n  await {chain};\n'
+        "  page = await popup;\n}}",
+        "files": '{{\n  const chooser = page.waitForEvent("filechooser");\n  await {chain};\n'
+        "  await (await chooser).setFiles({given});\n}}",
+        "expect": "await expect({chain}){given};",
+        "equal": "expect(await {chain}).toBe({given});",
+        "call": "await {chain}({given});",
+    }
     _CALLED = ("first", "content_frame", "context", "pages")
     """Properties in Python that are methods here."""
 
@@ -342,62 +375,12 @@ class _TypeScript(_Writer):
             given.append(self.value(call.options))
         return f".{_camel(call.name)}({', '.join(given)})"
 
-    def _lines(self, statement: Statement) -> list[str]:
-        chain = self.chain(statement.chain)
-        match statement.kind:
-            case "say":
-                return [f"// {_comment(statement.argument)}"]
-            case "dialogs":
-                return ['page.context().on("dialog", (dialog) => dialog.accept());']
-            case "let page":
-                return [f"page = await {chain};"]
-            case "navigate":
-                return [f"await Promise.all([page.waitForNavigation(), {chain}]);"]
-            case "popup":
-                return [
-                    'const popup = page.waitForEvent("popup");',
-                    f"await {chain};",
-                    "page = await popup;",
-                ]
-            case "files":
-                files = self.value(statement.argument)
-                return [
-                    'const chooser = page.waitForEvent("filechooser");',
-                    f"await {chain};",
-                    f"await (await chooser).setFiles({files});",
-                ]
-            case "expect":
-                return [f"await expect({chain}){self.call(statement.argument)};"]
-            case "equal":
-                return [f"expect(await {chain}).toBe({self.value(statement.argument)});"]
-            case "call":
-                given = ["page", *map(self.value, statement.argument)]
-                return [f"await {statement.chain[0].name}({', '.join(given)});"]
-        return [f"await {chain};"]
-
     def script(self, script: Script) -> str:
-        body: list[str] = []
-        for statement in script.statements:
-            lines = self._lines(statement)
-            if statement.kind in ("popup", "files"):  # Its constant is its own.
-                lines = ["{", *(f"  {line}" for line in lines), "}"]
-            body += lines
-        used = "\n".join(body)
-        names = [*(["expect"] if "expect(" in used else []), "test"]
-        if script.helpers:
-            names.append("type Page")
-        lines = [*(f"// {_comment(line)}".rstrip() for line in script.header), ""]
+        body = self.body(script)
+        names = [*_imported(body), "test", *(["type Page"] if script.helpers else [])]
+        lines = self.header(script)
         lines += [f'import {{ {", ".join(names)} }} from "@playwright/test";', ""]
-        for name, origin in script.origins.items():
-            lines.append(f"const {name} = process.env.{name} ?? {self.value(origin)};")
-        for variable in script.secrets.values():
-            lines.append(f'const {variable} = secret("{variable}");')
-        for name, value in script.variables.items():
-            lines.append(f"const {name} = {self.value(value)};")
-        for name, code in script.texts.items():
-            lines += ["", f"const {name} = {code};"]
-        if script.origins or script.variables or script.secrets or script.texts:
-            lines.append("")
+        lines += self.definitions(script)
         if script.secrets:
             lines += [*_TYPESCRIPT_SECRET.splitlines(), ""]
         for helper in sorted(script.helpers):

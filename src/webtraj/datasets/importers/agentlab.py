@@ -140,17 +140,17 @@ class Record:
         return {
             "step": self.number,
             **results,
-            "profiling": base.fields_of(self.fields.get("profiling")),
+            "profiling": base.fields_of(self.fields, "profiling"),
         }
 
     def time(self, name: str) -> float | None:
         """Return one of the record's times, in seconds since the epoch; None if unknown."""
-        value = base.fields_of(self.fields.get("profiling")).get(name)
+        value = base.fields_of(self.fields, "profiling").get(name)
         return base.time_of(value) or None  # 0 means unknown.
 
     def decision(self) -> Decision | None:
         """Return the decision behind the action chosen here; None if the agent was not asked."""
-        said = base.fields_of(self.fields.get("agent_info"))
+        said = base.fields_of(self.fields, "agent_info")
         stats = self.fields.get("stats")
         if not said and stats is None and self.action is None:
             return None
@@ -162,7 +162,7 @@ class Record:
         call = self._model_call(said, stats)
         return Decision(
             action=self.action,
-            thought=base.text_of(said.get("think")),
+            thought=base.text_of(said, "think"),
             model_calls=() if call is None else (call,),
             metadata=metadata if base.is_nothing(stats) else {**metadata, "stats": stats},
         )
@@ -184,8 +184,8 @@ class Record:
             return None
         shaped = [base.images_as_bytes(_message(message)) for message in messages]
         reply = shaped.pop() if _is(base.fields_of(shaped[-1]).get("role"), "assistant") else None
-        extra = base.fields_of(said.get("extra_info"))
-        model = base.fields_of(extra.get("chat_model_args")).get("model_name")
+        extra = base.fields_of(said, "extra_info")
+        model = base.fields_of(extra, "chat_model_args").get("model_name")
         counts = {
             name: int(count)
             for name in _USAGE
@@ -256,7 +256,7 @@ def to_trajectory(
     elif shown and (shown[-1].action is None or steps[-1].last) and not end.in_flight_decision:
         # The agent gave no action, failed, or was asked after the end; keep what it said.
         last = shown[-1]
-        said = last.has_stats or base.fields_of(last.fields.get("agent_info"))
+        said = last.has_stats or base.fields_of(last.fields, "agent_info")
         end = dataclasses.replace(end, in_flight_decision=last.decision() if said else None)
     elif shown and not steps[-1].last and not end.action_in_flight:
         end = dataclasses.replace(end, **shown[-1].in_flight())
@@ -386,7 +386,9 @@ class _Experiment:
         except errors.WebtrajError as error:
             self._complain(name, error)
 
-    def _complain(self, name: str, error: errors.WebtrajError) -> None:
+    def _complain(self, name: str, error: errors.WebtrajError | str) -> None:
+        if isinstance(error, str):
+            error = errors.CorruptDataError(error)
         where = name if self._where == "." else f"{self._where}/{name}"
         self._problems.append(Problem(where, error))
 
@@ -415,10 +417,7 @@ class _Experiment:
             summary = error
         if isinstance(summary, dict):
             return summary
-        self._complain(
-            "summary_info.json",
-            errors.CorruptDataError(f"summary_info.json is not an object: {summary}"),
-        )
+        self._complain("summary_info.json", f"summary_info.json is not an object: {summary}")
         return None
 
     def _arguments(self) -> Mapping[str, Any]:
@@ -443,17 +442,13 @@ class _Experiment:
             if isinstance(step, OpaqueRecord) and step.type_name.endswith(".StepInfo"):
                 records.append(Record(number, step.fields, self._pictures(number), goal))
             elif step is not None:
-                self._complain(
-                    name, errors.CorruptDataError(f"{name!r} holds no StepInfo, as a step should.")
-                )
+                self._complain(name, f"{name!r} holds no StepInfo, as a step should.")
         for before, after in itertools.pairwise([-1, *numbers]):
             first, last = before + 1, after - 1
             if first <= last:
                 name = f"step_{first}.pkl.gz"
                 to = "is" if first == last else f"and those to step {last} are"
-                self._complain(
-                    name, errors.CorruptDataError(f"{name!r} {to} missing among the steps.")
-                )
+                self._complain(name, f"{name!r} {to} missing among the steps.")
         return records
 
     def _pictures(self, number: int) -> dict[str, bytes]:
@@ -467,7 +462,7 @@ class _Experiment:
                 if base.is_image(picture):
                     found[key] = picture
                 else:
-                    self._complain(name, errors.CorruptDataError(f"{name!r} is not a picture."))
+                    self._complain(name, f"{name!r} is not a picture.")
         return found
 
     def _info(
@@ -478,7 +473,7 @@ class _Experiment:
         records: list[Record],
         imported: dict[str, Any],
     ) -> EpisodeInfo:
-        environment = base.fields_of(arguments.get("env_args"))
+        environment = base.fields_of(arguments, "env_args")
         seed = environment.get("task_seed")
         first = records[0].observation if records else None
         metadata = {
@@ -488,12 +483,12 @@ class _Experiment:
         }
         return EpisodeInfo(
             episode_id=identity,
-            task=base.text_of(environment.get("task_name")),
+            task=base.text_of(environment, "task_name"),
             goal=_goal(first),
             seed=seed if type(seed) is int else None,
             environment="browsergym",
             versions=self._versions(),
-            policy=base.text_of(base.fields_of(arguments.get("agent_args")).get("agent_name")),
+            policy=base.text_of(arguments, "agent_args", "agent_name"),
             metadata=metadata if summary is None else {**metadata, "summary": dict(summary)},
         )
 
@@ -520,7 +515,7 @@ class _Experiment:
             total = known.get("cum_reward") if known.get("terminated") else None
             ended = EndReason.TERMINATED if known.get("terminated") else EndReason.TRUNCATED
             return EpisodeEnd(reason=ended, outcome=base.outcome_of(total))
-        said = base.text_of(known.get("err_msg"))
+        said = base.text_of(known, "err_msg")
         if said.rstrip().endswith(_INTERRUPTED):
             return EpisodeEnd(reason=EndReason.CANCELLED, detail=said, **flight)
         if said:
@@ -528,7 +523,7 @@ class _Experiment:
             return EpisodeEnd(
                 reason=EndReason.ERRORED,
                 phase=Phase.STEP if in_flight else None,
-                error=_error(said, base.text_of(known.get("stack_trace"))),
+                error=_error(said, base.text_of(known, "stack_trace")),
                 outcome=Outcome.ENV_ERROR if in_environment else Outcome.AGENT_ERROR,
                 **flight,
             )
@@ -550,7 +545,7 @@ def _goal(observation: Any) -> str:
     parts = seen.get("goal_object")
     # If the goal has pictures, the older field holds a warning instead.
     told = base.text_of_parts(parts) if isinstance(parts, (list, tuple)) else ""
-    return told or base.text_of(seen.get("goal"))
+    return told or base.text_of(seen, "goal")
 
 
 def _error(said: str, traceback: str) -> ErrorInfo:

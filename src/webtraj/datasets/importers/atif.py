@@ -27,7 +27,7 @@ import dataclasses
 import datetime
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -98,9 +98,9 @@ class StepReader:
         self, step: Mapping[str, Any], after: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return the observation after a step: its results, and the messages until the next."""
-        extra, placed = base.fields_of(step.get("extra")), _told(step)
+        extra, placed = base.fields_of(step, "extra"), _told(step)
         observation = {key: value for key, value in extra.items() if key not in placed}
-        results = base.fields_of(step.get("observation")).get("results")
+        results = base.fields_of(step, "observation").get("results")
         if isinstance(results, list):
             observation["results"] = [self._content(result) for result in results]
         if after:
@@ -123,7 +123,7 @@ class StepReader:
         }
         decision = Decision(
             action=action,
-            thought=base.text_of(step.get("reasoning_content")),
+            thought=base.text_of(step, "reasoning_content"),
             model_calls=() if call is None else (call,),
             metadata={key: value for key, value in metadata.items() if value not in ("", [], {})},
         )
@@ -159,7 +159,7 @@ class StepReader:
         self, step: Mapping[str, Any], said: str
     ) -> tuple[ModelCall | None, dict[str, Any]]:
         """Return a step's model call, and the metrics that have no place in it."""
-        metrics = base.fields_of(step.get("metrics"))
+        metrics = base.fields_of(step, "metrics")
         if step.get("llm_call_count") == 0:
             return None, dict(metrics)
         tokens = _ids(metrics.get("completion_token_ids"))
@@ -171,7 +171,7 @@ class StepReader:
         }
         usage = {key: metrics[key] for key in _COUNTS if type(metrics.get(key)) is int}
         call = ModelCall(
-            model=base.text_of(step.get("model_name")) or self._model,
+            model=base.text_of(step, "model_name") or self._model,
             text=said,
             usage=usage,
             **placed,
@@ -190,7 +190,7 @@ class StepReader:
         if not isinstance(value, dict):
             return value
         if value.get("type") == "image":
-            inner = base.fields_of(value.get("source"))
+            inner = base.fields_of(value, "source")
             path = base.text_of(inner.get("path", value.get("path")))
             picture = self._pictures.read(path) if path else None
             return value if picture is None else {**value, "data": picture}
@@ -199,7 +199,7 @@ class StepReader:
 
 def _told(of: Mapping[str, Any]) -> dict[str, float]:
     """Return the reward and discount from the extras of a step or a trajectory."""
-    extra = base.fields_of(of.get("extra"))
+    extra = base.fields_of(of, "extra")
     names = [name for name in ("reward", "discount") if type(extra.get(name)) in (int, float)]
     return {name: extra[name] for name in names}
 
@@ -220,13 +220,12 @@ def _last_time(steps: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _first_picture(value: Any) -> bytes | None:
-    if isinstance(value, list):
-        return next(filter(None, map(_first_picture, value)), None)
-    if not isinstance(value, dict):
-        return None
-    if value.get("type") == "image" and isinstance(value.get("data"), bytes):
-        return bytes(value["data"])
-    return next(filter(None, map(_first_picture, value.values())), None)
+    inside: Iterable[Any] = value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        if value.get("type") == "image" and isinstance(value.get("data"), bytes):
+            return bytes(value["data"])
+        inside = value.values()
+    return next(filter(None, map(_first_picture, inside)), None)
 
 
 def _ids(values: Any) -> tuple[int, ...]:
@@ -339,12 +338,12 @@ class _Trajectory:
             )
         self._data = data
         self._steps: list[dict[str, Any]] = steps
-        self._extra = base.fields_of(data.get("extra"))
-        self._ours = base.fields_of(self._extra.get("webtraj"))
-        agent = base.fields_of(data.get("agent"))
+        self._extra = base.fields_of(data, "extra")
+        self._ours = base.fields_of(self._extra, "webtraj")
+        agent = base.fields_of(data, "agent")
         self._agent = agent
         self._reader = StepReader(
-            pictures, base.text_of(agent.get("model_name")), self._extra.get("viewport")
+            pictures, base.text_of(agent, "model_name"), self._extra.get("viewport")
         )
 
     def episode(self, identity: str, imported: Mapping[str, Any], parent: str) -> EpisodeTrajectory:
@@ -425,7 +424,7 @@ class _Trajectory:
         return [dataclasses.replace(step, index=n) for step, n in zip(steps, numbers, strict=True)]
 
     def _recording_errors(self) -> tuple[str, ...]:
-        found = base.fields_of(self._ours.get("end")).get("recording_errors")
+        found = base.fields_of(self._ours, "end").get("recording_errors")
         return tuple(map(base.text_of, found)) if isinstance(found, list) else ()
 
     def _info(
@@ -436,16 +435,16 @@ class _Trajectory:
         before: list[dict[str, Any]],
     ) -> EpisodeInfo:
         seed = self._extra.get("seed")
-        name, version = (base.text_of(self._agent.get(key)) for key in ("name", "version"))
+        name, version = (base.text_of(self._agent, key) for key in ("name", "version"))
         users = [step for step in before if step["source"] == "user"]
         rest = {key: value for key, value in self._data.items() if key not in _PLACED}
         return EpisodeInfo(
             episode_id=identity,
-            task=base.text_of(self._extra.get("task")),
+            task=base.text_of(self._extra, "task"),
             goal=base.text_of_parts(users[0].get("message")) if users else "",
-            site=base.text_of(self._extra.get("site")),
+            site=base.text_of(self._extra, "site"),
             seed=seed if type(seed) is int else None,
-            environment=base.text_of(self._extra.get("environment")),
+            environment=base.text_of(self._extra, "environment"),
             versions={name: version} if name and version else {},
             policy=name,
             parent_episode_id=parent,

@@ -309,23 +309,36 @@ def time_of(value: Any) -> float | None:
     return seconds if seconds is not None and 0 <= seconds < LAST_TIME else None
 
 
-def text_of(value: Any) -> str:
-    """Return a value if it is text, else an empty text."""
-    return value if isinstance(value, str) else ""
+def text_of(value: Any, *names: str) -> str:
+    """Return a value if it is text, else an empty text; with names, as for `fields_of`."""
+    found = _inside(value, names)
+    return found if isinstance(found, str) else ""
 
 
 def text_of_parts(parts: Any) -> str:
     """Return the texts in a message's parts, one per line, or the message if it is text."""
     if not isinstance(parts, (list, tuple)):
         return text_of(parts)
-    return "\n".join(filter(None, (text_of(fields_of(part).get("text")) for part in parts)))
+    return "\n".join(filter(None, (text_of(part, "text") for part in parts)))
 
 
-def fields_of(value: Any) -> Mapping[str, Any]:
-    """Return the fields of an object, or a mapping unchanged; else an empty mapping."""
-    if isinstance(value, OpaqueRecord):
-        return value.fields
-    return value if isinstance(value, Mapping) else {}
+def fields_of(value: Any, *names: str) -> Mapping[str, Any]:
+    """Return the fields of an object, or a mapping unchanged; else an empty mapping.
+
+    Args:
+        value: An object, a mapping, or anything.
+        names: The way to a value in it: one of its fields, one of that one's, ...
+    """
+    found = _inside(value, names)
+    if isinstance(found, OpaqueRecord):
+        return found.fields
+    return found if isinstance(found, Mapping) else {}
+
+
+def _inside(value: Any, names: tuple[str, ...]) -> Any:
+    for name in names:
+        value = fields_of(value).get(name)
+    return value
 
 
 def outcome_of(earned: Any) -> Outcome:
@@ -400,10 +413,7 @@ def detect(path: Path) -> str:
     Raises:
         InvalidInputError: The path does not exist, or its format is unknown.
     """
-    if not path.exists():
-        raise errors.InvalidInputError(
-            f"Nothing to import at {str(path)!r}: no such file or folder. Check the path."
-        )
+    _check_exists(path)
     for system, home in _all_homes().items():
         if class_at(home).recognises(path):
             return system
@@ -482,13 +492,17 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
         raise errors.InvalidInputError(
             f"Cannot import from the system {system!r}; expected auto or one of {', '.join(homes)}."
         )
+    _check_exists(path)
+    name = detect(path) if system == "auto" else system
+    read: Reader = class_at(homes[name]).read
+    return name, read
+
+
+def _check_exists(path: Path) -> None:
     if not path.exists():
         raise errors.InvalidInputError(
             f"Nothing to import at {str(path)!r}: no such file or folder. Check the path."
         )
-    name = detect(path) if system == "auto" else system
-    read: Reader = class_at(homes[name]).read
-    return name, read
 
 
 def _all_homes() -> dict[str, str]:

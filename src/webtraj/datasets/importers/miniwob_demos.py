@@ -265,7 +265,7 @@ def _trajectory(
     info = EpisodeInfo(
         episode_id=identity,
         task=f"miniwob/{data['taskName']}",
-        goal=base.text_of(data.get("utterance")),
+        goal=base.text_of(data, "utterance"),
         environment="miniwob",
         policy="demonstrator",
         metadata={

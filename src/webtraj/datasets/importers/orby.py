@@ -8,13 +8,12 @@ Without one, webtraj's own schema is used. See `webtraj.store.protobuf.orby`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Source
-from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["read", "recognises"]
 
@@ -35,7 +34,8 @@ def read(source: Source) -> Iterator[Found]:
         InvalidInputError: The schema cannot be read.
         MissingDependencyError: Protobuf is not installed.
     """
-    read_orby = _reader()
+    from webtraj.store.protobuf.orby import read_orby
+
     descriptor = None
     if source.descriptor is not None:
         try:
@@ -59,15 +59,3 @@ def read(source: Source) -> Iterator[Found]:
 
 def _is_wanted(name: str) -> bool:
     return name.endswith(_ENDS)
-
-
-def _reader() -> Callable[..., EpisodeTrajectory]:
-    try:
-        from webtraj.store.protobuf.orby import read_orby
-    except ImportError as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
-        raise errors.missing_dependency(
-            "Reading Orby's trajectories needs Protobuf", "protobuf"
-        ) from error
-    return read_orby

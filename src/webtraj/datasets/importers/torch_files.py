@@ -138,6 +138,17 @@ class _Tensors:
         }
 
 
+_NO_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+)
+
+
 def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -175,13 +186,9 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
                 persistent=True,
             )
             return answer.values(_Tensors(data_of).calls)[0]
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
-        raise errors.CorruptDataError(
-            f"{where!r} is not a readable zip archive: {error}. The file is damaged."
-        ) from error
-    except (RuntimeError, ValueError, OverflowError) as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
+    except errors.WebtrajError:
+        raise
+    except _NO_ZIP as error:
         raise errors.CorruptDataError(
             f"{where!r} is not a readable zip archive: {error}."
         ) from error

@@ -101,8 +101,8 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
     if dummies:
         return _failed(steps[-1], dummies)
     last = steps[-1]
-    graded = base.fields_of(last.get("reward"))
-    said = base.text_of(graded.get("evaluation"))
+    graded = base.fields_of(last, "reward")
+    said = base.text_of(graded, "evaluation")
     answered = _key_of(last) == "answer"
     reason = EndReason.TERMINATED if answered else EndReason.TRUNCATED
     if graded.get("is_blocked") is True:
@@ -120,7 +120,7 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
 def _dummies(steps: list[Mapping[str, Any]]) -> int:
     count = 0
     for step in reversed(steps):
-        said = base.text_of(base.fields_of(step.get("reward")).get("evaluation"))
+        said = base.text_of(step, "reward", "evaluation")
         failed = "error_type" in step or said.startswith(_FAILED)
         if not failed and _key_of(step) not in _ERROR_KEYS:
             break
@@ -129,11 +129,10 @@ def _dummies(steps: list[Mapping[str, Any]]) -> int:
 
 
 def _failed(step: Mapping[str, Any], dummies: int) -> End:
-    kind = base.text_of(step.get("error_type"))
-    said = base.text_of(base.fields_of(step.get("reward")).get("evaluation"))
-    action = base.fields_of(base.fields_of(step.get("action")).get("action"))
-    more = base.text_of(base.fields_of(action.get("arguments")).get("error"))
-    message = base.text_of(step.get("error_message")) or more or said
+    kind = base.text_of(step, "error_type")
+    said = base.text_of(step, "reward", "evaluation")
+    more = base.text_of(step, "action", "action", "arguments", "error")
+    message = base.text_of(step, "error_message") or more or said
     return End(
         reason=EndReason.ERRORED,
         outcome=Outcome.TIMEOUT if kind in _OUT_OF_TIME else Outcome.ENV_ERROR,
@@ -144,13 +143,11 @@ def _failed(step: Mapping[str, Any], dummies: int) -> End:
 
 
 def _key_of(step: Mapping[str, Any]) -> str:
-    action = base.fields_of(base.fields_of(step.get("action")).get("action"))
-    return base.text_of(action.get("key"))
+    return base.text_of(step, "action", "action", "key")
 
 
 def _ungraded(last: Mapping[str, Any], count: int) -> str:
-    task = base.fields_of(base.fields_of(last.get("observation")).get("task"))
-    limit = task.get("max_steps")
+    limit = base.fields_of(last, "observation", "task").get("max_steps")
     if isinstance(limit, int) and count >= limit:
         return f"it took all of its {limit} steps without an answer, and was not graded"
     return "it ended without an answer, and was not graded"
@@ -276,14 +273,14 @@ class _File:
         imported: dict[str, Any],
         end: End,
     ) -> EpisodeInfo:
-        task = base.fields_of(base.fields_of(steps[0].get("observation")).get("task"))
+        task = base.fields_of(steps[0], "observation", "task")
         number = task.get("task_id")
-        name = base.text_of(task.get("task_name"))
+        name = base.text_of(task, "task_name")
         metadata: dict[str, Any] = {
             "imported": imported,
             "task": dict(task),
             "webgym": {**self._metadata, "iteration": self._iteration},
-            "rewards": [base.fields_of(step.get("reward")) for step in steps],
+            "rewards": [base.fields_of(step, "reward") for step in steps],
         }
         extra = [_rest(step) for step in steps]
         if any(extra):
@@ -296,9 +293,9 @@ class _File:
             if (isinstance(number, str) and number) or (type(number) is int and abs(number) < _MOST)
             else "webgym",
             goal=name,
-            site=base.text_of(task.get("website")),
+            site=base.text_of(task, "website"),
             environment="webgym",
-            policy=base.text_of(self._metadata.get("solution_model")),
+            policy=base.text_of(self._metadata, "solution_model"),
             metadata=metadata,
         )
 
@@ -312,9 +309,9 @@ class _File:
         return StepRecord(index, StepType.MID, observation, action, reward, 1.0, decision=decision)
 
     def _observation(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        fields = base.fields_of(step.get("observation"))
-        page = base.fields_of(fields.get("page_metadata"))
-        path = base.text_of(fields.get("image_path"))
+        fields = base.fields_of(step, "observation")
+        page = base.fields_of(fields, "page_metadata")
+        path = base.text_of(fields, "image_path")
         observation = {
             "url": page.get("url", ""),
             "title": page.get("title", ""),
@@ -349,22 +346,22 @@ class _File:
 
     def _decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision | None]:
         """Return the action chosen at a step, and the decision behind it."""
-        response = base.fields_of(step.get("response"))
-        executed = base.fields_of(step.get("action"))
+        response = base.fields_of(step, "response")
+        executed = base.fields_of(step, "action")
         if not response:
             return None, None
-        reply = base.text_of(response.get("raw_response"))
-        tokens = base.fields_of(response.get("answering_tokens"))
+        reply = base.text_of(response, "raw_response")
+        tokens = base.fields_of(response, "answering_tokens")
         action = _parse(reply)
         call = ModelCall(
-            model=base.text_of(self._metadata.get("solution_model")),
-            messages=_messages(base.text_of(response.get("raw_prompt"))),
+            model=base.text_of(self._metadata, "solution_model"),
+            messages=_messages(base.text_of(response, "raw_prompt")),
             text=reply,
         )
         decision = Decision(
             action=action,
-            thought=base.text_of(tokens.get("thinking")) or base.text_of(tokens.get("thought")),
-            memory=base.text_of(tokens.get("memory")),
+            thought=base.text_of(tokens, "thinking") or base.text_of(tokens, "thought"),
+            memory=base.text_of(tokens, "memory"),
             parse_error=action.reason if isinstance(action, InvalidAction) else "",
             model_calls=(call,),
             metadata={"executed": executed, "answering_tokens": tokens},

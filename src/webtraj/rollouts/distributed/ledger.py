@@ -98,8 +98,7 @@ class Record:
         if place.storage.size(episode_key(episode_id, name)) is None:
             return None
         try:
-            content = place.read_episode(episode_id, name)
-            summary = summarize_file(episode_id, name, content, place.blobs_of(episode_id))
+            summary = summarize_file(place, episode_id, name)
         except errors.DatasetError:
             return None  # `verify` reports it; the row is played again.
         return EpisodeResult.of_summary(summary, turn.planned, turn.number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import lzma
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import decoding
 from webtraj.store.blobs import Blob, BlobSource
+from webtraj.store.foreign import is_valid_text
 from webtraj.store.layout import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
 from webtraj.store.protobuf import records
 from webtraj.store.protobuf.values import ValueReader, ValueWriter, blob_of, inline_bytes
@@ -126,26 +127,15 @@ def _zst(content: bytes, output: _Output) -> bytes:
         declared = zstandard.get_frame_parameters(content[position : position + 64]).content_size
         if declared not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
             output.check(len(output.data) + declared)
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-        position = _feed(content, position, decompressor.decompress, decompressor, output)
+        frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+        while not frame.eof:
+            part = content[position : position + _CHUNK]
+            if not part:
+                raise EOFError("the last frame is truncated")
+            position += len(part)
+            output.take(frame.decompress(part))
+        position -= len(frame.unused_data)
     return bytes(output.data)
-
-
-def _feed(
-    content: bytes,
-    position: int,
-    decompress_part: Callable[[bytes], bytes],
-    state: zstandard.ZstdDecompressionObj,
-    output: _Output,
-) -> int:
-    """Decompress one frame; return the start of the next."""
-    while not state.eof:
-        part = content[position : position + _CHUNK]
-        if not part:
-            raise EOFError("the last frame is truncated")
-        position += len(part)
-        output.take(decompress_part(part))
-    return position - len(state.unused_data)
 
 
 def _xz(content: bytes, output: _Output) -> bytes:
@@ -179,14 +169,28 @@ _MIME_TYPES = {
 """The type of a blob's content by its extension; all others are plain bytes."""
 
 
-class _InlineBlobs:
-    """The blobs of one file, by their content's hash. A `BlobSource`."""
+class _InlineBlobs(BlobSource):
+    """The blobs of one file, by their content's hash."""
 
     def __init__(self, contents: Iterable[bytes], where: str) -> None:
         """Initialize the source. `where` is the file's name in errors."""
         self._contents = {hashlib.sha256(content).hexdigest(): content for content in contents}
         self._texts: dict[str, str] = {}
         self._where = where
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Return a blob's bytes, or its text.
+
+        Raises:
+            CorruptDataError: The file does not contain it, or it is not UTF-8.
+        """
+        content = self.read(blob)
+        if not text:
+            return content
+        # One string for all references, so that a small file cannot take much memory.
+        if blob.sha256 not in self._texts:
+            self._texts[blob.sha256] = super().load(blob, text=True)
+        return self._texts[blob.sha256]
 
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes.
@@ -202,26 +206,6 @@ class _InlineBlobs:
                 "written."
             )
         return content
-
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Return a blob's bytes, or its text.
-
-        Raises:
-            CorruptDataError: The file does not contain it, or it is not UTF-8.
-        """
-        content = self.read(blob)
-        if not text:
-            return content
-        # One string for all references, so that a small file cannot take much memory.
-        if blob.sha256 not in self._texts:
-            try:
-                self._texts[blob.sha256] = content.decode("utf-8", "surrogatepass")
-            except UnicodeDecodeError as error:
-                raise errors.CorruptDataError(
-                    f"In {self._where!r} the blob {blob.sha256!r} should be text but is not "
-                    f"UTF-8: {error}."
-                ) from error
-        return self._texts[blob.sha256]
 
 
 # Orby's fields that are derived from an episode's data. They are written for readers that know no
@@ -318,7 +302,7 @@ def _fill_viewport(state: pb.WebState, step: Mapping[str, Any], screenshot: byte
 
 def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -> None:
     tabs = _decoded(_entry(step, "tabs") or _entry(step, "open_pages_urls"))
-    if tabs is not None and all(map(_is_utf8, tabs)):
+    if tabs is not None and all(isinstance(tab, str) and is_valid_text(tab) for tab in tabs):
         observation.open_pages_urls.extend(map(str, tabs))
     active = _entry(step, "active_tab")
     if type(active) is not int:
@@ -355,20 +339,13 @@ def _action_string(data: Any) -> str:
         text = actions.format_action(action) if isinstance(action, actions.Action) else ""
     except errors.WebtrajError:  # It has a blob, or has no text form.
         return ""
-    return text if _is_utf8(text) else ""
+    return text if is_valid_text(text) else ""
 
 
 def _entry(step: Mapping[str, Any], key: str) -> Any:
     """Return one entry of a step's observation."""
     observation = step.get("observation")
     return observation.get(key) if type(observation) is dict else None
-
-
-def _is_utf8(text: Any) -> bool:
-    try:
-        return isinstance(text, str) and bool(text.encode() or True)
-    except UnicodeEncodeError:
-        return False
 
 
 def _is_image(ext: str) -> bool:

@@ -139,17 +139,13 @@ class ValueReader:
         return data
 
 
-def _get_double(reader: ValueReader, message: pb.Value) -> Any:
-    return double(message.double_value)
-
-
 def double(value: float) -> Any:
     """Return a float as JSON data."""
     return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
 
 
-def _get_bytes(reader: ValueReader, message: pb.Value) -> Any:
-    return {TAG: "bytes", "v": base64.b64encode(message.bytes_value).decode()}
+def _inline(content: bytes) -> dict[str, Any]:
+    return {TAG: "bytes", "v": base64.b64encode(content).decode()}
 
 
 def _get_record(reader: ValueReader, message: pb.Value) -> Any:
@@ -162,7 +158,7 @@ def _get_array(reader: ValueReader, message: pb.Value) -> Any:
     if array.WhichOneof("data") == "blob":
         items = reader.get_reference(array.blob, "blob")
     else:
-        items = {TAG: "bytes", "v": base64.b64encode(array.inline).decode()}
+        items = _inline(array.inline)
     return {TAG: "ndarray", "shape": list(array.shape), "dtype": array.dtype, "v": items}
 
 
@@ -171,9 +167,9 @@ _READERS: dict[str, Callable[[ValueReader, pb.Value], Any]] = {
     "bool_value": lambda reader, message: message.bool_value,
     "int_value": lambda reader, message: message.int_value,
     "uint_value": lambda reader, message: message.uint_value,
-    "double_value": _get_double,
+    "double_value": lambda reader, message: double(message.double_value),
     "string_value": lambda reader, message: message.string_value,
-    "bytes_value": _get_bytes,
+    "bytes_value": lambda reader, message: _inline(message.bytes_value),
     "list_value": lambda reader, message: list(map(reader.get, message.list_value.values)),
     "map_value": lambda reader, message: reader.get_map(message.map_value),
     "tuple_value": lambda reader, message: {
