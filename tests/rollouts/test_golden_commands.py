@@ -24,6 +24,7 @@ from webtraj.http import httpx
 from webtraj.rollouts import making
 from webtraj.rollouts.distributed import collecting, job
 from webtraj.rollouts.runner import Runner
+from webtraj.rollouts.sampling import Blocklist
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollouts"
 TASK = "policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct"
@@ -242,7 +243,7 @@ def told(runner, world):
         "settings": plain(runner.settings),
         "environment options": plain(runner.environment_options),
         "browsers": plain(runner.browser_pool),
-        "blocklist": runner.blocklist is not None,
+        "blocklist": any(isinstance(one, Blocklist) for one in runner.observer._observers),
         "out": os.path.relpath(runner.run.storage.url.removeprefix("file://"), world),
         "format": runner.run.read_settings().get("format"),
         "collector": type(collector).__name__,

@@ -20,9 +20,12 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj import errors
+from webtraj.rollouts.results import NullRolloutObserver
+from webtraj.runs.run import EpisodeResult
 from webtraj.store import files
 from webtraj.store.places import is_url, open_storage
 from webtraj.tasks import TaskSpec, check_same, site_of, url_of
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "Band",
@@ -56,8 +59,8 @@ DEFAULT_TTL = 12 * 3600.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class Blocklist:
-    """Blocked sites, kept in a file or a bucket."""
+class Blocklist(NullRolloutObserver):
+    """Blocked sites, kept in a file or a bucket. As an observer it adds those of its rollout."""
 
     def __init__(
         self,
@@ -81,6 +84,11 @@ class Blocklist:
         self._sender = concurrent.futures.ThreadPoolExecutor(1, "webtraj-blocklist")
         self._ttl = ttl
         self._clock = clock
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Block the site of an episode that it refused."""
+        if result.outcome is Outcome.BLOCKED and result.site:
+            self.add(result.site, task=result.task, episode_id=result.episode_id)
 
     def add(
         self, url: str, *, task: str = "", episode_id: str = "", at: float | None = None

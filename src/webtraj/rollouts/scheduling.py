@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from webtraj import errors
-from webtraj.runs.run import RETRIED, RetryPolicy, Turn, all_numbers
+from webtraj.runs.run import RETRIED, EpisodeResult, RetryPolicy, Turn, all_numbers
 
-__all__ = ["Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
+__all__ = ["ErrorStreak", "Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
 
 Order = Literal["given", "longest", "fair"]
 """`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
@@ -38,6 +38,26 @@ class Politeness:
                 "Politeness takes per_site of 1 or more and an interval of 0 s or more; got "
                 f"{self.per_site!r} and {self.interval!r}."
             )
+
+
+class ErrorStreak:
+    """Counts infrastructure failures in a row."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        """Failures in a row, of rows that had not failed before."""
+        self._rows: set[int] = set()
+
+    def count(self, result: EpisodeResult) -> bool:
+        """Count a result; return whether the streak grew."""
+        if not result.broke:
+            self.length = 0
+            return False
+        if result.row in self._rows:  # It says nothing new about the others.
+            return False
+        self._rows.add(result.row)
+        self.length += 1
+        return True
 
 
 _Rank = tuple[int, int]

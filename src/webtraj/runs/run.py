@@ -427,6 +427,17 @@ class RetryPolicy:
             return False
         return not isinstance(error, _HOPELESS)
 
+    def leaves_open(self, result: EpisodeResult, tries: int) -> bool:
+        """Return whether a row needs another try after this result, the last of its tries.
+
+        Args:
+            result: The result.
+            tries: As for `retries`.
+        """
+        if result.counts:
+            return False
+        return not result.failed or self.retries(result.outcome, tries, result.cause)
+
     def delay(self, tries: int, source: random.Random) -> float:
         """Return a random number of seconds to wait after `tries` tries, up to the pause.
 
@@ -528,10 +539,8 @@ def progress_of(
 
 def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
     """Return whether a row needs no further try, given its tries in order, one at least."""
-    if any(result.counts for result in tries):
-        return True
-    last = tries[-1]
-    return last.failed and not retry.retries(last.outcome, _failures_of(tries))
+    counted = any(result.counts for result in tries)
+    return counted or not retry.leaves_open(tries[-1], _failures_of(tries))
 
 
 def _failures_of(tries: Sequence[EpisodeResult]) -> int:

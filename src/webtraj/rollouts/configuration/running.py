@@ -31,7 +31,6 @@ from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import (
-    NullRolloutObserver,
     RolloutObserver,
     RolloutSummary,
     TeeRolloutObserver,
@@ -57,20 +56,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Milestones:
-    """Logs progress, and forwards events to another observer.
+    """Logs progress.
 
     A row that is tried several times counts once, when its first try has ended.
     """
 
-    def __init__(
-        self,
-        percent: float,
-        observer: RolloutObserver | None = None,
-        *,
-        tell: Callable[[str], None] = _logger.info,
-    ) -> None:
+    def __init__(self, percent: float, *, tell: Callable[[str], None] = _logger.info) -> None:
         self._percent = percent
-        self._observer = observer or NullRolloutObserver()
         self._tell = tell
         self._rows = 0
         self._begun: set[int] = set()
@@ -80,11 +72,9 @@ class Milestones:
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Start counting."""
         self._rows = len(plan)
-        self._observer.rollout_planned(plan)
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Count, and log progress at each milestone."""
-        self._observer.episode_ended(result)
         self._outcomes[result.outcome.name.lower()] += 1
         self._begun.add(result.row)
         # Whole milestones passed, without floating-point errors.
@@ -235,14 +225,14 @@ class ConfiguredRollout:
         if ray is not None and self.ranked:
             raise errors.InvalidInputError(players.NOT_ON_RAY)
         if self.save_every_percent is not None:
-            observer = Milestones(self.save_every_percent, observer)
+            observer = TeeRolloutObserver(observer, Milestones(self.save_every_percent))
         try:
             async with contextlib.AsyncExitStack() as stack:
                 await self._check_what_follows()
                 if self.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
-                    observer = live if observer is None else TeeRolloutObserver(observer, live)
+                    observer = TeeRolloutObserver(observer, live)
                 if ray is not None:
                     return await self._play_on_ray(ray, observer)
                 return await self._play_here(observer, stack)

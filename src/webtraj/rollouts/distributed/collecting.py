@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import time
@@ -14,14 +15,15 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
-from webtraj.rollouts.collecting import Playable, keep_metrics, plan_of
+from webtraj.datasets.recovery import recover
+from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metrics, plan_of
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.ledger import Record
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
-from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
+from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import Progress, progress_of, run_of
@@ -131,7 +133,7 @@ async def collect_on_ray(
             f"{agent!r:.100}. Pass `lambda: MyAgent(...)`."
         )
     settings = settings or RolloutSettings()
-    observer = observer or NullRolloutObserver()
+    observer = TeeRolloutObserver(observer, blocklist)
     place = _place(out)
     plan = (
         ()
@@ -174,18 +176,16 @@ async def collect_on_ray(
         cluster = RayCluster(
             work, sizing or NodeSizing(), runtime_env=runtime_env, open_timeout=join_timeout
         )
-        record = Record(place, storage_options)
         driver = Driver(
             cluster=cluster,
             run=run,
-            record=record,
+            record=Record(place, storage_options),
             settings=settings,
             observer=observer,
             lease=lease,
             parallel=parallel,
             rows_per_lease=rows_per_lease,
             join_timeout=join_timeout,
-            blocklist=blocklist,
         )
         start = time.perf_counter()
         async with driver:
@@ -193,13 +193,14 @@ async def collect_on_ray(
             if resume:
                 await cluster.end_nodes_of_before()
                 await driver.gather()
-                summaries = await asyncio.to_thread(record.summaries)
+                summaries = await asyncio.to_thread(episodes_on_record, place, storage_options)
                 progress = progress_of(run, plan, summaries, settings.retry)
             session = run.begin_session(resumed=bool(resume))
             observer.rollout_planned([turn.planned for turn in progress.left])
             results = await driver.play(progress.left, session=session)
-        if driver.lost_nodes:
-            await asyncio.to_thread(record.complete)
+        if driver.lost_nodes:  # Some crashed before they could write their index lines.
+            with contextlib.suppress(errors.NotADatasetError):
+                await asyncio.to_thread(recover, place, storage_options=storage_options)
         seconds = time.perf_counter() - start
     await asyncio.to_thread(keep_metrics, run, place, storage_options)
     return RolloutSummary(results=(*progress.done, *results), seconds=seconds)

@@ -22,10 +22,10 @@ from webtraj import errors
 from webtraj.rollouts.distributed.ledger import Ledger, Member, Members, Record, Shares
 from webtraj.rollouts.distributed.messages import Cluster, Failure, NodeLostError, Place, Report
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
+from webtraj.store import records
 
 __all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_underway"]
 
@@ -76,25 +76,6 @@ class Underway:
         """
         return now - self.time > _OLD * self.interval
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the note as JSON data."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return the note from JSON data.
-
-        Raises:
-            KeyError: The data is not a note.
-            TypeError: Likewise.
-            ValueError: Likewise.
-        """
-        episodes = {
-            str(episode_id): Away(str(away["machine"]), float(away["since"]))
-            for episode_id, away in dict(data["episodes"]).items()
-        }
-        return cls(float(data["time"]), float(data["interval"]), episodes)
-
 
 def read_underway(run: Run) -> Underway | None:
     """Return a run's note; None if it is missing or unreadable.
@@ -103,10 +84,8 @@ def read_underway(run: Run) -> Underway | None:
         StorageError: The store cannot be read.
     """
     try:
-        return Underway.from_data(orjson.loads(run.storage.read(_key(run))))
-    except errors.StorageMissingError:
-        return None
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return records.read_object(Underway, orjson.loads(run.storage.read(_key(run))))
+    except (errors.StorageMissingError, ValueError):
         return None  # For display only; the next one follows soon.
 
 
@@ -164,7 +143,7 @@ class UnderwayNote:
     def _write(self, underway: Underway) -> None:
         self._written = bool(underway.episodes)
         try:
-            self._run.storage.write(_key(self._run), orjson.dumps(underway.to_data()))
+            self._run.storage.write(_key(self._run), orjson.dumps(underway))
         except errors.StorageError as error:
             _logger.debug("Could not write the note of running episodes: %s", error)
 
@@ -194,7 +173,6 @@ class Driver:
     """Most rows in a lease. The last leases are smaller, so that all nodes finish together."""
     join_timeout: float = 300.0
     """Seconds to wait for a machine when there is none, and for a node to start."""
-    blocklist: Blocklist | None = None
     note_interval: float = NOTE_INTERVAL
     """Seconds between notes of what is running."""
 
@@ -208,7 +186,6 @@ class Driver:
             observer=self.observer,
             members=self._members,
             rows_per_lease=self.rows_per_lease,
-            blocklist=self.blocklist,
         )
         self._shares = Shares()
         self._note = UnderwayNote(self.run, interval=self.note_interval)
@@ -320,7 +297,7 @@ class Driver:
                 self._blame(place, opened.failure)
                 return
             # Records sent before the start are in the store, and so already counted.
-            found = opened.found if self._ledger.begun.is_set() else ()
+            found = opened.stored if self._ledger.begun.is_set() else ()
             self._shares.join(place.key, place.episodes)
             member = self._members.add(place, node, opened.room)
             await self._listen(member, found)
@@ -386,10 +363,8 @@ class Driver:
         """Ask the store until it answers; without an answer, rows might be played twice."""
         while True:
             try:
-                if (
-                    await asyncio.to_thread(self.run.sessions) * TRIES_A_SESSION
-                    > self._ledger.next_session
-                ):
+                sessions = await asyncio.to_thread(self.run.sessions)
+                if sessions * TRIES_A_SESSION > self._ledger.next_session:
                     raise errors.RolloutStoppedError(
                         f"This rollout stopped because another one has taken over the run "
                         f"{self.run.run_id!r}."

@@ -15,18 +15,15 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.dataset import open_dataset, summarize_file
+from webtraj.datasets.dataset import summarize_file
 from webtraj.datasets.place import DatasetPlace, map_in_order, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.distributed.messages import Node, Place, Report
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
+from webtraj.rollouts.scheduling import ErrorStreak, Politeness, Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
-from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import episode_key
-from webtraj.trajectory import Outcome
 
 __all__ = ["Lease", "Ledger", "Member", "Members", "Record", "Shares"]
 
@@ -54,43 +51,15 @@ class Record:
             CollectorError: The folder cannot be written.
         """
         try:
-            self._seal()
             place = open_place(self._out, storage_options=self._options)
+            if place.layout is not None:
+                recover(self._out)
         except errors.NotADatasetError:
             return {}  # Nothing is recorded there yet.
         found = map_in_order(
             lambda item: self._result(place, *item), turns.items(), workers=_WORKERS
         )
         return {result.episode_id: result for result in found if result is not None}
-
-    def summaries(self) -> Sequence[EpisodeSummary]:
-        """Return the summaries of all episodes, including those without an index line.
-
-        Raises:
-            StorageError: The store cannot be read or written.
-            CollectorError: The folder cannot be written.
-        """
-        self.complete()
-        try:
-            return open_dataset(self._out, storage_options=self._options).summaries
-        except errors.NotADatasetError:
-            return ()  # Nothing is recorded there yet.
-
-    def complete(self) -> None:
-        """Write missing index lines, for episodes whose writer crashed before it could.
-
-        Raises:
-            StorageError: The store cannot be read or written.
-            CollectorError: The folder cannot be written.
-        """
-        try:
-            recover(self._out, storage_options=self._options)
-        except errors.NotADatasetError:
-            return
-
-    def _seal(self) -> None:
-        if open_place(self._out, storage_options=self._options).layout is not None:
-            self.complete()
 
     @staticmethod
     def _result(place: DatasetPlace, episode_id: str, turn: Turn) -> EpisodeResult | None:
@@ -312,7 +281,6 @@ class Ledger:
     observer: RolloutObserver
     members: Members
     rows_per_lease: int
-    blocklist: Blocklist | None
 
     def __post_init__(self) -> None:
         self.results: dict[str, EpisodeResult] = {}
@@ -326,8 +294,7 @@ class Ledger:
         self._scheduler = Scheduler(())
         self._session = 0
         self._rows = 0
-        self._errors_in_a_row = 0
-        self._broken_rows: set[int] = set()
+        self._streak = ErrorStreak()
         self._random = random.Random()  # For pauses only; episodes do not depend on it.
 
     @property
@@ -366,22 +333,19 @@ class Ledger:
 
     async def fill(self, lease: Lease) -> None:
         """Wait for a turn and add it, with further available ones, to a lease; none at the end."""
+        size = 1
         try:
-            await self._fill(lease)
+            while len(lease.turns) < size:
+                turn = await self._next_turn(wait=not lease.turns)
+                if turn is None:
+                    return
+                lease.turns[self.run.episode_id(turn)] = turn
+                size = self._lease_size()
         except BaseException:
             for turn in lease.turns.values():
                 self._scheduler.done(turn, turn)
             lease.turns.clear()
             raise
-
-    async def _fill(self, lease: Lease) -> None:
-        size = 1
-        while len(lease.turns) < size:
-            turn = await self._next_turn(wait=not lease.turns)
-            if turn is None:
-                return
-            lease.turns[self.run.episode_id(turn)] = turn
-            size = self._lease_size()
 
     async def _next_turn(self, *, wait: bool) -> Turn | None:
         while True:
@@ -431,7 +395,9 @@ class Ledger:
             result = found.get(episode_id)
             if result is not None:
                 self._keep(episode_id, result, told=ended)
-            again = result is None or (not ended and self._is_open(turn, result))
+            again = result is None or (
+                not ended and self.settings.retry.leaves_open(result, turn.failures + 1)
+            )
             self._end_turn(turn, result, again=again)
 
     def open_turns(self, episode_ids: Iterable[str]) -> dict[str, Turn]:
@@ -464,16 +430,8 @@ class Ledger:
 
     def _keep(self, episode_id: str, result: EpisodeResult, *, told: bool = False) -> None:
         self.results[episode_id] = result
-        if told:
-            return
-        self.observer.episode_ended(result)
-        if result.outcome is Outcome.BLOCKED and self.blocklist is not None and result.site:
-            self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
-
-    def _is_open(self, turn: Turn, result: EpisodeResult) -> bool:
-        if result.counts:
-            return False
-        return not result.failed or self.settings.retry.retries(result.outcome, turn.failures + 1)
+        if not told:
+            self.observer.episode_ended(result)
 
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
         """Return a turn to the scheduler; `result` is None if it has no record so far."""
@@ -493,11 +451,8 @@ class Ledger:
             return
         failed = result is not None and result.failed
         failures = turn.failures + failed
-        following = Turn(
-            planned=turn.planned,
-            number=number,
-            failures=failures,
-            retry_of=self.run.episode_id(turn),
+        following = dataclasses.replace(
+            turn, number=number, failures=failures, retry_of=self.run.episode_id(turn)
         )
         delay = self.settings.retry.delay(failures, self._random) if failed else 0.0
         self._scheduler.done(turn, following, delay=delay)
@@ -508,24 +463,19 @@ class Ledger:
         if not self._open:
             self.over.set()
             return
-        completion = self.settings.completion
-        enough, over = completion.threshold * self._rows, self._rows - len(self._open)
-        if over - 1 < enough <= over:
+        completion, over = self.settings.completion, self._rows - len(self._open)
+        if completion.begins(over, self._rows):
             why = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
             asyncio.get_running_loop().call_later(completion.grace, self.cut, why)
 
     def _count_errors(self, result: EpisodeResult) -> None:
-        if not result.broke:
-            self._errors_in_a_row = 0
-        elif result.row not in self._broken_rows:  # One that broke before tells nothing new.
-            self._broken_rows.add(result.row)
-            self._errors_in_a_row += 1
+        self._streak.count(result)
         most = max(self.settings.patience, 2 * self.members.capacity)
-        if self._errors_in_a_row < (self.settings.max_consecutive_errors or most):
+        if self._streak.length < (self.settings.max_consecutive_errors or most):
             return
         self.fail(
             errors.RolloutStoppedError(
-                f"The rollout stopped with {self.left}, because {self._errors_in_a_row} episodes "
+                f"The rollout stopped with {self.left}, because {self._streak.length} episodes "
                 f"in a row ended in an error. The last error, in task {result.task!r}: "
                 f"{result.error}"
             )
