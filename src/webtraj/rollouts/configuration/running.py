@@ -21,11 +21,12 @@ import orjson
 
 from webtraj import configuration as configuration_lib
 from webtraj import errors
+from webtraj.closing import aclose
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, MetricsTargets
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import players
-from webtraj.rollouts.configuration.judges import Judging, close_judge
+from webtraj.rollouts.configuration.judges import Judging
 from webtraj.rollouts.configuration.players import Player, Proposing
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
@@ -198,7 +199,7 @@ class ConfiguredRollout:
                 observer=observer,
             )
         finally:
-            await close_judge(judge)
+            await aclose(judge)
 
     async def propose(self) -> Proposed | None:
         """Propose tasks for episodes without proposals; None if there is no proposer.
@@ -228,7 +229,9 @@ class ConfiguredRollout:
             observer = TeeRolloutObserver(observer, Milestones(self.save_every_percent))
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await self._check_what_follows()
+                for recipe in (self.judging, self.proposing):
+                    if recipe is not None:  # Its errors show before anything is played.
+                        await aclose(recipe.make())
                 if self.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
@@ -241,19 +244,11 @@ class ConfiguredRollout:
                 await asyncio.to_thread(self._give_back_the_number, self.claimed)
             raise
 
-    async def _check_what_follows(self) -> None:
-        """Check judge and proposer before anything is played."""
-        if self.judging is not None:
-            await self.judging.check()
-        if self.proposing is not None:
-            await self.proposing.check_options()
-
     async def _play_here(
         self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
     ) -> RolloutSummary:
         agent = self.player.make()
-        if (close := getattr(agent, "aclose", None)) is not None:
-            stack.push_async_callback(close)
+        stack.push_async_callback(aclose, agent)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
@@ -272,22 +267,7 @@ class ConfiguredRollout:
                 await pool.start()
         else:
             await self._check_plan(agent)
-        written = self._keep_source()
-        return await collect(
-            self.plan,
-            agent,
-            out=self.out,
-            storage_options=self.storage_options,
-            run_id=None if self.resume else self.run_id,
-            resume=self.run_id if self.resume else False,
-            seed=self.seed,
-            settings=self.settings,
-            environment_options=self.environment_options,
-            browser_pool=pool,
-            blocklist=self.blocklist,
-            observer=observer,
-            format=written,
-        )
+        return await collect(self.plan, agent, browser_pool=pool, **self._begun(observer))
 
     async def _check_plan(self, agent: Agent) -> None:
         """Check that a new plan can be played: otherwise it must not be written."""
@@ -300,7 +280,6 @@ class ConfiguredRollout:
 
         if not self.resume:
             await check_environments(self.plan, self.environment_options, elsewhere=True)
-        written = self._keep_source()
         explores = self.player.name == "explorer"
         return await collect_on_ray(
             self.plan,
@@ -308,20 +287,26 @@ class ConfiguredRollout:
             agent_options=None if explores else self.player.options,
             address=address,
             parallel=self.parallel,
-            out=self.out,
-            storage_options=self.storage_options,
-            run_id=None if self.resume else self.run_id,
-            resume=self.run_id if self.resume else False,
-            seed=self.seed,
-            settings=self.settings,
-            environment_options=self.environment_options,
             browsers=self.browsers,
             setup=self.setup,
             variables=self.variables,
-            blocklist=self.blocklist,
-            observer=observer,
-            format=written,
+            **self._begun(observer),
         )
+
+    def _begun(self, observer: RolloutObserver | None) -> dict[str, Any]:
+        """Keep the source beside the plan, and return what `collect` takes on any machine."""
+        return {
+            "out": self.out,
+            "storage_options": self.storage_options,
+            "run_id": None if self.resume else self.run_id,
+            "resume": self.run_id if self.resume else False,
+            "seed": self.seed,
+            "settings": self.settings,
+            "environment_options": self.environment_options,
+            "blocklist": self.blocklist,
+            "observer": observer,
+            "format": self._keep_source(),
+        }
 
     def _open_metrics(self) -> MetricsObserver:
         config = dict(configuration_lib.flattened(_read(self.source)))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.closing import aclose
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
@@ -352,9 +353,7 @@ class NodeRunner:
             await _quietly(self._pool.close(), "Could not close the browsers.")
         if self._writer is not None:
             await _quietly(self._writer.aclose(), "Some records are not in the store.")
-        close = getattr(self._agent, "aclose", None)
-        if close is not None:
-            await _quietly(close(), "Could not close the agent.")
+        await _quietly(aclose(self._agent), "Could not close the agent.")
 
     def _hear(self) -> None:
         self._heard = time.monotonic()
