@@ -338,10 +338,9 @@ def submitted(world, monkeypatch):
 
         async def play(self, turns, *, session):
             work = self.work
-            named = isinstance(work.agent, str)
             seen.update(
-                agent=work.agent if named else work.agent.name,
-                agent_options=plain(work.agent_options if named else work.agent.options),
+                agent=work.agent.name,
+                agent_options=plain(work.agent.options),
                 rows=sorted(
                     [turn.planned.task, turn.planned.attempt, turn.planned.seed,
                      turn.planned.spec.max_steps or work.settings.max_steps]
@@ -353,7 +352,7 @@ def submitted(world, monkeypatch):
                 settings=plain(dataclasses.replace(work.settings, parallel=1)),  # The driver's is.
                 environment_options=plain(work.environment_options),
                 format=work.format,
-                seed=work.seed,
+                seed=work.agent.seed,
                 storage_options=work.storage_options or {},
                 variables=sorted(work.variables),
                 imports=list(work.setup.args[0]),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
+import functools
 import logging
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -207,19 +207,20 @@ class Runner:
             info = self._info(turn, environment)
             episode_id = info.episode_id
             environment = TrajectoryCollectingEnvironment(
-                environment, self.trajectory_collector, episode_info=_once(info)
+                environment,
+                self.trajectory_collector,
+                episode_info=functools.partial(next, _infos(info)),
             )
-        return await episode_lib.play_episode(
-            planned,
-            environment,
-            agent,
-            report=self._report,
+        return await episode_lib.EpisodePlay(
+            planned=planned,
+            environment=environment,
+            agent=agent,
             episode_id=episode_id,
             number=turn.number,
             max_steps=planned.spec.max_steps or self.settings.max_steps,
             max_repetitive_actions=self.settings.max_repetitive_actions,
             deadline=deadline,
-        )
+        ).run(self._report)
 
     def _info(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeInfo:
         planned = turn.planned
@@ -229,25 +230,21 @@ class Runner:
         metadata: dict[str, Any] = {"rollout": place}
         if planned.spec.is_described:
             metadata["task"] = planned.spec.to_data()
-        info = EpisodeInfo(
+        named: dict[str, Any] = (
+            {} if self.run is None else {"episode_id": self.run.episode_id(turn)}
+        )
+        return EpisodeInfo(
             # The environment's own description is more precise, and fills what is left open here.
             task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
-            group_id="/".join(
-                (
-                    self._group,
-                    planned.task,
-                    *([] if planned.group is None else [str(planned.group)]),
-                )
-            ),
+            group_id=f"{self._group}/{planned.task}"
+            + ("" if planned.group is None else f"/{planned.group}"),
             attempt=planned.attempt,
             retry_of=turn.retry_of,
             metadata=metadata,
+            **named,
         )
-        if self.run is None:
-            return info
-        return dataclasses.replace(info, episode_id=self.run.episode_id(turn))
 
     def _retry(self, turn: Turn, result: EpisodeResult) -> tuple[Turn | None, float]:
         failures = turn.failures + 1
@@ -300,14 +297,11 @@ class _Nobody:
         return act
 
 
-def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:
-    """Return a function that returns `info` first, and then copies with new ids.
+def _infos(info: EpisodeInfo) -> Iterator[EpisodeInfo]:
+    """Yield `info`, and then copies with new ids.
 
     An environment may start a second episode by itself, which is then recorded too.
     """
-    infos = itertools.chain([info], iter(lambda: _renamed(info), None))
-    return lambda: next(infos)
-
-
-def _renamed(info: EpisodeInfo) -> EpisodeInfo:
-    return dataclasses.replace(info, episode_id=new_episode_id())
+    yield info
+    while True:
+        yield dataclasses.replace(info, episode_id=new_episode_id())

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 
 import pytest
 
@@ -9,7 +10,7 @@ from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
 from webtraj.rollouts.collecting import episodes_on_record
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Record
+from webtraj.rollouts.distributed.ledger import recorded
 from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.results import NullRolloutObserver
@@ -122,7 +123,8 @@ class Machines:
             setup=self.setup, close_timeout=10, format=format_name,
         )  # fmt: skip
         driver = Driver(
-            cluster=self, run=run, record=Record(self.out), settings=settings, lease=LEASE,
+            cluster=self, run=run, recorded=functools.partial(recorded, self.out, None),
+            settings=settings, lease=LEASE,
             observer=observer or NullRolloutObserver(), parallel=parallel,
             rows_per_lease=rows_per_lease, join_timeout=join_timeout, note_interval=note_interval,
         )  # fmt: skip

@@ -256,9 +256,9 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
     options = _bucket_options(spec, spec.out)
     channels = channels_for(player.make())
     if proposing is not None:
-        from webtraj.exploring.seen import CHANNELS
+        from webtraj.exploring.seen import channels_with
 
-        channels = [*channels, *CHANNELS, "timings", "info"]
+        channels = channels_with(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
     if resume:

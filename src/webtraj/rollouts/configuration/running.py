@@ -40,7 +40,7 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.run import EpisodeResult, Run, tries_of
 from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import is_url, open_storage
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
 
-__all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
+__all__ = ["ConfiguredRollout", "Milestones"]
 
 # Milestones: log progress each time that a given percentage more is recorded.
 
@@ -280,11 +280,9 @@ class ConfiguredRollout:
 
         if not self.resume:
             await check_environments(self.plan, self.environment_options, elsewhere=True)
-        explores = self.player.name == "explorer"
         return await collect_on_ray(
             self.plan,
-            self.player if explores else self.player.name,
-            agent_options=None if explores else self.player.options,
+            self.player,
             address=address,
             parallel=self.parallel,
             browsers=self.browsers,
@@ -323,11 +321,8 @@ class ConfiguredRollout:
         except errors.NotADatasetError:
             return  # Nothing is recorded there yet.
         run = Run(open_storage(self.out, self.storage_options), self.run_id)
-        for summary in summaries:
-            place = run.place_of(summary.episode_id)
-            if place is not None and place[0] < len(self.plan):
-                planned, number = self.plan[place[0]], place[1]
-                yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
+        for planned, number, summary in tries_of(run, self.plan, summaries):
+            yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
 
     def _keep_source(self) -> EpisodeFormat | None:
         """Keep the configuration beside the plan. Return the format to record in."""
@@ -335,9 +330,13 @@ class ConfiguredRollout:
             self._warn_of_changes()
             return self.format
         written = settle_format(self.format, self.out, self.storage_options, new=self.new_format)
-        keep_source(
-            self.out, self.storage_options, self.run_id, self.source_name, self.source, written
-        )
+        if not is_url(self.out):  # A folder must become a dataset before other files are written.
+            from webtraj.datasets.place import create_place
+            from webtraj.store.layout import DatasetHeader
+
+            create_place(self.out, DatasetHeader(format=written))
+        storage = open_storage(self.out, self.storage_options)
+        storage.write(f"runs/{self.run_id}/{self.source_name}", self.source.encode())
         return written
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
@@ -384,28 +383,3 @@ def _read(source: str) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         return configuration_lib.parse(source, "A configuration")
     return data if isinstance(data, dict) else {}
-
-
-def keep_source(
-    out: str,
-    storage_options: Mapping[str, Any] | None,
-    run_id: str,
-    name: str,
-    content: str,
-    format_name: str = "json",
-) -> None:
-    """Write a run's source beside its plan, before the plan is written.
-
-    Raises:
-        CollectorError: The dataset's folder cannot be written.
-        NotADatasetError: The folder holds something else.
-        StorageError: The bucket cannot be written.
-    """
-    if not is_url(out):  # A folder must become a dataset before other files are written.
-        from webtraj.store.layout import DatasetHeader, DatasetLayout
-
-        layout = DatasetLayout(Path(out))
-        if not layout.header.exists():
-            layout.create(DatasetHeader(format=format_name))
-    storage = open_storage(out, storage_options)
-    storage.write(f"runs/{run_id}/{name}", content.encode())

@@ -229,15 +229,10 @@ def _limits_of(env: EnvConfig) -> DifficultySteps | list[int] | None:
 def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
     """Give tasks without a step limit that of their difficulty."""
     limits = _limits_of(env)
-    limited: dict[int, TaskSpec] = {}
-    result = []
-    for task in tasks:
-        # A repeated task stays one object.
-        if id(task) not in limited:
-            steps = task.max_steps or _steps(task, limits) or env.max_steps
-            limited[id(task)] = dataclasses.replace(task, max_steps=steps)
-        result.append(limited[id(task)])
-    return result
+    return [
+        dataclasses.replace(task, max_steps=task.max_steps or _steps(task, limits) or env.max_steps)
+        for task in tasks
+    ]
 
 
 def _steps(task: TaskSpec, limits: DifficultySteps | list[int] | None) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.agents import catalog
 from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metrics, plan_of
+from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Record
+from webtraj.rollouts.distributed.ledger import recorded
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
@@ -141,10 +142,10 @@ async def collect_on_ray(
         else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
     )
     await check_environments(plan, environment_options or {}, elsewhere=True)
-    if agent == "oracle":  # Other named agents play any task, or may not load here.
-        await check_tasks(
-            plan, catalog.make_agent("oracle"), environment_options or {}, elsewhere=True
-        )
+    if isinstance(agent, str):
+        agent = Player(agent, dict(agent_options or {}), seed)
+    if isinstance(agent, Player) and agent.name == "oracle":  # Others may not load here.
+        await check_tasks(plan, agent.make(), environment_options or {}, elsewhere=True)
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
         run = run_of(storage, run_id=run_id, resume=resume)
@@ -161,8 +162,6 @@ async def collect_on_ray(
             run_id=run.run_id,
             out=place,
             agent=agent,
-            seed=seed,
-            agent_options=dict(agent_options or {}),
             storage_options=None if storage_options is None else dict(storage_options),
             environment_options=dict(environment_options or {}),
             format=written,
@@ -179,7 +178,7 @@ async def collect_on_ray(
         driver = Driver(
             cluster=cluster,
             run=run,
-            record=Record(place, storage_options),
+            recorded=functools.partial(recorded, place, storage_options),
             settings=settings,
             observer=observer,
             lease=lease,

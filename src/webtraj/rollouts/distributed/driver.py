@@ -19,7 +19,7 @@ from typing import Any, Self
 import orjson
 
 from webtraj import errors
-from webtraj.rollouts.distributed.ledger import Ledger, Member, Members, Record, Shares
+from webtraj.rollouts.distributed.ledger import Ledger, Member, Members, Shares
 from webtraj.rollouts.distributed.messages import Cluster, Failure, NodeLostError, Place, Report
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.scheduling import Turn
@@ -162,7 +162,8 @@ class Driver:
 
     cluster: Cluster
     run: Run
-    record: Record
+    recorded: Callable[[Mapping[str, Turn]], dict[str, EpisodeResult]]
+    """Returns the results of the turns that have a record in the store; see `ledger.recorded`."""
     settings: RolloutSettings
     observer: RolloutObserver
     lease: float
@@ -369,7 +370,7 @@ class Driver:
                         f"This rollout stopped because another one has taken over the run "
                         f"{self.run.run_id!r}."
                     )
-                return await asyncio.to_thread(self.record.results, turns)
+                return await asyncio.to_thread(self.recorded, turns)
             except errors.StorageUnavailableError as error:
                 _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
             await asyncio.sleep(self.lease / 2)

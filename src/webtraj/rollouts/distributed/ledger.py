@@ -16,7 +16,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.dataset import summarize_file
-from webtraj.datasets.place import DatasetPlace, map_in_order, open_place
+from webtraj.datasets.place import map_in_order, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.distributed.messages import Node, Place, Report
 from webtraj.rollouts.results import RolloutObserver
@@ -25,45 +25,36 @@ from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
 from webtraj.store.layout import episode_key
 
-__all__ = ["Lease", "Ledger", "Member", "Members", "Record", "Shares"]
+__all__ = ["Lease", "Ledger", "Member", "Members", "Shares", "recorded"]
 
 # Records in the store of episodes whose machine has gone silent.
 
 _WORKERS = 16
 
 
-class Record:
-    """The episodes in the shared store. Methods block."""
+def recorded(
+    out: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    turns: Mapping[str, Turn],
+) -> dict[str, EpisodeResult]:
+    """Return the results of those turns that have a record in the store, by episode id. Blocks.
 
-    def __init__(
-        self, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
-    ) -> None:
-        self._out = out
-        self._options = storage_options
+    In a folder, journals that crashed writers left open are sealed first.
 
-    def results(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-        """Return the results of those turns that have a record in the store, by episode id.
+    Raises:
+        StorageError: The store cannot be read.
+        CollectorError: The folder cannot be written.
+    """
+    try:
+        place = open_place(out, storage_options=storage_options)
+        if place.layout is not None:
+            recover(out)
+    except errors.NotADatasetError:
+        return {}  # Nothing is recorded there yet.
+    name = place.header.format
 
-        In a folder, journals that crashed writers left open are sealed first.
-
-        Raises:
-            StorageError: The store cannot be read.
-            CollectorError: The folder cannot be written.
-        """
-        try:
-            place = open_place(self._out, storage_options=self._options)
-            if place.layout is not None:
-                recover(self._out)
-        except errors.NotADatasetError:
-            return {}  # Nothing is recorded there yet.
-        found = map_in_order(
-            lambda item: self._result(place, *item), turns.items(), workers=_WORKERS
-        )
-        return {result.episode_id: result for result in found if result is not None}
-
-    @staticmethod
-    def _result(place: DatasetPlace, episode_id: str, turn: Turn) -> EpisodeResult | None:
-        name = place.header.format
+    def result(item: tuple[str, Turn]) -> EpisodeResult | None:
+        episode_id, turn = item
         if place.storage.size(episode_key(episode_id, name)) is None:
             return None
         try:
@@ -72,6 +63,9 @@ class Record:
         except errors.DatasetError:
             return None  # `verify` reports it; the row is played again.
         return EpisodeResult.of_summary(summary, turn.planned, turn.number)
+
+    found = map_in_order(result, turns.items(), workers=_WORKERS)
+    return {result.episode_id: result for result in found if result is not None}
 
 
 # Shares: each node's part of the limits that apply to all machines together.
@@ -133,14 +127,12 @@ class Shares:
 # Members: the nodes that take part, and the turns that each has.
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Lease:
     """Turns that a node plays in sequence."""
 
     turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
     """Turns that have not ended, by episode id."""
-    filling: bool = True
-    """Whether it is still being filled."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -185,15 +177,13 @@ class Member:
 
     def drop(self, episode_id: str) -> Turn | None:
         """Forget a turn, and its lease if now empty; return the turn if it was there."""
-        turn = self.unstored.pop(episode_id, None)
         for lease in self.leases:
-            turn = lease.turns.pop(episode_id, None) or turn
-        self.tidy()
-        return turn
-
-    def tidy(self) -> None:
-        """Forget empty leases."""
-        self.leases = [lease for lease in self.leases if lease.turns or lease.filling]
+            if episode_id in lease.turns:
+                turn = lease.turns.pop(episode_id)
+                if not lease.turns:
+                    self.leases.remove(lease)
+                return turn
+        return self.unstored.pop(episode_id, None)
 
 
 class Members:
@@ -253,8 +243,8 @@ class Members:
         try:
             yield lease
         finally:
-            lease.filling = False
-            member.tidy()
+            if not lease.turns and lease in member.leases:
+                member.leases.remove(lease)
 
     def _has_room(self, member: Member) -> bool:
         busy = len(member.leases)

@@ -37,10 +37,8 @@ class Work:
     run_id: str
     out: str
     """The shared store: a bucket URL, or a folder at the same path on all machines."""
-    agent: str | Callable[[], Agent]
-    """A name in `webtraj.agents.catalog`, or a factory of agents."""
-    seed: int = 0
-    agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    agent: Callable[[], Agent]
+    """Makes an agent."""
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     format: EpisodeFormat = "json"

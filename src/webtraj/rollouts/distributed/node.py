@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
-from webtraj.agents import catalog
 from webtraj.closing import aclose
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
@@ -103,22 +102,6 @@ class NodeWriter:
         spool = self._spool
         return spool is not None and self._layout.episode(episode_id, spool.format).exists()
 
-    async def flush(self) -> str:
-        """Wait until every record is in the store; return the reason if that fails."""
-        try:
-            await self.collector.flush()
-        except errors.CollectorError as error:
-            return str(error)
-        return ""
-
-    async def aclose(self) -> None:
-        """Send what can be sent, and close.
-
-        Raises:
-            CollectorError: Something is not in the store.
-        """
-        await self.collector.aclose()
-
 
 _BEATS = 10
 """Reports within one lease."""
@@ -173,7 +156,7 @@ class NodeRunner:
             os.environ.update(self._work.variables)
             if self._work.setup is not None:
                 self._work.setup()
-            self._agent = self._make_agent()
+            self._agent = self._work.agent()
             self._writer = await asyncio.to_thread(NodeWriter, self._work)
             found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
         except Exception as error:
@@ -225,9 +208,13 @@ class NodeRunner:
     async def flush(self) -> str:
         """Wait until every record is in the store; return the reason if that fails."""
         assert self._writer is not None
-        why = await self._writer.flush()
-        self._news.set()
-        return why
+        try:
+            await self._writer.collector.flush()
+        except errors.CollectorError as error:
+            return str(error)
+        finally:
+            self._news.set()
+        return ""
 
     async def close(self, got: int = 0) -> Report:
         """End open episodes as cancelled, send what can be sent, and release all. Idempotent.
@@ -239,12 +226,6 @@ class NodeRunner:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
         return self._tell(got)
-
-    def _make_agent(self) -> agents_lib.Agent:
-        agent = self._work.agent
-        if not isinstance(agent, str):
-            return agent()
-        return catalog.make_agent(agent, seed=self._work.seed, options=self._work.agent_options)
 
     async def _play(self, turns: Sequence[Turn]) -> None:
         unbegun = {turn.planned.row: turn for turn in turns}
@@ -352,7 +333,7 @@ class NodeRunner:
         if self._pool is not None:
             await _quietly(self._pool.close(), "Could not close the browsers.")
         if self._writer is not None:
-            await _quietly(self._writer.aclose(), "Some records are not in the store.")
+            await _quietly(self._writer.collector.aclose(), "Some records are not in the store.")
         await _quietly(aclose(self._agent), "Could not close the agent.")
 
     def _hear(self) -> None:
