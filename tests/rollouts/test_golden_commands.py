@@ -330,9 +330,9 @@ def submitted(world, monkeypatch):
     class Driver(contextlib.nullcontext):
         lost_nodes = ()
 
-        def __init__(self, *, cluster, parallel, **more):
+        def __init__(self, *, cluster, ledger, **more):
             super().__init__(self)
-            self.work, self.parallel = cluster.work, parallel
+            self.work, self.parallel = cluster.work, ledger.parallel
 
         async def gather(self): ...
 

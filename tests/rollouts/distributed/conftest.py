@@ -10,7 +10,7 @@ from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
 from webtraj.rollouts.collecting import episodes_on_record
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import recorded
+from webtraj.rollouts.distributed.ledger import Ledger, recorded
 from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.results import NullRolloutObserver
@@ -122,11 +122,13 @@ class Machines:
             run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
             setup=self.setup, close_timeout=10, format=format_name,
         )  # fmt: skip
+        ledger = Ledger(
+            run=run, settings=settings, observer=observer or NullRolloutObserver(),
+            parallel=parallel, rows_per_lease=rows_per_lease,
+        )  # fmt: skip
         driver = Driver(
-            cluster=self, run=run, recorded=functools.partial(recorded, self.out, None),
-            settings=settings, lease=LEASE,
-            observer=observer or NullRolloutObserver(), parallel=parallel,
-            rows_per_lease=rows_per_lease, join_timeout=join_timeout, note_interval=note_interval,
+            cluster=self, ledger=ledger, recorded=functools.partial(recorded, self.out, None),
+            lease=LEASE, join_timeout=join_timeout, note_interval=note_interval,
         )  # fmt: skip
         async with driver:
             if resume:

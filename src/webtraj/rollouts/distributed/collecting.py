@@ -20,7 +20,7 @@ from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metri
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import recorded
+from webtraj.rollouts.distributed.ledger import Ledger, recorded
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
@@ -175,15 +175,18 @@ async def collect_on_ray(
         cluster = RayCluster(
             work, sizing or NodeSizing(), runtime_env=runtime_env, open_timeout=join_timeout
         )
-        driver = Driver(
-            cluster=cluster,
+        ledger = Ledger(
             run=run,
-            recorded=functools.partial(recorded, place, storage_options),
             settings=settings,
             observer=observer,
-            lease=lease,
             parallel=parallel,
             rows_per_lease=rows_per_lease,
+        )
+        driver = Driver(
+            cluster=cluster,
+            ledger=ledger,
+            recorded=functools.partial(recorded, place, storage_options),
+            lease=lease,
             join_timeout=join_timeout,
         )
         start = time.perf_counter()

@@ -269,10 +269,14 @@ class Ledger:
     run: Run
     settings: RolloutSettings
     observer: RolloutObserver
-    members: Members
-    rows_per_lease: int
+    parallel: int | None = None
+    """Episodes to play at a time in all; None for as many as the machines can bear."""
+    rows_per_lease: int = 8
+    """Most rows in a lease. The last leases are smaller, so that all nodes finish together."""
 
     def __post_init__(self) -> None:
+        self.members = Members(self.parallel)
+        """The nodes that take part."""
         self.results: dict[str, EpisodeResult] = {}
         """Results by episode id, in the order in which the episodes ended."""
         self.begun = asyncio.Event()
