@@ -267,7 +267,7 @@ class ConfiguredRollout:
                 await pool.start()
         else:
             await self._check_plan(agent)
-        return await collect(self.plan, agent, browser_pool=pool, **self._begun(observer))
+        return await collect(self.plan, agent, browser_pool=pool, **self._begin(observer))
 
     async def _check_plan(self, agent: Agent) -> None:
         """Check that a new plan can be played: otherwise it must not be written."""
@@ -288,10 +288,10 @@ class ConfiguredRollout:
             browsers=self.browsers,
             setup=self.setup,
             variables=self.variables,
-            **self._begun(observer),
+            **self._begin(observer),
         )
 
-    def _begun(self, observer: RolloutObserver | None) -> dict[str, Any]:
+    def _begin(self, observer: RolloutObserver | None) -> dict[str, Any]:
         """Keep the source beside the plan, and return what `collect` takes on any machine."""
         return {
             "out": self.out,

@@ -218,26 +218,23 @@ class Driver:
             CollectorError: Everything is played, but the store does not accept all of it.
             WebtrajError: An error that would end every other node too.
         """
-        end = self.ledger.settings.deadlines.run
-        loop = asyncio.get_running_loop()
-        timer = (
-            None
-            if end is None
-            else loop.call_later(end, self.ledger.cut, f"its limit of {end:g} s is up")
-        )
         self._lonely_since = time.monotonic()
         self._do(self._discover())
         self._do(self._keep_note())
+        if (end := self.ledger.settings.deadlines.run) is not None:
+            self._do(self._end_after(end))
         self.ledger.begin(turns, session)
         try:
             await self.ledger.over.wait()
         finally:
-            if timer is not None:
-                timer.cancel()
             await self._stop()
         if self.ledger.raised is not None:
             raise self.ledger.raised
         return list(self.ledger.results.values())
+
+    async def _end_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.ledger.cut(f"its limit of {seconds:g} s is up")
 
     # Nodes: discovered, served, lost.
 
