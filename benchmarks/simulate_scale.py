@@ -331,7 +331,7 @@ def driver_memory(rows: int, out: int) -> Memory:
 
 def leases_of(turns: Sequence[Turn]) -> list[Lease]:
     return [
-        Lease({episode_id_of(turn): turn for turn in turns[start : start + ROWS_PER_LEASE]}, False)
+        Lease({episode_id_of(turn): turn for turn in turns[start : start + ROWS_PER_LEASE]})
         for start in range(0, len(turns), ROWS_PER_LEASE)
     ]
 
@@ -347,7 +347,7 @@ async def driver_seconds(rows: int, rpc: float) -> float:
     for _ in range(rows // ROWS_PER_LEASE):
         started = time.process_time()
         turns = [turn for _ in range(ROWS_PER_LEASE) if (turn := await scheduler.take())]
-        lease = Lease({episode_id_of(turn): turn for turn in turns}, False)
+        lease = Lease({episode_id_of(turn): turn for turn in turns})
         sent = pickle.dumps(tuple(lease.turns.values()))
         used += time.process_time() - started
         reports = [

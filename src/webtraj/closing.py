@@ -1,4 +1,4 @@
-"""Base classes for what a `with` or `async with` block closes at its end."""
+"""Base classes for what a `with` or `async with` block closes at its end, and what has `aclose`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import abc
 from types import TracebackType
 from typing import Self
 
-__all__ = ["AsyncClosing", "Closing"]
+__all__ = ["AsyncClosing", "Closing", "aclose"]
 
 
 class AsyncClosing(abc.ABC):
@@ -45,3 +45,9 @@ class Closing(abc.ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+async def aclose(thing: object) -> None:
+    """Close an agent, judge or proposer; one without `aclose` holds nothing."""
+    if (close := getattr(thing, "aclose", None)) is not None:
+        await close()

@@ -6,7 +6,7 @@ import pytest
 
 from webtraj import EndReason, Outcome
 from webtraj.rollouts import collect, plan_episodes
-from webtraj.rollouts.episode import play_episode
+from webtraj.rollouts.episode import EpisodePlay
 
 
 class Observer:
@@ -52,7 +52,7 @@ async def test_a_cancelled_end_is_told_of_though_its_close_is_cancelled_too(clim
     (planned,) = plan_episodes("ladder/hang")
     environment = planned.selection.make()
     playing = asyncio.ensure_future(
-        play_episode(planned, environment, climber(), report=results.append)
+        EpisodePlay(planned=planned, environment=environment, agent=climber()).run(results.append)
     )
     while not environment.rung:
         await asyncio.sleep(0)

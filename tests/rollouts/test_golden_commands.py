@@ -24,6 +24,7 @@ from webtraj.http import httpx
 from webtraj.rollouts import making
 from webtraj.rollouts.distributed import collecting, job
 from webtraj.rollouts.runner import Runner
+from webtraj.rollouts.sampling import Blocklist
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollouts"
 TASK = "policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct"
@@ -242,7 +243,7 @@ def told(runner, world):
         "settings": plain(runner.settings),
         "environment options": plain(runner.environment_options),
         "browsers": plain(runner.browser_pool),
-        "blocklist": runner.blocklist is not None,
+        "blocklist": any(isinstance(one, Blocklist) for one in runner.observer._observers),
         "out": os.path.relpath(runner.run.storage.url.removeprefix("file://"), world),
         "format": runner.run.read_settings().get("format"),
         "collector": type(collector).__name__,
@@ -329,18 +330,17 @@ def submitted(world, monkeypatch):
     class Driver(contextlib.nullcontext):
         lost_nodes = ()
 
-        def __init__(self, *, cluster, parallel, **more):
+        def __init__(self, *, cluster, ledger, **more):
             super().__init__(self)
-            self.work, self.parallel = cluster.work, parallel
+            self.work, self.parallel = cluster.work, ledger.parallel
 
         async def gather(self): ...
 
         async def play(self, turns, *, session):
             work = self.work
-            named = isinstance(work.agent, str)
             seen.update(
-                agent=work.agent if named else work.agent.name,
-                agent_options=plain(work.agent_options if named else work.agent.options),
+                agent=work.agent.name,
+                agent_options=plain(work.agent.options),
                 rows=sorted(
                     [turn.planned.task, turn.planned.attempt, turn.planned.seed,
                      turn.planned.spec.max_steps or work.settings.max_steps]
@@ -352,7 +352,7 @@ def submitted(world, monkeypatch):
                 settings=plain(dataclasses.replace(work.settings, parallel=1)),  # The driver's is.
                 environment_options=plain(work.environment_options),
                 format=work.format,
-                seed=work.seed,
+                seed=work.agent.seed,
                 storage_options=work.storage_options or {},
                 variables=sorted(work.variables),
                 imports=list(work.setup.args[0]),

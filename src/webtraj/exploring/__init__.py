@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.exploring.asking import ModelProposer as ModelProposer
@@ -48,27 +49,6 @@ _HOMES = {
     "propose": "proposing",
 }
 
-__all__ = [
-    "Claim",
-    "CuriousAgent",
-    "Draft",
-    "Drafts",
-    "Exploration",
-    "ExplorerAgent",
-    "HindsightProposer",
-    "ModelProposer",
-    "Proposed",
-    "Proposer",
-    "Rejection",
-    "Seen",
-    "Sight",
-    "explore",
-    "propose",
-]
-
-
-def __getattr__(name: str) -> Any:
-    # Lazily, so that reading proposals loads no agent, and no browser's modules.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__ = [*sorted(_HOMES)]
+# Lazily, so that reading proposals loads no agent, and no browser's modules.
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -24,7 +24,7 @@ from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.agents.parsing import without_reasoning
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection
-from webtraj.exploring.seen import Seen, Sight
+from webtraj.exploring.seen import Seen, Sight, one_line
 from webtraj.structured_output import Reading
 from webtraj.trajectory import ModelCall
 
@@ -146,7 +146,7 @@ class ModelProposer:
             f"step {sight.index}": "\n".join(_told(sight, before, each))
             for before, sight in _pairs(seen.sights)
         }
-        about = f"site: {_one_line(seen.site)}\ndescription: {_one_line(seen.goal)}"
+        about = f"site: {one_line(seen.site)}\ndescription: {one_line(seen.goal)}"
         blocks = structured_output.quoted(
             {label: (label, text) for label, text in {"episode": about, **texts}.items()}
         )
@@ -232,11 +232,11 @@ def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
     """
     if sight.action:
         target = f"{sight.role} {sight.name}".strip()
-        yield f"did: {_one_line(f'{sight.action} ({target})' if target else sight.action)}"
+        yield f"did: {one_line(f'{sight.action} ({target})' if target else sight.action)}"
     if sight.error:
-        yield f"not done: {_one_line(sight.error)}"
-    yield f"url: {_one_line(sight.url)}"
-    yield f"title: {_one_line(sight.title)}"
+        yield f"not done: {one_line(sight.error)}"
+    yield f"url: {one_line(sight.url)}"
+    yield f"title: {one_line(sight.title)}"
     if sight.http_status >= 400:
         yield f"http status: {sight.http_status}"
     if before is not None and (before.url, before.axtree) == (sight.url, sight.axtree):
@@ -244,10 +244,6 @@ def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
     else:
         text, _ = contexts.cut_lines(sight.axtree, tokens, contexts.estimate_tokens)
         yield f"page:\n{text}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _pairs(sights: tuple[Sight, ...]) -> list[tuple[Sight | None, Sight]]:

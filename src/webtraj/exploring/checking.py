@@ -18,10 +18,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from webtraj.exploring.seen import Seen, Sight, page_key
+from webtraj.exploring.seen import Seen, Sight, one_line, page_key
 from webtraj.tasks import Fact, FactGroup, TaskSpec
 from webtraj.trajectory import ModelCall
 
@@ -133,7 +133,6 @@ _LONGEST_GOAL = 500
 _LONGEST_FACT = 500
 _LONGEST_ANSWER = 300
 _MOST_FACTS = 20
-_SPACE = re.compile(r"\s+")
 _NO_WORD = re.compile(r"[^\w]+")
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+", re.IGNORECASE)
 _ESCAPED = re.compile(r'\\(["\\/])')
@@ -150,15 +149,7 @@ def normal(text: str) -> str:
 
 def problem_of(draft: Draft, seen: Seen) -> str:
     """Return why a draft cannot become a task; empty if it can."""
-    return (
-        _problem_of_text(draft)
-        or _problem_of_goal(draft, seen)
-        or ("" if draft.kind in KINDS else f"kind: expected one of {', '.join(KINDS)}")
-        or _problem_of_start(draft, seen)
-        or _problem_of_facts(draft, seen)
-        or _problem_of_urls(draft, seen)
-        or _problem_of_answer(draft, seen)
-    )
+    return next(_problems(draft, seen), "")
 
 
 def check_drafts(
@@ -193,7 +184,7 @@ def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec
     It starts at the URL as it was visited. Its name depends only on that URL and the goal, so it is
     the same whichever episode it comes from.
     """
-    goal = _one_line(draft.goal)
+    goal = one_line(draft.goal)
     digest = hashlib.sha256(f"{normal(goal)}\0{page_key(draft.start_url)}".encode()).hexdigest()
     return TaskSpec(
         name=f"proposed-{digest[:16]}",
@@ -201,8 +192,8 @@ def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec
         start_url=next(sight.url for sight in _visits(draft, seen) if sight.is_sound),
         site=seen.site,
         difficulty=len(draft.facts),
-        facts=tuple(FactGroup((Fact(_one_line(fact.description)),)) for fact in draft.facts),
-        reference_answer=_one_line(draft.reference_answer),
+        facts=tuple(FactGroup((Fact(one_line(fact.description)),)) for fact in draft.facts),
+        reference_answer=one_line(draft.reference_answer),
         metadata={
             "kind": draft.kind,
             "provenance": {
@@ -216,31 +207,53 @@ def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec
     )
 
 
-def _problem_of_text(draft: Draft) -> str:
+def _problems(draft: Draft, seen: Seen) -> Iterator[str]:
+    """Yield the reasons against a draft. Each check may rely on those before it."""
+    texts = [draft.goal, draft.reference_answer, *(fact.description for fact in draft.facts)]
     try:
-        "".join(_texts(draft)).encode()
+        "".join(texts).encode()
     except UnicodeEncodeError:
-        return "it holds half a character, which no file can hold"
-    return ""
-
-
-def _problem_of_goal(draft: Draft, seen: Seen) -> str:
+        yield "it holds half a character, which no file can hold"
     if not normal(draft.goal):
-        return "goal: it is empty"
+        yield "goal: it is empty"
     if len(draft.goal) > _LONGEST_GOAL:
-        return f"goal: longer than {_LONGEST_GOAL} characters"
+        yield f"goal: longer than {_LONGEST_GOAL} characters"
     if normal(draft.goal) == normal(seen.goal):
-        return "goal: it is the description that was explored by"
-    return ""
-
-
-def _problem_of_start(draft: Draft, seen: Seen) -> str:
+        yield "goal: it is the description that was explored by"
+    if draft.kind not in KINDS:
+        yield f"kind: expected one of {', '.join(KINDS)}"
     if not seen.is_inside(draft.start_url):
-        return f"start_url: not a page of {seen.site}"
+        yield f"start_url: not a page of {seen.site}"
     visits = _visits(draft, seen)
     if not visits:
-        return "start_url: a page that was not visited"
-    return "" if any(sight.is_sound for sight in visits) else "start_url: a page with an error"
+        yield "start_url: a page that was not visited"
+    if not any(sight.is_sound for sight in visits):
+        yield "start_url: a page with an error"
+    if not draft.facts:
+        yield "facts: there is none"
+    if len(draft.facts) > _MOST_FACTS:
+        yield f"facts: more than {_MOST_FACTS}"
+    for fact in draft.facts:
+        if not normal(fact.description) or len(fact.description) > _LONGEST_FACT:
+            yield f"facts: one is empty, or longer than {_LONGEST_FACT} characters"
+        if not fact.evidence:
+            yield "facts: one has no evidence"
+        for index in fact.evidence:
+            sight = seen.at(index)
+            if sight is None:
+                yield f"evidence: there is no step {index}"
+            elif not seen.is_inside(sight.url):
+                yield f"evidence: step {index} was on another site"
+    if not all(seen.is_inside(url) for text in texts for url in _URL.findall(text)):
+        yield "it names a URL of another site"
+    answer = one_line(draft.reference_answer)
+    if not answer and draft.kind == "information":
+        yield "reference_answer: a task about information needs one"
+    if len(answer) > _LONGEST_ANSWER:
+        yield f"reference_answer: longer than {_LONGEST_ANSWER} characters"
+    pages = (sight for index in _steps(draft) if (sight := seen.at(index)) is not None)
+    if answer and not any(_stands_on(answer, page) for page in pages):
+        yield "reference_answer: it stands on none of the pages that are evidence"
 
 
 def _visits(draft: Draft, seen: Seen) -> list[Sight]:
@@ -248,63 +261,15 @@ def _visits(draft: Draft, seen: Seen) -> list[Sight]:
     return [sight for sight in seen.sights if page_key(sight.url) == start]
 
 
-def _problem_of_facts(draft: Draft, seen: Seen) -> str:
-    if not draft.facts:
-        return "facts: there is none"
-    if len(draft.facts) > _MOST_FACTS:
-        return f"facts: more than {_MOST_FACTS}"
-    for fact in draft.facts:
-        if not normal(fact.description) or len(fact.description) > _LONGEST_FACT:
-            return f"facts: one is empty, or longer than {_LONGEST_FACT} characters"
-        if not fact.evidence:
-            return "facts: one has no evidence"
-        for index in fact.evidence:
-            sight = seen.at(index)
-            if sight is None:
-                return f"evidence: there is no step {index}"
-            if not seen.is_inside(sight.url):
-                return f"evidence: step {index} was on another site"
-    return ""
-
-
-def _problem_of_urls(draft: Draft, seen: Seen) -> str:
-    for text in _texts(draft):
-        for url in _URL.findall(text):
-            if not seen.is_inside(url):
-                return "it names a URL of another site"
-    return ""
-
-
-def _problem_of_answer(draft: Draft, seen: Seen) -> str:
-    answer = _one_line(draft.reference_answer)
-    if not answer:
-        asks = draft.kind == "information"
-        return "reference_answer: a task about information needs one" if asks else ""
-    if len(answer) > _LONGEST_ANSWER:
-        return f"reference_answer: longer than {_LONGEST_ANSWER} characters"
-    pages = (sight for index in _steps(draft) if (sight := seen.at(index)) is not None)
-    if any(_stands_on(answer, page) for page in pages):
-        return ""
-    return "reference_answer: it stands on none of the pages that are evidence"
-
-
 def _stands_on(answer: str, page: Sight) -> bool:
     """Return whether a page contains an answer as whole words: 5 does not match 15 or 2.5."""
-    text = _one_line(_ESCAPED.sub(r"\1", f"{page.title}\n{page.axtree}")).casefold()
+    text = one_line(_ESCAPED.sub(r"\1", f"{page.title}\n{page.axtree}")).casefold()
     wanted = re.escape(answer.casefold())
     return re.search(rf"(?<!\w)(?<!\d[.,]){wanted}(?!\w|[.,]\d)", text) is not None
 
 
-def _texts(draft: Draft) -> list[str]:
-    return [draft.goal, draft.reference_answer, *(fact.description for fact in draft.facts)]
-
-
 def _steps(draft: Draft) -> list[int]:
     return sorted({index for fact in draft.facts for index in fact.evidence})
-
-
-def _one_line(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
 
 
 def data_of(draft: Draft) -> dict[str, Any]:

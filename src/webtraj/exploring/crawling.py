@@ -22,13 +22,13 @@ from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import read_options
 from webtraj.exploring.checking import Proposer
 from webtraj.exploring.proposing import Proposed, Record, propose
-from webtraj.exploring.seen import CHANNELS
+from webtraj.exploring.seen import channels_with
 from webtraj.named import nearest
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.runs.run import new_run_id, run_of
+from webtraj.runs.run import run_of
 from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
 
@@ -113,11 +113,8 @@ async def explore(
         Exception: As `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
     """
     coarse = () if resume else require_coarse(tasks)
-    if resume:
-        run = run_of(open_storage(out, storage_options), resume=resume).run_id
-    else:
-        run = run_id or new_run_id()
-    channels = dict.fromkeys((*getattr(agent, "channels", ()), *CHANNELS, "timings", "info"))
+    run = run_of(open_storage(out, storage_options), run_id=run_id, resume=resume).run_id
+    channels = channels_with(getattr(agent, "channels", ()))
     base = settings or RolloutSettings(max_repetitive_actions=_MAX_REPETITIVE_ACTIONS)
     summary = await collect(
         coarse,
@@ -131,7 +128,7 @@ async def explore(
         resume=run if resume else False,
         max_steps=max_steps,
         settings=base,
-        environment_options={"observe": list(channels), **(environment_options or {})},
+        environment_options={"observe": channels, **(environment_options or {})},
         browser_pool=browser_pool,
         observer=observer,
         format=format,

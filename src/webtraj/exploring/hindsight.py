@@ -21,7 +21,7 @@ from typing import Any
 
 from webtraj.environments.browser.observation import Ref, changes_between, refs_in
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
-from webtraj.exploring.seen import Seen, Sight, page_key
+from webtraj.exploring.seen import Seen, Sight, one_line, page_key
 
 __all__ = ["HindsightProposer"]
 
@@ -250,5 +250,5 @@ def _is_short(text: str) -> bool:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = one_line(text)
     return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."

@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.datasets.place import map_in_order
 from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_drafts, normal
 from webtraj.exploring.seen import seen_in
-from webtraj.runs.run import Run
+from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records
 from webtraj.store.places import Storage
 from webtraj.tasks import TaskSpec, spec_of_row
@@ -390,11 +390,6 @@ def _open(
             return dataset, ALL_EPISODES, list(dataset.summaries)
         run = Run.last(storage).run_id
     found = Run(storage, run)
-    found.read_plan()
-    places = {
-        summary.episode_id: played
-        for summary in dataset.summaries
-        if (played := found.place_of(summary.episode_id)) is not None
-    }
-    ours = [summary for summary in dataset.summaries if summary.episode_id in places]
-    return dataset, run, sorted(ours, key=lambda summary: places[summary.episode_id])
+    tries = list(tries_of(found, found.read_plan(), dataset.summaries))
+    tries.sort(key=lambda played: (played[0].row, played[1]))
+    return dataset, run, [summary for _, _, summary in tries]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,10 +13,25 @@ from webtraj.environments.actions import read_action
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
-__all__ = ["CHANNELS", "Seen", "Sight", "page_key", "seen_in", "site_key"]
+__all__ = [
+    "CHANNELS",
+    "Seen",
+    "Sight",
+    "channels_with",
+    "one_line",
+    "page_key",
+    "seen_in",
+    "site_key",
+]
 
 CHANNELS = ("goal", "url", "title", "axtree", "http_status", "last_action")
 """The observation channels that proposers read."""
+
+
+def channels_with(channels: Iterable[str]) -> list[str]:
+    """Return the channels to observe: those of an agent, those that proposers read, and times."""
+    return list(dict.fromkeys((*channels, *CHANNELS, "timings", "info")))
+
 
 _UNREADABLE = "an action that has no words"
 
@@ -95,6 +110,11 @@ def seen_in(trajectory: EpisodeTrajectory) -> Seen:
         sites=tuple(sites),
         sights=sights,
     )
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line, with single spaces."""
+    return " ".join(text.split())
 
 
 def site_key(url: str) -> str:

@@ -18,6 +18,7 @@ import dataclasses
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -201,50 +202,32 @@ class MachineReader:
     def read(self, seconds_per_step: float | None = None) -> Reading:
         """Return a reading; values that this machine does not report are None."""
         now = self._clock()
+        kibibytes = self._find("meminfo", r"^MemAvailable:\s+(\d+)")
         return Reading(
             at=now,
             cpu_pressure=self._cpu_pressure(now),
-            memory_available=self._memory_available(),
+            memory_available=None if kibibytes is None else int(kibibytes) << 10,
             seconds_per_step=seconds_per_step,
         )
 
     def _cpu_pressure(self, now: float) -> float | None:
         """Return the pressure since the last reading, or an estimate from the load average."""
-        stalled = self._stalled_seconds()
+        stalled = self._find("pressure/cpu", r"^some\b.*\btotal=(\d+)")  # In microseconds.
         if stalled is None:
-            return self._pressure_by_load()
-        last, self._last = self._last, (now, stalled)
+            load = self._find("loadavg", r"^([\d.]+)")  # Tasks that run or wait for a CPU.
+            return None if load is None else max(0.0, 1 - _cpus() / load) if load else 0.0
+        last, self._last = self._last, (now, stalled * 1e-6)
         if last is None or now <= last[0]:
             return None
-        return min(max((stalled - last[1]) / (now - last[0]), 0.0), 1.0)
+        return min(max((stalled * 1e-6 - last[1]) / (now - last[0]), 0.0), 1.0)
 
-    def _stalled_seconds(self) -> float | None:
-        for line in self._lines("pressure/cpu"):
-            kind, *fields = line.split()
-            if kind == "some":
-                values = dict(field.partition("=")[::2] for field in fields)
-                return _number(values.get("total"), 1e-6)
-        return None
-
-    def _pressure_by_load(self) -> float | None:
-        """Return the share of runnable tasks without a CPU, over the last minute."""
-        for line in self._lines("loadavg"):
-            load = _number(line.split()[0], 1.0)
-            return None if load is None else max(0.0, 1 - _cpus() / load) if load else 0.0
-        return None
-
-    def _memory_available(self) -> int | None:
-        for line in self._lines("meminfo"):
-            if line.startswith("MemAvailable:"):
-                kib = _number(line.split()[1], 1024)
-                return None if kib is None else int(kib)
-        return None
-
-    def _lines(self, name: str) -> list[str]:
+    def _find(self, name: str, pattern: str) -> float | None:
+        """Return the number that a pattern finds in a file; None if it finds none."""
         try:
-            return (self._proc / name).read_text().splitlines()
+            found = re.search(pattern, (self._proc / name).read_text(), re.MULTILINE)
         except OSError:
-            return []  # Not Linux, an old kernel, or hidden by a container.
+            return None  # Not Linux, an old kernel, or hidden by a container.
+        return None if found is None else float(found[1])
 
 
 class Crew:
@@ -340,13 +323,6 @@ class Foreman:
         if workers != before:
             _logger.info("%d workers from now on: %s.", workers, self._control.reason)
             self._crew.resize(workers)
-
-
-def _number(text: str | None, unit: float) -> float | None:
-    try:
-        return None if text is None else float(text) * unit
-    except ValueError:
-        return None
 
 
 def _cpus() -> int:

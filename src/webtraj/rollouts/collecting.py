@@ -20,7 +20,7 @@ from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
-from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
+from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from webtraj.rollouts.sampling import Blocklist
     from webtraj.store.index import EpisodeSummary
 
-__all__ = ["Playable", "collect", "keep_metrics", "plan_of"]
+__all__ = ["Playable", "collect", "episodes_on_record", "keep_metrics", "plan_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ async def collect(
         if resume
         else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
     )
-    observer = observer or NullRolloutObserver()
+    observer = TeeRolloutObserver(observer, blocklist)
     async with contextlib.AsyncExitStack() as stack:
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
         if out is not None:
@@ -187,7 +187,7 @@ async def collect(
             )
             if resume:
                 spool = getattr(trajectory_collector, "spool", None)
-                on_record = _episodes_on_record(out, storage_options, spool)
+                on_record = episodes_on_record(out, storage_options, spool)
                 progress = progress_of(run, plan, on_record, settings.retry)
             else:
                 about = {**dataclasses.asdict(settings), "format": written}
@@ -205,7 +205,6 @@ async def collect(
             trajectory_collector=trajectory_collector,
             environment_options=environment_options or {},
             browser_pool=browser_pool,
-            blocklist=blocklist,
         )
         start = time.perf_counter()
         results = await runner.play()
@@ -297,10 +296,17 @@ def keep_metrics(
         )  # fmt: skip
 
 
-def _episodes_on_record(
-    out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, spool: Path | None
+def episodes_on_record(
+    out: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    spool: Path | None = None,
 ) -> Sequence[EpisodeSummary]:
-    """Return the summaries of all episodes, including those of crashed writers."""
+    """Return the summaries of all episodes, including those of crashed writers.
+
+    Raises:
+        CollectorError: Episodes in the spool cannot be sent, or the folder cannot be written.
+        StorageError: The store cannot be read or written.
+    """
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.recovery import recover
     from webtraj.datasets.transfer import push

@@ -38,7 +38,7 @@ from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import Decision, EndReason, Outcome, Phase, reward_value
 
-__all__ = ["FATAL", "play_episode"]
+__all__ = ["FATAL", "EpisodePlay"]
 
 FATAL = (
     errors.BrowserNotFoundError,
@@ -51,71 +51,6 @@ _NEVER_THE_AGENTS = (errors.AgentError, errors.BrowserError, errors.EpisodeTimeo
 """Errors that keep their type when the agent raises them; an `AgentError` already blames it."""
 
 _logger = logging.getLogger(__name__)
-
-
-async def play_episode(
-    planned: PlannedEpisode,
-    environment: environment_lib.Environment,
-    agent: agents_lib.Agent,
-    *,
-    report: Callable[[EpisodeResult], None],
-    episode_id: str = "",
-    number: int = 0,
-    max_steps: int | None = None,
-    max_repetitive_actions: int | None = None,
-    deadline: Deadline | None = None,
-) -> EpisodeResult:
-    """Play one episode to its end.
-
-    Args:
-        planned: The episode to play.
-        environment: An environment of the planned task, seeded with `set_seed` if it has that. It
-            is left open if the episode finishes, and closed otherwise.
-        agent: The agent.
-        report: Called with the result, even if the episode is cancelled.
-        episode_id: Id of the record, if known beforehand.
-        number: Number of earlier tries at this episode.
-        max_steps: Truncates the episode after this many steps; None leaves that to the environment.
-        max_repetitive_actions: Truncates the episode when the agent chooses the same action more
-            often than this in a row; None allows any repetition.
-        deadline: Limits the agent's decisions; the environment limits its own calls.
-
-    Returns:
-        The result of the episode.
-
-    Raises:
-        InvalidInputError: The agent cannot play this task. No episode was started.
-        Exception: One of `FATAL`.
-    """
-    play = _Play(
-        planned, environment, agent, number, max_steps, max_repetitive_actions, deadline, episode_id
-    )
-    act = play.begin()
-    try:
-        end_reason = await play.loop(act)
-        result = play.result(end_reason, _outcome(environment))
-    except FATAL as fatal:
-        await _close(environment, fatal)
-        raise
-    except asyncio.CancelledError as cancelled:
-        try:
-            await _close(environment, cancelled)
-        finally:  # Report the end even if cancelled again meanwhile.
-            report(play.result(EndReason.CANCELLED, Outcome.CANCELLED))
-        raise
-    except Exception as error:
-        _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
-        recorded = play.attributed(error)
-        result = play.result(EndReason.ERRORED, outcome_of_error(recorded, play.phase), error)
-        try:
-            await _close(environment, recorded)
-        finally:  # Even if cancelled meanwhile, the record shows the error.
-            report(result)
-        return result
-    finally:
-        play.end()
-    report(result)
-    return result
 
 
 class _Shown:
@@ -139,18 +74,27 @@ class _Shown:
         return getattr(self._environment, name)
 
 
-@dataclasses.dataclass(slots=True)
-class _Play:
-    """The episode's loop and its progress."""
+@dataclasses.dataclass(kw_only=True, slots=True)
+class EpisodePlay:
+    """Plays one episode to its end."""
 
     planned: PlannedEpisode
+    """The episode to play."""
     environment: environment_lib.Environment
+    """An environment of the planned task, seeded with `set_seed` if it has that. It is left open if
+    the episode finishes, and closed otherwise."""
     agent: agents_lib.Agent
-    number: int
-    max_steps: int | None
-    max_repetitive_actions: int | None
-    deadline: Deadline | None
-    episode_id: str
+    episode_id: str = ""
+    """Id of the record, if known beforehand."""
+    number: int = 0
+    """Number of earlier tries at this episode."""
+    max_steps: int | None = None
+    """Truncates the episode after this many steps; None leaves that to the environment."""
+    max_repetitive_actions: int | None = None
+    """Truncates the episode when the agent chooses the same action more often than this in a row;
+    None allows any repetition."""
+    deadline: Deadline | None = None
+    """Limits the agent's decisions; the environment limits its own calls."""
     start: float = dataclasses.field(default_factory=time.perf_counter)
     seed: int | None = None
     num_steps: int = 0
@@ -161,7 +105,48 @@ class _Play:
     repeated: int = 0
     last_action: Any = None
 
-    def begin(self) -> agents_lib.Act:
+    async def run(self, report: Callable[[EpisodeResult], None]) -> EpisodeResult:
+        """Play the episode.
+
+        Args:
+            report: Called with the result, even if the episode is cancelled.
+
+        Returns:
+            The result of the episode.
+
+        Raises:
+            InvalidInputError: The agent cannot play this task. No episode was started.
+            Exception: One of `FATAL`.
+        """
+        act = self._begin()
+        try:
+            end_reason = await self._loop(act)
+            result = self._result(end_reason, _outcome(self.environment))
+        except FATAL as fatal:
+            await _close(self.environment, fatal)
+            raise
+        except asyncio.CancelledError as cancelled:
+            try:
+                await _close(self.environment, cancelled)
+            finally:  # Report the end even if cancelled again meanwhile.
+                report(self._result(EndReason.CANCELLED, Outcome.CANCELLED))
+            raise
+        except Exception as error:
+            _logger.info("An episode of %s ended in an error.", self.planned.task, exc_info=True)
+            recorded = self._attributed(error)
+            result = self._result(EndReason.ERRORED, outcome_of_error(recorded, self.phase), error)
+            try:
+                await _close(self.environment, recorded)
+            finally:  # Even if cancelled meanwhile, the record shows the error.
+                report(result)
+            return result
+        finally:
+            if self.thread is not None:
+                self.thread.abandon()  # A hanging `act` must not block the rollout.
+        report(result)
+        return result
+
+    def _begin(self) -> agents_lib.Act:
         set_seed = getattr(self.environment, "set_seed", None)
         if callable(set_seed):
             set_seed(self.planned.seed)
@@ -178,11 +163,7 @@ class _Play:
             return _raising(error)
         return agents_lib.act_of(actor)
 
-    def end(self) -> None:
-        if self.thread is not None:
-            self.thread.abandon()  # A hanging `act` must not block the rollout.
-
-    async def loop(self, act: agents_lib.Act) -> EndReason:
+    async def _loop(self, act: agents_lib.Act) -> EndReason:
         timestep = await self.environment.reset()
         self.episode_id = getattr(self.environment, "episode_id", None) or self.episode_id
         self.phase = Phase.STEP
@@ -246,7 +227,7 @@ class _Play:
         self.last_action = action
         return False
 
-    def attributed(self, error: Exception) -> Exception:
+    def _attributed(self, error: Exception) -> Exception:
         """Return the error to record: an agent's exception becomes the cause of an `AgentError`."""
         if not self.agent_decides or isinstance(error, _NEVER_THE_AGENTS):
             return error
@@ -254,7 +235,7 @@ class _Play:
         agent_error.__cause__ = error
         return agent_error
 
-    def result(
+    def _result(
         self, end_reason: EndReason, outcome: Outcome, error: Exception | None = None
     ) -> EpisodeResult:
         describe = getattr(self.environment, "describe_episode", None)
@@ -263,10 +244,11 @@ class _Play:
             described = describe().get("task") if callable(describe) else None
         except Exception:  # A failing description must not cost the episode.
             _logger.warning("An environment cannot describe its episode.", exc_info=True)
-        result = EpisodeResult(
+        return EpisodeResult.of(
+            self.planned,
+            self.number,
             task=described or self.planned.task,
             seed=self.seed,
-            attempt=self.planned.attempt,
             episode_id=self.episode_id,
             end_reason=end_reason,
             outcome=outcome,
@@ -274,14 +256,8 @@ class _Play:
             total_reward=self.total_reward,
             seconds=time.perf_counter() - self.start,
             error="" if error is None else f"{type(error).__name__}: {error}",
-            row=self.planned.row,
-            number=self.number,
-            site=self.planned.spec.site,
-            level=self.planned.spec.level,
-            group=self.planned.group,
             cause=error,
         )
-        return result if result.finished else dataclasses.replace(result, total_reward=None)
 
     def _truncate(self, reason: str, decision: Decision | None = None) -> EndReason:
         mark_truncated = getattr(self.environment, "mark_truncated", None)

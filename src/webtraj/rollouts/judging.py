@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.judging.base import PARALLEL
-from webtraj.runs.run import Run
+from webtraj.runs.run import Run, tries_of
 from webtraj.runs.spec import When
+from webtraj.store import files
 from webtraj.store.places import open_storage
 from webtraj.trajectory import Outcome
 
@@ -106,37 +106,26 @@ def _settle(
     dataset: Dataset = open_dataset(out, storage_options=storage_options)
     run = Run(open_storage(out, storage_options), run_id)
     plan = run.read_plan() if plan is None else plan
-    rows = {
-        summary.episode_id: (found[0], summary)
-        for summary in dataset.summaries
-        if (found := run.place_of(summary.episode_id)) is not None and found[0] < len(plan)
-    }
+    tries = list(tries_of(run, plan, dataset.summaries))
     if blocklist is not None:
         known = blocklist.episode_ids()
-        for episode_id, (row, summary) in rows.items():
-            site = plan[row].spec.site
+        for planned, _, summary in tries:
+            site, episode_id = planned.spec.site, summary.episode_id
             if summary.outcome is Outcome.BLOCKED and site and episode_id not in known:
                 blocklist.add(site, task=summary.task, episode_id=episode_id, at=summary.end_time)
-    if rows:
+    if tries:
         write_metrics(run, measure(dataset, run=run_id))
-    return {episode_id: summary.outcome for episode_id, (_, summary) in rows.items()}
+    return {summary.episode_id: summary.outcome for _, _, summary in tries}
 
 
 @contextlib.asynccontextmanager
 async def _own_turn(path: Path | None) -> AsyncIterator[None]:
     """Hold the file's lock, after waiting until no other process has it."""
-    if path is None:
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-    try:
-        while True:
+    with contextlib.ExitStack() as stack:
+        while path is not None:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(files.locked(path, wait=False))
                 break
             except BlockingIOError:
                 await asyncio.sleep(_POLL)
         yield
-    finally:
-        os.close(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from webtraj import errors
 from webtraj.runs.run import Run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
-_FORMATS = ("json", "pb", "pb.zst")
+_FORMATS = get_args(EpisodeFormat)
 _DEFAULT: EpisodeFormat = "json"
 
 

@@ -51,10 +51,10 @@ class NullRolloutObserver:
 
 
 class TeeRolloutObserver:
-    """Forwards events to several observers, in order."""
+    """Forwards events to several observers, in order; None stands for no observer."""
 
-    def __init__(self, *observers: RolloutObserver) -> None:
-        self._observers = observers
+    def __init__(self, *observers: RolloutObserver | None) -> None:
+        self._observers = [observer for observer in observers if observer is not None]
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Forward to each observer."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
+import functools
 import logging
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -20,12 +20,11 @@ from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, Deadlines, GuardedEnvironment, NotMade
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import Scheduler, Turn
+from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run
-from webtraj.trajectory import EpisodeInfo, Outcome, new_episode_id
+from webtraj.trajectory import EpisodeInfo, new_episode_id
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
@@ -54,8 +53,6 @@ class Runner:
     trajectory_collector: TrajectoryCollector | None = None
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     browser_pool: BrowserPool | None = None
-    blocklist: Blocklist | None = None
-    """Receives the sites that refused the agent."""
 
     def __post_init__(self) -> None:
         self.results: list[EpisodeResult] = []
@@ -64,8 +61,7 @@ class Runner:
         )
         self._crew = Crew(self.settings.parallel)
         self._results_paced = 0
-        self._errors_in_a_row = 0
-        self._broken_rows: set[int] = set()
+        self._streak = ErrorStreak()
         self._rows_over = 0
         self._timers: list[asyncio.TimerHandle] = []
         self._cut_off = False
@@ -211,19 +207,20 @@ class Runner:
             info = self._info(turn, environment)
             episode_id = info.episode_id
             environment = TrajectoryCollectingEnvironment(
-                environment, self.trajectory_collector, episode_info=_once(info)
+                environment,
+                self.trajectory_collector,
+                episode_info=functools.partial(next, _infos(info)),
             )
-        return await episode_lib.play_episode(
-            planned,
-            environment,
-            agent,
-            report=self._report,
+        return await episode_lib.EpisodePlay(
+            planned=planned,
+            environment=environment,
+            agent=agent,
             episode_id=episode_id,
             number=turn.number,
             max_steps=planned.spec.max_steps or self.settings.max_steps,
             max_repetitive_actions=self.settings.max_repetitive_actions,
             deadline=deadline,
-        )
+        ).run(self._report)
 
     def _info(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeInfo:
         planned = turn.planned
@@ -233,44 +230,35 @@ class Runner:
         metadata: dict[str, Any] = {"rollout": place}
         if planned.spec.is_described:
             metadata["task"] = planned.spec.to_data()
-        info = EpisodeInfo(
+        named: dict[str, Any] = (
+            {} if self.run is None else {"episode_id": self.run.episode_id(turn)}
+        )
+        return EpisodeInfo(
             # The environment's own description is more precise, and fills what is left open here.
             task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
-            group_id="/".join(
-                (
-                    self._group,
-                    planned.task,
-                    *([] if planned.group is None else [str(planned.group)]),
-                )
-            ),
+            group_id=f"{self._group}/{planned.task}"
+            + ("" if planned.group is None else f"/{planned.group}"),
             attempt=planned.attempt,
             retry_of=turn.retry_of,
             metadata=metadata,
+            **named,
         )
-        if self.run is None:
-            return info
-        return dataclasses.replace(info, episode_id=self.run.episode_id(turn))
 
     def _retry(self, turn: Turn, result: EpisodeResult) -> tuple[Turn | None, float]:
         failures = turn.failures + 1
         retry = self.settings.retry
-        if not result.failed or not retry.retries(result.outcome, failures, result.cause):
+        if not result.failed or not retry.leaves_open(result, failures):
             return None, 0.0
-        again = Turn(
-            planned=turn.planned,
-            number=turn.number + 1,
-            failures=failures,
-            retry_of=result.episode_id,
+        again = dataclasses.replace(
+            turn, number=turn.number + 1, failures=failures, retry_of=result.episode_id
         )
         return again, retry.delay(failures, self._random)
 
     def _report(self, result: EpisodeResult) -> None:
         self.results.append(result)
         self.observer.episode_ended(result)
-        if result.outcome is Outcome.BLOCKED and self.blocklist is not None and result.site:
-            self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
 
     def _note_over(self, turn: Turn, again: Turn | None) -> None:
         """Count done rows. Once enough are done, give the rest a grace period."""
@@ -278,8 +266,7 @@ class Runner:
             return
         self._rows_over += 1
         completion = self.settings.completion
-        enough = completion.threshold * len(self.turns)
-        if self._rows_over - 1 < enough <= self._rows_over < len(self.turns):
+        if completion.begins(self._rows_over, len(self.turns)):
             self._cut_after(
                 completion.grace,
                 f"{self._rows_over} of {len(self.turns)} episodes were done "
@@ -287,19 +274,12 @@ class Runner:
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
-        if not result.broke:
-            self._errors_in_a_row = 0
-            return
-        if result.row in self._broken_rows:  # It says nothing new about the others.
-            return
-        self._broken_rows.add(result.row)
-        self._errors_in_a_row += 1
-        if self._errors_in_a_row != self.settings.patience:
+        if not self._streak.count(result) or self._streak.length != self.settings.patience:
             return
         self._scheduler.stop()  # Otherwise other workers would start new turns.
         raise errors.RolloutStoppedError(
             f"The rollout stopped after {len({r.row for r in self.results})} of {len(self.turns)} "
-            f"episodes, because {self._errors_in_a_row} in a row ended in an error. The last "
+            f"episodes, because {self._streak.length} in a row ended in an error. The last "
             f"error, in task {result.task!r}: {result.error}"
         )
 
@@ -317,14 +297,11 @@ class _Nobody:
         return act
 
 
-def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:
-    """Return a function that returns `info` first, and then copies with new ids.
+def _infos(info: EpisodeInfo) -> Iterator[EpisodeInfo]:
+    """Yield `info`, and then copies with new ids.
 
     An environment may start a second episode by itself, which is then recorded too.
     """
-    infos = itertools.chain([info], iter(lambda: _renamed(info), None))
-    return lambda: next(infos)
-
-
-def _renamed(info: EpisodeInfo) -> EpisodeInfo:
-    return dataclasses.replace(info, episode_id=new_episode_id())
+    yield info
+    while True:
+        yield dataclasses.replace(info, episode_id=new_episode_id())

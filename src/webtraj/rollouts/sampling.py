@@ -20,9 +20,11 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj import errors
-from webtraj.store import files
+from webtraj.rollouts.results import NullRolloutObserver
+from webtraj.runs.run import EpisodeResult
 from webtraj.store.places import is_url, open_storage
 from webtraj.tasks import TaskSpec, check_same, site_of, url_of
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "Band",
@@ -56,8 +58,8 @@ DEFAULT_TTL = 12 * 3600.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class Blocklist:
-    """Blocked sites, kept in a file or a bucket."""
+class Blocklist(NullRolloutObserver):
+    """Blocked sites, kept in a file or a bucket. As an observer it adds those of its rollout."""
 
     def __init__(
         self,
@@ -81,6 +83,11 @@ class Blocklist:
         self._sender = concurrent.futures.ThreadPoolExecutor(1, "webtraj-blocklist")
         self._ttl = ttl
         self._clock = clock
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Block the site of an episode that it refused."""
+        if result.outcome is Outcome.BLOCKED and result.site:
+            self.add(result.site, task=result.task, episode_id=result.episode_id)
 
     def add(
         self, url: str, *, task: str = "", episode_id: str = "", at: float | None = None
@@ -110,12 +117,8 @@ class Blocklist:
         assert isinstance(self.path, Path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(self.path, flags, 0o644)
-            try:
-                files.write_all(descriptor, orjson.dumps(line) + b"\n")
-            finally:
-                os.close(descriptor)
+            with self.path.open("ab", buffering=0) as file:
+                file.write(orjson.dumps(line) + b"\n")
         except OSError as error:
             raise errors.CollectorError(
                 f"Cannot write the blocklist {str(self.path)!r}: {error}."
@@ -270,11 +273,7 @@ class UniformSampler:
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
         """Return the tasks, shuffled."""
         source = _source(seed, "uniform")
-        picked = _some(_Reservoir(self.size, source).fill(tasks))
-        if self.size is not None and len(picked) < self.size:
-            _LOGGER.warning(
-                "Only %d of the %d requested tasks are available.", len(picked), self.size
-            )
+        picked = _some(_Reservoir(self.size, source).fill(tasks), self.size)
         source.shuffle(picked)
         return picked
 
@@ -346,11 +345,7 @@ class RatioSampler:
             candidates = list(reservoir.picked)
             reservoir.source.shuffle(candidates)
             picked += candidates[: shares[name]]
-        if len(picked) < self.size:
-            _LOGGER.warning(
-                "Only %d of the %d requested tasks are available.", len(picked), self.size
-            )
-        _source(seed, "order").shuffle(_some(picked))
+        _source(seed, "order").shuffle(_some(picked, self.size))
         return picked
 
 
@@ -456,11 +451,14 @@ def _source(seed: int, purpose: str) -> random.Random:
     return random.Random(f"{seed}/{purpose}")
 
 
-def _some(tasks: list[TaskSpec]) -> list[TaskSpec]:
+def _some(tasks: list[TaskSpec], wanted: int | None = None) -> list[TaskSpec]:
+    """Return the tasks; there must be some, and should be as many as wanted."""
     if not tasks:
         raise errors.InvalidInputError(
             "No tasks to play: the task files are empty, or every task was filtered out."
         )
+    if wanted is not None and len(tasks) < wanted:
+        _LOGGER.warning("Only %d of the %d requested tasks are available.", len(tasks), wanted)
     return tasks
 
 

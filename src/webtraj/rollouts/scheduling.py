@@ -8,14 +8,15 @@ import collections
 import dataclasses
 import heapq
 import itertools
+import operator
 import time
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 from webtraj import errors
-from webtraj.runs.run import RETRIED, RetryPolicy, Turn, all_numbers
+from webtraj.runs.run import EpisodeResult, RetryPolicy, Turn, all_numbers
 
-__all__ = ["Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
+__all__ = ["ErrorStreak", "Order", "Politeness", "RetryPolicy", "Scheduler", "Turn"]
 
 Order = Literal["given", "longest", "fair"]
 """`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
@@ -38,6 +39,26 @@ class Politeness:
                 "Politeness takes per_site of 1 or more and an interval of 0 s or more; got "
                 f"{self.per_site!r} and {self.interval!r}."
             )
+
+
+class ErrorStreak:
+    """Counts infrastructure failures in a row."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        """Failures in a row, of rows that had not failed before."""
+        self._rows: set[int] = set()
+
+    def count(self, result: EpisodeResult) -> bool:
+        """Count a result; return whether the streak grew."""
+        if not result.broke:
+            self.length = 0
+            return False
+        if result.row in self._rows:  # It says nothing new about the others.
+            return False
+        self._rows.add(result.row)
+        self.length += 1
+        return True
 
 
 _Rank = tuple[int, int]
@@ -77,26 +98,24 @@ class Scheduler:
         self._later: list[tuple[float, int, str, tuple[_Rank, Turn] | None]] = []
         self._resting: set[str] = set()
         self._taken = 0
-        self._left = 0
+        self.left = 0
+        """Number of turns not taken yet."""
         self._stopped = False
         self._changed = asyncio.Event()
-        for rank, turn in sorted(((self._rank(turn), turn) for turn in turns), key=_rank_of):
-            self._left += 1
+        for rank, turn in sorted(
+            ((self._rank(turn), turn) for turn in turns), key=operator.itemgetter(0)
+        ):
+            self.left += 1
             self._queues.setdefault(self._key(turn), collections.deque()).append((rank, turn))
         for site in self._queues:
             self._make_ready(site)
-
-    @property
-    def left(self) -> int:
-        """Number of turns not taken yet."""
-        return self._left
 
     async def take(self) -> Turn | None:
         """Wait for a turn; return None when none will come.
 
         While turns are taken, one may still come: a failed turn is retried.
         """
-        while not self._stopped and (self._left or self._taken):
+        while not self._stopped and (self.left or self._taken):
             self._wake()
             if self._ready:
                 return self._take_from(heapq.heappop(self._ready)[1])
@@ -123,7 +142,7 @@ class Scheduler:
         site = self._key(turn)
         self._visitors[site] -= 1
         if again is not None:
-            self._left += 1
+            self.left += 1
             rank = self._rank(again, unbegun=again == turn)
             item = (self._clock() + delay, next(self._serials), site, (rank, again))
             heapq.heappush(self._later, item)
@@ -158,7 +177,7 @@ class Scheduler:
     def _take_from(self, site: str) -> Turn:
         self._ready_sites.discard(site)
         _, turn = self._queues[site].popleft()
-        self._left -= 1
+        self.left -= 1
         self._taken += 1
         self._visitors[site] += 1
         if self._politeness.interval:
@@ -180,12 +199,8 @@ class Scheduler:
             self._make_ready(site)
 
 
-def _rank_of(item: tuple[_Rank, Turn]) -> _Rank:
-    return item[0]
-
-
 def _insert(queue: collections.deque[tuple[_Rank, Turn]], item: tuple[_Rank, Turn]) -> None:
     if not queue or queue[-1][0] <= item[0]:
         queue.append(item)
     else:
-        bisect.insort(queue, item, key=_rank_of)
+        bisect.insort(queue, item, key=operator.itemgetter(0))

@@ -38,6 +38,14 @@ class Completion:
                 f"{self.threshold!r} and {self.grace!r}."
             )
 
+    def begins(self, over: int, rows: int) -> bool:
+        """Return whether the grace period begins with row number `over` of those done.
+
+        >>> [Completion(threshold=0.5).begins(over, 4) for over in (1, 2, 3, 4)]
+        [False, True, False, False]
+        """
+        return over - 1 < self.threshold * rows <= over < rows
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSettings:

@@ -89,7 +89,10 @@ class Iterations:
         claimed = (_CLAIM.fullmatch(entry.key) for entry in self._storage().list(_CLAIMS))
         numbers = {int(match[1]) for match in claimed if match is not None}
         if not is_url(self.place):  # Folders without a claim, such as from an import.
-            numbers |= set(_folders(Path(self.place)))
+            folders = Path(self.place).glob("iteration_*")
+            numbers |= {
+                int(match[1]) for path in folders if (match := _FOLDER.fullmatch(path.name))
+            }
         return tuple(sorted(numbers))
 
     def claim(self, number: int | None = None) -> int:
@@ -213,13 +216,3 @@ def _remove_bare(place: Path) -> None:
     if place.exists():
         (place / HEADER).unlink(missing_ok=True)
         place.rmdir()
-
-
-def _folders(place: Path) -> Iterator[int]:
-    try:
-        names = [path.name for path in place.iterdir()]
-    except FileNotFoundError:
-        return
-    for name in names:
-        if match := _FOLDER.fullmatch(name):
-            yield int(match[1])

@@ -156,7 +156,7 @@ def plan_tasks(
     """
     if attempts < 1:
         raise errors.InvalidInputError(f"attempts must be 1 or more; got {attempts}.")
-    _check_group_size(group_size)
+    check_groups(None, group_size)
     planned: list[PlannedEpisode] = []
     counts: collections.Counter[str] = collections.Counter()
     first: dict[str, TaskSpec] = {}
@@ -186,17 +186,13 @@ def check_groups(episodes: int | None, group_size: int) -> None:
     """
     if episodes is not None and episodes < 1:
         raise errors.InvalidInputError(f"episodes must be 1 or more; got {episodes}.")
-    _check_group_size(group_size)
+    if group_size < 1:
+        raise errors.InvalidInputError(f"group_size must be 1 or more; got {group_size}.")
     if episodes is not None and episodes % group_size:
         raise errors.InvalidInputError(
             f"{episodes} episodes do not divide into groups of {group_size}; give a multiple of "
             f"{group_size}, such as {episodes + -episodes % group_size}."
         )
-
-
-def _check_group_size(group_size: int) -> None:
-    if group_size < 1:
-        raise errors.InvalidInputError(f"group_size must be 1 or more; got {group_size}.")
 
 
 def episode_seed(run_seed: int, task: str, attempt: int) -> int:

@@ -24,7 +24,7 @@ import datetime
 import random
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -51,6 +51,7 @@ __all__ = [
     "progress_of",
     "run_ids",
     "run_of",
+    "tries_of",
 ]
 
 TRIES_A_SESSION = 1000
@@ -334,7 +335,7 @@ class EpisodeResult:
         An environment may also end it in good order and say that its machinery failed.
         """
         return self.end_reason is EndReason.ERRORED or (
-            self.end_reason in _ENDED and RETRIED[self.outcome]
+            self.end_reason in _ENDED and self.outcome in RETRIED
         )
 
     @property
@@ -353,7 +354,27 @@ class EpisodeResult:
     @property
     def finished(self) -> bool:
         """Whether the episode terminated or was truncated, and the machinery held."""
-        return self.end_reason in _ENDED and not RETRIED[self.outcome]
+        return self.end_reason in _ENDED and self.outcome not in RETRIED
+
+    @classmethod
+    def of(cls, planned: PlannedEpisode, number: int, **ended: Any) -> EpisodeResult:
+        """Return the result of a try at a planned episode. Only a finished one has a reward.
+
+        Args:
+            planned: The planned episode.
+            number: The number of earlier tries.
+            ended: The fields that say how the try ended.
+        """
+        result = cls(
+            attempt=planned.attempt,
+            row=planned.row,
+            number=number,
+            site=planned.spec.site,
+            level=planned.spec.level,
+            group=planned.group,
+            **ended,
+        )
+        return result if result.finished else dataclasses.replace(result, total_reward=None)
 
     @classmethod
     def of_summary(
@@ -361,40 +382,24 @@ class EpisodeResult:
     ) -> EpisodeResult:
         """Return the result of a recorded episode."""
         start, end = summary.start_time, summary.end_time
-        result = cls(
+        return cls.of(
+            planned,
+            number,
             task=summary.task or planned.task,
             seed=summary.seed,
-            attempt=planned.attempt,
             episode_id=summary.episode_id,
             end_reason=summary.end_reason,
             outcome=summary.outcome,
             num_steps=summary.num_steps,
             total_reward=summary.total_reward,
             seconds=0.0 if start is None or end is None else max(end - start, 0.0),
-            row=planned.row,
-            number=number,
-            site=planned.spec.site,
-            level=planned.spec.level,
-            group=planned.group,
         )
-        return result if result.finished else dataclasses.replace(result, total_reward=None)
 
 
 # Retries: when to try a failed episode again, as an attempt with a record of its own.
 
-RETRIED: Mapping[Outcome, bool] = {
-    Outcome.ENV_ERROR: True,
-    Outcome.TIMEOUT: True,
-    Outcome.MODEL_ERROR: True,
-    Outcome.AGENT_ERROR: False,
-    Outcome.SUCCESS: False,
-    Outcome.FAILURE: False,
-    Outcome.BLOCKED: False,
-    Outcome.JUDGE_ERROR: False,
-    Outcome.UNKNOWN: False,
-    Outcome.CANCELLED: False,
-}
-"""Whether another try may help, by outcome. An agent's error counts as its failure and is final. A
+RETRIED = frozenset({Outcome.ENV_ERROR, Outcome.TIMEOUT, Outcome.MODEL_ERROR})
+"""Outcomes after which another try may help. An agent's error counts as its failure and is final. A
 judge's error is fixed by judging again, and a resumed rollout plays cancelled episodes again."""
 
 _HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
@@ -423,9 +428,20 @@ class RetryPolicy:
             tries: Number of failed tries so far, including the last.
             error: Error of the last try, if known.
         """
-        if not RETRIED[outcome] or tries > self.max_retries:
+        if outcome not in RETRIED or tries > self.max_retries:
             return False
         return not isinstance(error, _HOPELESS)
+
+    def leaves_open(self, result: EpisodeResult, tries: int) -> bool:
+        """Return whether a row needs another try after this result, the last of its tries.
+
+        Args:
+            result: The result.
+            tries: As for `retries`.
+        """
+        if result.counts:
+            return False
+        return not result.failed or self.retries(result.outcome, tries, result.cause)
 
     def delay(self, tries: int, source: random.Random) -> float:
         """Return a random number of seconds to wait after `tries` tries, up to the pause.
@@ -501,10 +517,8 @@ def progress_of(
     """
     first = run.sessions() * TRIES_A_SESSION
     tries: dict[int, dict[int, EpisodeSummary]] = {}
-    for summary in summaries:
-        place = run.place_of(summary.episode_id)
-        if place is not None and place[0] < len(plan):
-            tries.setdefault(place[0], {})[place[1]] = summary
+    for planned, number, summary in tries_of(run, plan, summaries):
+        tries.setdefault(planned.row, {})[number] = summary
     done: list[EpisodeResult] = []
     left: list[Turn] = []
     for planned in plan:
@@ -526,13 +540,21 @@ def progress_of(
     return Progress(tuple(done), tuple(left))
 
 
+def tries_of(
+    run: Run, plan: Sequence[PlannedEpisode], summaries: Iterable[EpisodeSummary]
+) -> Iterator[tuple[PlannedEpisode, int, EpisodeSummary]]:
+    """Yield the episodes that belong to a run, with their rows and the numbers of their tries."""
+    for summary in summaries:
+        place = run.place_of(summary.episode_id)
+        if place is not None and place[0] < len(plan):
+            yield plan[place[0]], place[1], summary
+
+
 def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
     """Return whether a row needs no further try, given its tries in order, one at least."""
-    if any(result.counts for result in tries):
-        return True
-    last = tries[-1]
-    return last.failed and not retry.retries(last.outcome, _failures_of(tries))
+    counted = any(result.counts for result in tries)
+    return counted or not retry.leaves_open(tries[-1], _failures_of(tries))
 
 
 def _failures_of(tries: Sequence[EpisodeResult]) -> int:
-    return sum(RETRIED[result.outcome] and not result.finished for result in tries)
+    return sum(result.outcome in RETRIED and not result.finished for result in tries)

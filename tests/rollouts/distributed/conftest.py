@@ -2,13 +2,15 @@
 
 import asyncio
 import dataclasses
+import functools
 
 import pytest
 
 from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
+from webtraj.rollouts.collecting import episodes_on_record
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Record
+from webtraj.rollouts.distributed.ledger import Ledger, recorded
 from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.results import NullRolloutObserver
@@ -47,7 +49,7 @@ class Line:
     async def open(self):
         self._check()
         opened = await self._call(self.node.open())
-        return dataclasses.replace(opened, found=(*opened.found, *self.found))
+        return dataclasses.replace(opened, stored=(*opened.stored, *self.found))
 
     async def accept(self, turns):
         self._check()
@@ -120,16 +122,20 @@ class Machines:
             run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
             setup=self.setup, close_timeout=10, format=format_name,
         )  # fmt: skip
-        record = Record(self.out)
+        ledger = Ledger(
+            run=run, settings=settings, observer=observer or NullRolloutObserver(),
+            parallel=parallel, rows_per_lease=rows_per_lease,
+        )  # fmt: skip
         driver = Driver(
-            cluster=self, run=run, record=record, settings=settings, lease=LEASE,
-            observer=observer or NullRolloutObserver(), parallel=parallel,
-            rows_per_lease=rows_per_lease, join_timeout=join_timeout, note_interval=note_interval,
+            cluster=self, ledger=ledger, recorded=functools.partial(recorded, self.out, None),
+            lease=LEASE, join_timeout=join_timeout, note_interval=note_interval,
         )  # fmt: skip
         async with driver:
             if resume:
                 await driver.gather()
-                progress = progress_of(run, run.read_plan(), record.summaries(), settings.retry)
+                progress = progress_of(
+                    run, run.read_plan(), episodes_on_record(self.out, None), settings.retry
+                )
             else:
                 plan = plan_episodes(tasks, episodes=episodes)
                 run.write_plan(plan, seed=0, settings={})

@@ -214,7 +214,7 @@ def test_what_other_machines_play_is_seen_by_the_drivers_note(played):
     assert monitor.look().cells == ".."
     away = {second.episode_id: Away("far", 990.0), "of-another-run": Away("far", 990.0)}
     note = out / "runs" / run_id / "underway.json"
-    note.write_bytes(orjson.dumps(Underway(1009.0, 10.0, away).to_data()))
+    note.write_bytes(orjson.dumps(Underway(1009.0, 10.0, away)))
     assert monitor.look().cells == ".."  # No more often than it is written.
     now[0] = 1010.0
     status = monitor.look()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -49,7 +48,6 @@ __all__ = ["build_rollout", "resume_run", "start_run"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_MINUTE = 60.0
 _HOUR = 3600.0
 _PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 """Fields of `RunSpec` on which the plan depends."""
@@ -78,8 +76,7 @@ def build_rollout(
         UnknownPresetError: No preset has a given name.
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
-    build = _Run(values) if isinstance(values, RunSpec) else _Rollout(values)
-    built = build.resumed(resume) if resume else build.new()
+    built = _of_run(values, resume) if isinstance(values, RunSpec) else _of_config(values, resume)
     if isinstance(configuration, Configuration):
         return dataclasses.replace(built, source=configuration.source)
     if isinstance(configuration, RunSpec):
@@ -145,241 +142,194 @@ def resume_run(
     return build_rollout(validate(values, RunSpec, where), resume=run.run_id)
 
 
-@dataclasses.dataclass
-class _Rollout:
-    """Builds a rollout."""
+def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
+    """Return a rollout into the dataset of an iteration."""
+    env = config.env_config
+    rank = rank_of(env)
+    player, settings, judging = player_of(config, rank), _settings(env, rank), judging_of(config)
+    blocklist = _blocklist(config)
+    options = _bucket_options(config, config.save_path)
+    iterations = Iterations(config.save_path, env.split, options)
+    channels = channels_for(player.make())
+    suffix = "" if rank is None else rank.suffix
+    claimed = False
+    if resume:
+        number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
+        plan, run_id = run.read_plan(), run.run_id
+    else:
+        number, plan, claimed = _planned(config, iterations, blocklist, rank)
+        run_id = new_run_id() + suffix
+    observed = channels if env.observe is None else env.observe
+    return ConfiguredRollout(
+        plan=plan,
+        player=player,
+        settings=settings,
+        out=iterations.dataset(number),
+        run_id=run_id,
+        resume=bool(resume),
+        seed=config.seed,
+        storage_options=options,
+        environment_options=environment_options(plan, env.environment_options, observed),
+        parallel=env.server_size if isinstance(env.server_size, int) else None,
+        browsers=Browsers(
+            contexts=env.contexts_per_browser,
+            endpoint=env.browser_endpoint,
+            wait_timeout=env.wait_timeout,
+            operation_timeout=env.operation_timeout,
+        ),
+        blocklist=blocklist,
+        save_every_percent=env.save_every_percent,
+        verbose=env.verbose,
+        iteration=number,
+        ranked=rank is not None,
+        judging=judging,
+        claimed=iterations if claimed else None,
+        format=config.format,
+        metrics=_targets(config.metrics),
+    )
 
-    config: RolloutConfig
 
-    def __post_init__(self) -> None:
-        self.env = self.config.env_config
-        self.rank = rank_of(self.env)
-        self.player = player_of(self.config, self.rank)
-        self.settings = _settings(self.env, self.rank)
-        self.judging = judging_of(
-            self.config.judge,
-            self.config.judge_when,
-            self.config.openai_config,
-            parallel=self.env.evaluation_workers,
-        )
-        self.blocklist = _blocklist(self.config)
-        self.options = self._bucket_options(self.config.save_path)
-        self.iterations = Iterations(self.config.save_path, self.env.split, self.options)
+def _planned(
+    config: RolloutConfig, iterations: Iterations, blocklist: Blocklist | None, rank: Rank | None
+) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
+    """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
 
-    def new(self) -> ConfiguredRollout:
-        channels = channels_for(self.player.make())
-        given = self.config.iteration
-        if self.rank is not None and given is None:
-            raise errors.InvalidInputError(
-                "Ranks share an iteration; give every rank its number, such as iteration=1."
-            )
-        number = max(self.iterations.numbers(), default=0) + 1 if given is None else given
-        plan = self._plan(number)
-        if self.rank is not None:
-            digest = selection.digest_of(self.config)
-            plan = self.iterations.share_plan(number, digest, plan, seed=self.config.seed)
-            plan = self.rank.rows(plan)
-            if not plan:
-                raise errors.InvalidInputError(
-                    f"No task is left for rank {self.rank.number} of {len(self.rank.weights)}: the "
-                    "plan has too few. Use fewer ranks."
-                )
-        claimed = self.rank is None and number not in self.iterations.numbers()
-        taken = self.iterations.claim(given)
-        if taken != number:  # Another rollout just claimed that number.
-            number, plan = taken, self._plan(taken)
-        suffix = "" if self.rank is None else self.rank.suffix
-        return self._built(
-            number, plan, new_run_id() + suffix, channels, resume=False, claimed=claimed
-        )
-
-    def resumed(self, resume: bool | str) -> ConfiguredRollout:
-        channels = channels_for(self.player.make())
-        numbers = self.iterations.numbers()
-        if self.config.iteration is not None:
-            numbers = (self.config.iteration,)
-        suffix = "" if self.rank is None else self.rank.suffix
-        for number in reversed(numbers):
-            storage = open_storage(self.iterations.dataset(number), self.options)
-            ids = [run_id for run_id in run_ids(storage) if run_id.endswith(suffix)]
-            if isinstance(resume, str):
-                ids = [run_id for run_id in ids if run_id == resume]
-            if ids:
-                if number != numbers[-1] and not isinstance(resume, str):
-                    _LOGGER.warning(
-                        "Iteration %d has no run; iteration %d is resumed.", numbers[-1], number
-                    )
-                plan = Run(storage, ids[-1]).read_plan()
-                return self._built(number, plan, ids[-1], channels, resume=True)
-        wanted = f"run {resume!r}" if isinstance(resume, str) else "run"
-        raise errors.InvalidInputError(
-            f"No {wanted} to resume in {self.iterations.place!r}. Start a new run without "
-            "--resume, or give the save_path, split and iteration that it was started with."
-        )
-
-    def _plan(self, number: int) -> tuple[PlannedEpisode, ...]:
+    def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
         return selection.plan_rollout(
-            self.config, blocklist=self.blocklist, iterations=self.iterations, number=number
+            config, blocklist=blocklist, iterations=iterations, number=number
         )
 
-    def _built(
-        self,
-        number: int,
-        plan: tuple[PlannedEpisode, ...],
-        run_id: str,
-        channels: Sequence[str],
-        *,
-        resume: bool,
-        claimed: bool = False,
-    ) -> ConfiguredRollout:
-        env = self.env
-        return ConfiguredRollout(
-            plan=plan,
-            player=self.player,
-            settings=self.settings,
-            out=self.iterations.dataset(number),
-            run_id=run_id,
-            resume=resume,
-            seed=self.config.seed,
-            storage_options=self.options,
-            environment_options=environment_options(
-                plan,
-                env.environment_options,
-                env.observe if env.observe is not None else channels,
-            ),
-            parallel=env.server_size if isinstance(env.server_size, int) else None,
-            browsers=Browsers(
-                contexts=env.contexts_per_browser,
-                endpoint=env.browser_endpoint,
-                wait_timeout=env.wait_timeout,
-                operation_timeout=env.operation_timeout,
-            ),
-            blocklist=self.blocklist,
-            save_every_percent=env.save_every_percent,
-            verbose=env.verbose,
-            iteration=number,
-            ranked=self.rank is not None,
-            judging=self.judging,
-            claimed=self.iterations if claimed else None,
-            format=self.config.format,
-            metrics=_targets(self.config.metrics),
+    given = config.iteration
+    if rank is not None and given is None:
+        raise errors.InvalidInputError(
+            "Ranks share an iteration; give every rank its number, such as iteration=1."
         )
+    numbers = iterations.numbers()
+    number = max(numbers, default=0) + 1 if given is None else given
+    plan = plan_of(number)
+    if rank is not None:
+        digest = selection.digest_of(config)
+        plan = rank.rows(iterations.share_plan(number, digest, plan, seed=config.seed))
+        if not plan:
+            raise errors.InvalidInputError(
+                f"No task is left for rank {rank.number} of {len(rank.weights)}: the plan has too "
+                "few. Use fewer ranks."
+            )
+    claimed = rank is None and number not in iterations.numbers()
+    taken = iterations.claim(given)
+    if taken != number:  # Another rollout just claimed that number.
+        number, plan = taken, plan_of(taken)
+    return number, plan, claimed
 
-    def _bucket_options(self, place: str) -> Mapping[str, Any] | None:
-        return (self.config.storage_options or None) if is_url(place) else None
+
+def _run_to_resume(
+    iterations: Iterations, number: int | None, suffix: str, resume: bool | str
+) -> tuple[int, Run]:
+    """Return the run to resume and its iteration: the last one that has such a run."""
+    numbers = iterations.numbers() if number is None else (number,)
+    for found in reversed(numbers):
+        storage = open_storage(iterations.dataset(found), iterations.storage_options)
+        ids = [run_id for run_id in run_ids(storage) if run_id.endswith(suffix)]
+        if isinstance(resume, str):
+            ids = [run_id for run_id in ids if run_id == resume]
+        if ids:
+            if found != numbers[-1] and not isinstance(resume, str):
+                _LOGGER.warning(
+                    "Iteration %d has no run; iteration %d is resumed.", numbers[-1], found
+                )
+            return found, Run(storage, ids[-1])
+    wanted = f"run {resume!r}" if isinstance(resume, str) else "run"
+    raise errors.InvalidInputError(
+        f"No {wanted} to resume in {iterations.place!r}. Start a new run without --resume, or give "
+        "the save_path, split and iteration that it was started with."
+    )
 
 
-@dataclasses.dataclass
-class _Run:
-    """Builds a rollout into one dataset."""
+def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
+    """Return a rollout into one dataset."""
+    if spec.out is None:
+        raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
+    # `basic` is the name that Orby's collector has for it.
+    agent = "model" if spec.agent == "basic" else spec.agent
+    player = Player(agent, spec.agents_options, spec.seed)
+    proposing, judging = proposing_of(spec), judging_of_run(spec)
+    options = _bucket_options(spec, spec.out)
+    channels = channels_for(player.make())
+    if proposing is not None:
+        from webtraj.exploring.seen import channels_with
 
-    spec: RunSpec
+        channels = channels_with(channels)
+    if channels and spec.kind == "crawl":
+        channels = [*channels, "screenshot"]
+    if resume:
+        run = run_of(open_storage(spec.out, options), resume=resume)
+        plan, run_id = run.read_plan(), run.run_id
+    else:
+        plan, run_id = selection.plan_run(spec), new_run_id()
+        if proposing is not None:
+            from webtraj.exploring.crawling import require_coarse
 
-    def __post_init__(self) -> None:
-        spec = self.spec
-        if spec.out is None:
-            raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
-        self.out = spec.out
-        # `basic` is the name that Orby's collector has for it.
-        agent = "model" if spec.agent == "basic" else spec.agent
-        self.player = Player(agent, spec.agents_options, spec.seed)
-        self.proposing = proposing_of(spec)
-        self.judging = judging_of_run(spec)
-        self.settings = RolloutSettings(
+            require_coarse(planned.spec for planned in plan)
+    return ConfiguredRollout(
+        plan=plan,
+        player=player,
+        settings=RolloutSettings(
             parallel=spec.parallel or 1,
             max_steps=spec.max_steps,
             max_repetitive_actions=spec.max_repetitive_actions,
             deadlines=Deadlines(episode=spec.timeout),
             retry=RetryPolicy(max_retries=spec.max_retries),
-        )
-        self.options = (spec.storage_options or None) if is_url(self.out) else None
+        ),
+        out=spec.out,
+        run_id=run_id,
+        resume=bool(resume),
+        seed=spec.seed,
+        storage_options=options,
+        environment_options=environment_options(
+            plan, spec.environment_options, list(dict.fromkeys(channels))
+        ),
+        parallel=spec.parallel if isinstance(spec.parallel, int) else None,
+        verbose=spec.verbose,
+        format=spec.format,
+        new_format="pb" if spec.kind == "crawl" else "json",
+        metrics=_targets(spec.metrics),
+        judging=judging,
+        proposing=proposing,
+    )
 
-    def new(self) -> ConfiguredRollout:
-        channels = self._channels()
-        plan = selection.plan_run(self.spec)
-        if self.proposing is not None:
-            self.proposing.check(planned.spec for planned in plan)
-        return self._built(plan, new_run_id(), channels, resume=False)
 
-    def resumed(self, resume: bool | str) -> ConfiguredRollout:
-        channels = self._channels()
-        storage = open_storage(self.out, self.options)
-        run = run_of(storage, resume=resume)
-        return self._built(run.read_plan(), run.run_id, channels, resume=True)
-
-    def _built(
-        self,
-        plan: tuple[PlannedEpisode, ...],
-        run_id: str,
-        channels: Sequence[str],
-        *,
-        resume: bool,
-    ) -> ConfiguredRollout:
-        spec = self.spec
-        return ConfiguredRollout(
-            plan=plan,
-            player=self.player,
-            settings=self.settings,
-            out=self.out,
-            run_id=run_id,
-            resume=resume,
-            seed=spec.seed,
-            storage_options=self.options,
-            environment_options=environment_options(plan, spec.environment_options, channels),
-            parallel=spec.parallel if isinstance(spec.parallel, int) else None,
-            verbose=spec.verbose,
-            format=spec.format,
-            new_format="pb" if spec.kind == "crawl" else "json",
-            metrics=_targets(spec.metrics),
-            judging=self.judging,
-            proposing=self.proposing,
-        )
-
-    def _channels(self) -> list[str]:
-        """Return the channels to observe, with a screenshot for every record of a crawl."""
-        channels = channels_for(self.player.make())
-        if self.proposing is not None:
-            channels = self.proposing.channels(channels)
-        also = ("screenshot",) if self.spec.kind == "crawl" else ()
-        return list(dict.fromkeys((*channels, *also))) if channels else channels
+def _bucket_options(config: RolloutConfig | RunSpec, place: str) -> Mapping[str, Any] | None:
+    return (config.storage_options or None) if is_url(place) else None
 
 
 def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
+    parallel: Any = env.server_size
+    pools = env.http_pools.model_dump()
+    if rank is not None:
+        parallel = parallel if parallel == "auto" else rank.scaled(parallel)
+        pools = {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
     return RolloutSettings(
-        parallel=_parallel(env, rank),
+        parallel=parallel,
         max_steps=env.max_steps,
         max_repetitive_actions=env.max_repetitive_actions,
         deadlines=Deadlines(
             step=env.step_timeout,
-            episode=_times(env.task_timeout_minutes, _MINUTE),
-            run=_times(env.run_timeout_minutes, _MINUTE),
+            episode=_seconds(env.task_timeout_minutes),
+            run=_seconds(env.run_timeout_minutes),
         ),
-        retry=RetryPolicy(
-            max_retries=env.max_retries,
-            pause=env.retry_policy.pause,
-            max_pause=env.retry_policy.max_pause,
-        ),
+        retry=RetryPolicy(max_retries=env.max_retries, **env.retry_policy.model_dump()),
         completion=Completion(
             threshold=env.completion_threshold, grace=env.completion_grace_period
         ),
         order=env.task_order,
         politeness=Politeness(per_site=env.episodes_per_site, interval=env.site_interval),
         max_consecutive_errors=env.max_consecutive_errors,
-        operations=_pools(env, rank),
+        operations=OperationLimits(**pools),
     )
 
 
-def _pools(env: EnvConfig, rank: Rank | None) -> OperationLimits:
-    pools = env.http_pools.model_dump()
-    if rank is not None:
-        pools = {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
-    return OperationLimits(**pools)
-
-
-def _parallel(env: EnvConfig, rank: Rank | None) -> Any:
-    if rank is None or isinstance(env.server_size, str):
-        return env.server_size
-    return rank.scaled(env.server_size)
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else minutes * 60.0
 
 
 def _targets(config: MetricsConfig) -> MetricsTargets:
@@ -387,24 +337,13 @@ def _targets(config: MetricsConfig) -> MetricsTargets:
     return MetricsTargets(tensorboard=config.tensorboard, wandb=wandb)
 
 
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
 def _blocklist(config: RolloutConfig) -> Blocklist | None:
     env = config.env_config
     if env.blocklist_path is None:
         return None
-    path = env.blocklist_path
-    if not is_url(path) and not Path(path).is_absolute():
-        in_bucket = is_url(config.save_path)
-        path = (
-            f"{config.save_path.rstrip('/')}/{path}"
-            if in_bucket
-            else str(Path(config.save_path) / path)
-        )
+    path = selection.place_of(env.blocklist_path, config.save_path)
     return Blocklist(
         path,
-        storage_options=(config.storage_options or None) if is_url(path) else None,
+        storage_options=_bucket_options(config, path),
         ttl=env.blocklist_ttl_hours * _HOUR,
     )

@@ -18,13 +18,15 @@ from webtraj.judging.base import PARALLEL
 from webtraj.runs.spec import RunSpec, When
 
 if TYPE_CHECKING:
-    from webtraj.agents.models.base import ModelClient
     from webtraj.judging.base import Judge
-    from webtraj.rollouts.configuration.rollout import OpenAIConfig, QuestionConfig
+    from webtraj.rollouts.configuration.rollout import (
+        OpenAIConfig,
+        QuestionConfig,
+        RolloutConfig,
+    )
 
 __all__ = [
     "Judging",
-    "close_judge",
     "judging_of",
     "judging_of_run",
 ]
@@ -34,6 +36,7 @@ _STAGES = {
     "blocking_detection": ("blocked",),
     "evaluation": ("answer", "facts", "goal", "reference"),
 }
+_RENAMED = {"openai_api_key_env_var": "api_key_variable"}
 _CLIENT = ("model", "base_url", "provider", "api_key_variable", "max_concurrency",
            "requests_per_minute")  # fmt: skip
 
@@ -61,87 +64,51 @@ class Judging:
         """
         from webtraj.judging.catalog import make_judge
 
+        judge = make_judge(self.spec, options=self.options)
         if not self.stages:
-            return make_judge(self.spec, options=self.options)
+            return judge
         from webtraj.agents.options import read_options
-        from webtraj.judging.model import JudgeSettings, ModelJudge, Routing
+        from webtraj.judging.model import ModelJudge, Routing
 
+        assert isinstance(judge, ModelJudge)
         asked = {name: value for name, value in self.options.items() if name in _CLIENT}
-        clients: dict[str, ModelClient] = {}
-
-        def client(options: Mapping[str, Any]) -> ModelClient:
-            key = repr(sorted(options.items()))  # Stages with the same client share its limits.
+        # Stages with the same client share its limits.
+        clients = {repr(sorted(asked.items())): judge.routing.default}
+        stages = {}
+        for stage, own in self.stages.items():
+            options = {**asked, **own}
+            key = repr(sorted(options.items()))
             if key not in clients:
                 clients[key] = read_options(options, who="the judge 'model'").make_client()
-            return clients[key]
-
-        stages = {stage: client({**asked, **own}) for stage, own in self.stages.items()}
-        more = {name: value for name, value in self.options.items() if name not in _CLIENT}
-        try:
-            settings = JudgeSettings(**more)
-        except TypeError as error:
-            raise errors.InvalidInputError(
-                f"The judge 'model' does not accept {more!r:.200}: {error}."
-            ) from None
-        return ModelJudge(Routing(client(asked), stages), settings=settings)
-
-    async def check(self) -> None:
-        """Make and close the judge, so that errors show before anything is played.
-
-        Asks no model.
-
-        Raises:
-            InvalidInputError: The judge cannot be made.
-        """
-        await close_judge(self.make())
+            stages[stage] = clients[key]
+        return ModelJudge(Routing(judge.routing.default, stages), settings=judge.settings)
 
 
-async def close_judge(judge: Judge) -> None:
-    """Close a judge that holds connections."""
-    if (close := getattr(judge, "aclose", None)) is not None:
-        await close()
-
-
-def judging_of(
-    judge: str | None, when: When, config: OpenAIConfig, *, parallel: int
-) -> Judging | None:
-    """Return the judge; None if there is none.
-
-    Args:
-        judge: The key `judge`.
-        when: The key `judge_when`.
-        config: The section `openai_config`.
-        parallel: The key `env_config.evaluation_workers`.
+def judging_of(config: RolloutConfig) -> Judging | None:
+    """Return the judge of a configuration; None if there is none.
 
     Raises:
         InvalidInputError: The keys contradict each other.
     """
-    if judge is None and config.model is not None:
+    asked, judge = config.openai_config, config.judge
+    how: dict[str, Any] = {
+        "when": config.judge_when,
+        "parallel": config.env_config.evaluation_workers,
+    }
+    if judge is None and asked.model is not None:
         judge = "model"
     if judge != "model":
-        default = type(config)()
-        names = (n for n in type(config).model_fields if getattr(config, n) != getattr(default, n))
-        if (name := next(names, None)) is not None:
+        if given := asked.model_dump(exclude_defaults=True):
             raise errors.InvalidInputError(
-                f"openai_config.{name} applies only to the judge 'model', but "
+                f"openai_config.{next(iter(given))} applies only to the judge 'model', but "
                 + (f"judge is {judge!r:.60}." if judge else "openai_config.model is not set.")
             )
-        return None if judge is None else Judging(spec=judge, when=when, parallel=parallel)
-    if config.model is None:
+        return None if judge is None else Judging(spec=judge, **how)
+    if asked.model is None:
         raise errors.InvalidInputError(
             "The judge 'model' needs a model; set openai_config.model to its name on the server."
         )
-    options = {
-        **_asked(config),
-        "provider": config.provider,
-        "max_concurrency": config.max_concurrency,
-        "requests_per_minute": config.requests_per_minute,
-        "votes": config.votes,
-        "timeout": config.timeout,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    options["temperature"] = config.temperature  # None leaves it to the server.
-    if taken := sorted(set(config.judge_settings) & set(_CLIENT)):
+    if taken := sorted(set(asked.judge_settings) & set(_CLIENT)):
         raise errors.InvalidInputError(
             f"openai_config.judge_settings does not accept {taken[0]!r}; set it in openai_config "
             "itself."
@@ -149,16 +116,12 @@ def judging_of(
     stages = {
         stage: own
         for kind, names in _STAGES.items()
-        if (question := getattr(config, kind)) is not None and (own := _asked(question))
+        if (question := getattr(asked, kind)) is not None and (own := _options(question))
         for stage in names
     }
-    return Judging(
-        spec="model",
-        options={**options, **config.judge_settings},
-        stages=stages,
-        when=when,
-        parallel=parallel,
-    )
+    # Without a temperature the server chooses it.
+    options = {**_options(asked), "temperature": asked.temperature, **asked.judge_settings}
+    return Judging(spec="model", options=options, stages=stages, **how)
 
 
 def judging_of_run(spec: RunSpec) -> Judging | None:
@@ -177,10 +140,7 @@ def judging_of_run(spec: RunSpec) -> Judging | None:
     return Judging(spec=spec.judge, options=spec.judge_options, when=spec.judge_when)
 
 
-def _asked(config: OpenAIConfig | QuestionConfig) -> dict[str, Any]:
-    given = {
-        "model": config.model,
-        "base_url": config.base_url,
-        "api_key_variable": config.openai_api_key_env_var,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def _options(config: OpenAIConfig | QuestionConfig) -> dict[str, Any]:
+    """Return the given keys as a judge's options."""
+    keys = config.model_dump(exclude={*_STAGES, "judge_settings"}, exclude_none=True)
+    return {_RENAMED.get(key, key): value for key, value in keys.items()}

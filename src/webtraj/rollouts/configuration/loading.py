@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import configuration, errors
@@ -26,7 +25,7 @@ from webtraj.runs.spec import RunSpec
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import RolloutConfig
 
-__all__ = ["Configuration", "config_names", "load_configuration"]
+__all__ = ["Configuration", "load_configuration"]
 
 _SELF = "_self_"
 _DEFAULTS = "defaults"
@@ -42,12 +41,6 @@ class Configuration:
     source: str
     """The whole configuration as YAML, from which it can be loaded again. References to other
     values and to the environment are unresolved, and literal secrets are removed."""
-
-
-def config_names(config_dir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Return the names of the configurations that ship with webtraj and of those in a folder."""
-    own = () if config_dir is None else (path.stem for path in Path(config_dir).glob("*.yaml"))
-    return tuple(sorted({*configuration.shipped(_PACKAGE), *own}))
 
 
 def load_configuration(

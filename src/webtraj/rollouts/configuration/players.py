@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.closing import aclose
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
-from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.exploring.checking import Proposer
@@ -170,11 +170,10 @@ def _derived(config: EnvConfig, number: int, total: int | None) -> tuple[float, 
 
 _MODES = {"coordinates": "coordinates", "set_of_marks": "marks", "text": "text", "aria": "aria"}
 _PROMPTS = {"vanilla": "webgym_vanilla", "complete": "webgym_complete"}
-_CONTEXT = (
-    "dialect", "viewport", "images", "full_rounds", "slide", "older_lines", "screenshots",
-    "page_tokens", "old_page_tokens", "changes", "text_tokens", "memory", "cut_harder",
-)  # fmt: skip
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+_SAME = {
+    "provider", "temperature", "top_p", "top_k", "min_p", "enforce_actions", "max_invalid_actions",
+}  # fmt: skip
+"""Keys of `policy_config` that are options of the agent by the same names."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -212,42 +211,32 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
     policy, env, context = config.policy_config, config.env_config, config.context_config
     if policy.agent not in ("model", "pointing"):
         return Player(policy.agent, policy.agent_options, config.seed)
+    rate = env.request_per_minute
+    version = config.model_settings.prompt_version
     options: dict[str, Any] = {
+        **context.model_dump(exclude={"interaction_mode"}),
+        **policy.model_dump(include=_SAME),
         "model": _model_name(config),
         "base_url": _urls(env.vllm_server_url),
-        "provider": policy.provider,
         "api_key_variable": policy.api_key_env_var,
         "max_concurrency": env.max_vllm_sessions
         if rank is None
         else rank.scaled(env.max_vllm_sessions),
-        "requests_per_minute": env.request_per_minute
-        if rank is None or env.request_per_minute is None
-        else rank.share * env.request_per_minute,
+        "requests_per_minute": rate if rank is None or rate is None else rank.share * rate,
         "timeout": env.vllm_timeout,
         "mode": _MODES[context.interaction_mode],
         "keep_thinking": config.model_settings.model_type == "qwen3-instruct",
-        "prompt": _prompt(config.model_settings.prompt_version),
+        "prompt": _PROMPTS.get(version or "", version),
         "max_tokens": policy.max_new_tokens,
         "seed": policy.sampling_seed,
-        "enforce_actions": policy.enforce_actions,
-        "max_invalid_actions": policy.max_invalid_actions,
-        **{name: getattr(context, name) for name in _CONTEXT},
-        **{name: getattr(policy, name) for name in _SAMPLING},
     }
     if policy.agent == "pointing":
         from webtraj.agents.pointing import OPTIONS
 
-        options = {name: options[name] for name in OPTIONS}
-        del options["max_tokens"]  # Its replies are two names; the key limits prose.
-        return _model_player(options, policy.agent_options, config.seed, agent="pointing")
-    return _model_player(options, policy.agent_options, config.seed)
-
-
-def _model_player(
-    options: Mapping[str, Any], more: Mapping[str, Any], seed: int, *, agent: str = "model"
-) -> Player:
+        # Its replies are two names; the key `max_new_tokens` limits prose.
+        options = {name: options[name] for name in OPTIONS if name != "max_tokens"}
     given = {name: value for name, value in options.items() if value is not None}
-    return Player(agent, {**given, **more}, seed)
+    return Player(policy.agent, {**given, **policy.agent_options}, config.seed)
 
 
 def _model_name(config: RolloutConfig) -> str:
@@ -276,10 +265,6 @@ def _url(given: str) -> str:
     return url if url.endswith("/v1") else f"{url}/v1"
 
 
-def _prompt(version: str | None) -> str | None:
-    return None if version is None else _PROMPTS.get(version, version)
-
-
 # The proposer of tasks for what a crawl has seen.
 
 
@@ -306,30 +291,6 @@ class Proposing:
 
         return make_proposer(self.name, options=self.options)
 
-    def channels(self, channels: Sequence[str]) -> list[str]:
-        """Return the channels to observe: the explorer's, and those that proposers read."""
-        from webtraj.exploring.seen import CHANNELS
-
-        return list(dict.fromkeys((*channels, *CHANNELS, "timings", "info")))
-
-    def check(self, tasks: Iterable[TaskSpec]) -> None:
-        """Check that tasks can be explored.
-
-        Raises:
-            InvalidInputError: A task is not a coarse task.
-        """
-        from webtraj.exploring.crawling import require_coarse
-
-        require_coarse(tasks)
-
-    async def check_options(self) -> None:
-        """Make and close the proposer, so that errors show before anything is played.
-
-        Raises:
-            InvalidInputError: The proposer cannot be made.
-        """
-        await _close(self.make())
-
     async def propose(
         self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
     ) -> Proposed:
@@ -351,7 +312,7 @@ class Proposing:
                 storage_options=storage_options,
             )
         finally:
-            await _close(proposer)
+            await aclose(proposer)
 
 
 def proposing_of(spec: RunSpec) -> Proposing | None:
@@ -372,8 +333,3 @@ def proposing_of(spec: RunSpec) -> Proposing | None:
         proposals=spec.proposals,
         parallel=spec.parallel if isinstance(spec.parallel, int) else 1,
     )
-
-
-async def _close(proposer: Proposer) -> None:
-    if (close := getattr(proposer, "aclose", None)) is not None:
-        await close()

@@ -357,16 +357,12 @@ class EnvConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _check_groups(self) -> Self:
+    def _check_sampling(self) -> Self:
         if self.groups_per_task > 1 and self.group != "same-seed":
             raise ValueError(
                 "groups_per_task needs env_config.group=same-seed; for more attempts with seeds of "
                 "their own, raise env_config.attempts_per_task"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_ratio(self) -> Self:
         if self.train_tasks_sampler == "ratio" and not self.difficulty_ratio:
             raise ValueError(
                 "the sampler 'ratio' needs env_config.difficulty_ratio, such as "

@@ -21,17 +21,17 @@ import orjson
 
 from webtraj import configuration as configuration_lib
 from webtraj import errors
+from webtraj.closing import aclose
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, MetricsTargets
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import players
-from webtraj.rollouts.configuration.judges import Judging, close_judge
+from webtraj.rollouts.configuration.judges import Judging
 from webtraj.rollouts.configuration.players import Player, Proposing
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import (
-    NullRolloutObserver,
     RolloutObserver,
     RolloutSummary,
     TeeRolloutObserver,
@@ -40,7 +40,7 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.run import EpisodeResult, Run, tries_of
 from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import is_url, open_storage
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
 
-__all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
+__all__ = ["ConfiguredRollout", "Milestones"]
 
 # Milestones: log progress each time that a given percentage more is recorded.
 
@@ -57,20 +57,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Milestones:
-    """Logs progress, and forwards events to another observer.
+    """Logs progress.
 
     A row that is tried several times counts once, when its first try has ended.
     """
 
-    def __init__(
-        self,
-        percent: float,
-        observer: RolloutObserver | None = None,
-        *,
-        tell: Callable[[str], None] = _logger.info,
-    ) -> None:
+    def __init__(self, percent: float, *, tell: Callable[[str], None] = _logger.info) -> None:
         self._percent = percent
-        self._observer = observer or NullRolloutObserver()
         self._tell = tell
         self._rows = 0
         self._begun: set[int] = set()
@@ -80,11 +73,9 @@ class Milestones:
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Start counting."""
         self._rows = len(plan)
-        self._observer.rollout_planned(plan)
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Count, and log progress at each milestone."""
-        self._observer.episode_ended(result)
         self._outcomes[result.outcome.name.lower()] += 1
         self._begun.add(result.row)
         # Whole milestones passed, without floating-point errors.
@@ -208,7 +199,7 @@ class ConfiguredRollout:
                 observer=observer,
             )
         finally:
-            await close_judge(judge)
+            await aclose(judge)
 
     async def propose(self) -> Proposed | None:
         """Propose tasks for episodes without proposals; None if there is no proposer.
@@ -235,14 +226,16 @@ class ConfiguredRollout:
         if ray is not None and self.ranked:
             raise errors.InvalidInputError(players.NOT_ON_RAY)
         if self.save_every_percent is not None:
-            observer = Milestones(self.save_every_percent, observer)
+            observer = TeeRolloutObserver(observer, Milestones(self.save_every_percent))
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await self._check_what_follows()
+                for recipe in (self.judging, self.proposing):
+                    if recipe is not None:  # Its errors show before anything is played.
+                        await aclose(recipe.make())
                 if self.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
-                    observer = live if observer is None else TeeRolloutObserver(observer, live)
+                    observer = TeeRolloutObserver(observer, live)
                 if ray is not None:
                     return await self._play_on_ray(ray, observer)
                 return await self._play_here(observer, stack)
@@ -251,19 +244,11 @@ class ConfiguredRollout:
                 await asyncio.to_thread(self._give_back_the_number, self.claimed)
             raise
 
-    async def _check_what_follows(self) -> None:
-        """Check judge and proposer before anything is played."""
-        if self.judging is not None:
-            await self.judging.check()
-        if self.proposing is not None:
-            await self.proposing.check_options()
-
     async def _play_here(
         self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
     ) -> RolloutSummary:
         agent = self.player.make()
-        if (close := getattr(agent, "aclose", None)) is not None:
-            stack.push_async_callback(close)
+        stack.push_async_callback(aclose, agent)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
@@ -282,22 +267,7 @@ class ConfiguredRollout:
                 await pool.start()
         else:
             await self._check_plan(agent)
-        written = self._keep_source()
-        return await collect(
-            self.plan,
-            agent,
-            out=self.out,
-            storage_options=self.storage_options,
-            run_id=None if self.resume else self.run_id,
-            resume=self.run_id if self.resume else False,
-            seed=self.seed,
-            settings=self.settings,
-            environment_options=self.environment_options,
-            browser_pool=pool,
-            blocklist=self.blocklist,
-            observer=observer,
-            format=written,
-        )
+        return await collect(self.plan, agent, browser_pool=pool, **self._begin(observer))
 
     async def _check_plan(self, agent: Agent) -> None:
         """Check that a new plan can be played: otherwise it must not be written."""
@@ -310,28 +280,31 @@ class ConfiguredRollout:
 
         if not self.resume:
             await check_environments(self.plan, self.environment_options, elsewhere=True)
-        written = self._keep_source()
-        explores = self.player.name == "explorer"
         return await collect_on_ray(
             self.plan,
-            self.player if explores else self.player.name,
-            agent_options=None if explores else self.player.options,
+            self.player,
             address=address,
             parallel=self.parallel,
-            out=self.out,
-            storage_options=self.storage_options,
-            run_id=None if self.resume else self.run_id,
-            resume=self.run_id if self.resume else False,
-            seed=self.seed,
-            settings=self.settings,
-            environment_options=self.environment_options,
             browsers=self.browsers,
             setup=self.setup,
             variables=self.variables,
-            blocklist=self.blocklist,
-            observer=observer,
-            format=written,
+            **self._begin(observer),
         )
+
+    def _begin(self, observer: RolloutObserver | None) -> dict[str, Any]:
+        """Keep the source beside the plan, and return what `collect` takes on any machine."""
+        return {
+            "out": self.out,
+            "storage_options": self.storage_options,
+            "run_id": None if self.resume else self.run_id,
+            "resume": self.run_id if self.resume else False,
+            "seed": self.seed,
+            "settings": self.settings,
+            "environment_options": self.environment_options,
+            "blocklist": self.blocklist,
+            "observer": observer,
+            "format": self._keep_source(),
+        }
 
     def _open_metrics(self) -> MetricsObserver:
         config = dict(configuration_lib.flattened(_read(self.source)))
@@ -348,11 +321,8 @@ class ConfiguredRollout:
         except errors.NotADatasetError:
             return  # Nothing is recorded there yet.
         run = Run(open_storage(self.out, self.storage_options), self.run_id)
-        for summary in summaries:
-            place = run.place_of(summary.episode_id)
-            if place is not None and place[0] < len(self.plan):
-                planned, number = self.plan[place[0]], place[1]
-                yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
+        for planned, number, summary in tries_of(run, self.plan, summaries):
+            yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
 
     def _keep_source(self) -> EpisodeFormat | None:
         """Keep the configuration beside the plan. Return the format to record in."""
@@ -360,9 +330,13 @@ class ConfiguredRollout:
             self._warn_of_changes()
             return self.format
         written = settle_format(self.format, self.out, self.storage_options, new=self.new_format)
-        keep_source(
-            self.out, self.storage_options, self.run_id, self.source_name, self.source, written
-        )
+        if not is_url(self.out):  # A folder must become a dataset before other files are written.
+            from webtraj.datasets.place import create_place
+            from webtraj.store.layout import DatasetHeader
+
+            create_place(self.out, DatasetHeader(format=written))
+        storage = open_storage(self.out, self.storage_options)
+        storage.write(f"runs/{self.run_id}/{self.source_name}", self.source.encode())
         return written
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
@@ -409,28 +383,3 @@ def _read(source: str) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         return configuration_lib.parse(source, "A configuration")
     return data if isinstance(data, dict) else {}
-
-
-def keep_source(
-    out: str,
-    storage_options: Mapping[str, Any] | None,
-    run_id: str,
-    name: str,
-    content: str,
-    format_name: str = "json",
-) -> None:
-    """Write a run's source beside its plan, before the plan is written.
-
-    Raises:
-        CollectorError: The dataset's folder cannot be written.
-        NotADatasetError: The folder holds something else.
-        StorageError: The bucket cannot be written.
-    """
-    if not is_url(out):  # A folder must become a dataset before other files are written.
-        from webtraj.store.layout import DatasetHeader, DatasetLayout
-
-        layout = DatasetLayout(Path(out))
-        if not layout.header.exists():
-            layout.create(DatasetHeader(format=format_name))
-    storage = open_storage(out, storage_options)
-    storage.write(f"runs/{run_id}/{name}", content.encode())

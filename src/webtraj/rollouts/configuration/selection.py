@@ -32,7 +32,7 @@ from webtraj.tasks import TaskSpec, read_tasks
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
 
-__all__ = ["digest_of", "plan_run", "plan_rollout", "read_sources"]
+__all__ = ["digest_of", "place_of", "plan_rollout", "plan_run", "read_sources"]
 
 _TASK_FILES = (".jsonl", ".parquet")
 
@@ -124,7 +124,7 @@ def read_sources(
         if presets and not source.endswith(_TASK_FILES):
             yield from specs_of_presets([source])
             continue
-        place = _place(source, data_path)
+        place = place_of(source, data_path)
         yield from read_tasks(
             place, storage_options=storage_options or None if is_url(place) else None
         )
@@ -204,7 +204,8 @@ def _sources(env: EnvConfig) -> list[str]:
     return sources
 
 
-def _place(source: str, data_path: str) -> str:
+def place_of(source: str, data_path: str) -> str:
+    """Return the path or URL of a file that may be relative to a folder or bucket."""
     if is_url(source) or Path(source).is_absolute():
         return source
     if is_url(data_path):
@@ -228,15 +229,10 @@ def _limits_of(env: EnvConfig) -> DifficultySteps | list[int] | None:
 def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
     """Give tasks without a step limit that of their difficulty."""
     limits = _limits_of(env)
-    limited: dict[int, TaskSpec] = {}
-    result = []
-    for task in tasks:
-        # A repeated task stays one object.
-        if id(task) not in limited:
-            steps = task.max_steps or _steps(task, limits) or env.max_steps
-            limited[id(task)] = dataclasses.replace(task, max_steps=steps)
-        result.append(limited[id(task)])
-    return result
+    return [
+        dataclasses.replace(task, max_steps=task.max_steps or _steps(task, limits) or env.max_steps)
+        for task in tasks
+    ]
 
 
 def _steps(task: TaskSpec, limits: DifficultySteps | list[int] | None) -> int | None:

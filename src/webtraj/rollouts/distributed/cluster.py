@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.rollouts.distributed.messages import NodeLostError, Opened, Place, Report, Work
+from webtraj.rollouts.distributed.messages import NodeLostError, Place, Report, Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.scheduling import Turn
 
@@ -178,11 +178,11 @@ class RayNode:
         self._close_timeout = work.lease + work.close_timeout
         self._open_timeout = open_timeout
 
-    async def open(self) -> Opened:
+    async def open(self) -> Report:
         """Wait until the actor is running and ready."""
         opened = False
         try:
-            reply: Opened = await _answer(self._actor.open.remote(), self._open_timeout)
+            reply: Report = await _answer(self._actor.open.remote(), self._open_timeout)
             opened = reply.failure is None
             return reply
         finally:

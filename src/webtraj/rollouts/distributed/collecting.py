@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -11,17 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.agents import catalog
 from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
-from webtraj.rollouts.collecting import Playable, keep_metrics, plan_of
+from webtraj.datasets.recovery import recover
+from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metrics, plan_of
+from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Record
+from webtraj.rollouts.distributed.ledger import Ledger, recorded
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
-from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
+from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import Progress, progress_of, run_of
@@ -131,7 +134,7 @@ async def collect_on_ray(
             f"{agent!r:.100}. Pass `lambda: MyAgent(...)`."
         )
     settings = settings or RolloutSettings()
-    observer = observer or NullRolloutObserver()
+    observer = TeeRolloutObserver(observer, blocklist)
     place = _place(out)
     plan = (
         ()
@@ -139,10 +142,10 @@ async def collect_on_ray(
         else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
     )
     await check_environments(plan, environment_options or {}, elsewhere=True)
-    if agent == "oracle":  # Other named agents play any task, or may not load here.
-        await check_tasks(
-            plan, catalog.make_agent("oracle"), environment_options or {}, elsewhere=True
-        )
+    if isinstance(agent, str):
+        agent = Player(agent, dict(agent_options or {}), seed)
+    if isinstance(agent, Player) and agent.name == "oracle":  # Others may not load here.
+        await check_tasks(plan, agent.make(), environment_options or {}, elsewhere=True)
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
         run = run_of(storage, run_id=run_id, resume=resume)
@@ -159,8 +162,6 @@ async def collect_on_ray(
             run_id=run.run_id,
             out=place,
             agent=agent,
-            seed=seed,
-            agent_options=dict(agent_options or {}),
             storage_options=None if storage_options is None else dict(storage_options),
             environment_options=dict(environment_options or {}),
             format=written,
@@ -174,18 +175,19 @@ async def collect_on_ray(
         cluster = RayCluster(
             work, sizing or NodeSizing(), runtime_env=runtime_env, open_timeout=join_timeout
         )
-        record = Record(place, storage_options)
-        driver = Driver(
-            cluster=cluster,
+        ledger = Ledger(
             run=run,
-            record=record,
             settings=settings,
             observer=observer,
-            lease=lease,
             parallel=parallel,
             rows_per_lease=rows_per_lease,
+        )
+        driver = Driver(
+            cluster=cluster,
+            ledger=ledger,
+            recorded=functools.partial(recorded, place, storage_options),
+            lease=lease,
             join_timeout=join_timeout,
-            blocklist=blocklist,
         )
         start = time.perf_counter()
         async with driver:
@@ -193,13 +195,14 @@ async def collect_on_ray(
             if resume:
                 await cluster.end_nodes_of_before()
                 await driver.gather()
-                summaries = await asyncio.to_thread(record.summaries)
+                summaries = await asyncio.to_thread(episodes_on_record, place, storage_options)
                 progress = progress_of(run, plan, summaries, settings.retry)
             session = run.begin_session(resumed=bool(resume))
             observer.rollout_planned([turn.planned for turn in progress.left])
             results = await driver.play(progress.left, session=session)
-        if driver.lost_nodes:
-            await asyncio.to_thread(record.complete)
+        if driver.lost_nodes:  # Some crashed before they could write their index lines.
+            with contextlib.suppress(errors.NotADatasetError):
+                await asyncio.to_thread(recover, place, storage_options=storage_options)
         seconds = time.perf_counter() - start
     await asyncio.to_thread(keep_metrics, run, place, storage_options)
     return RolloutSummary(results=(*progress.done, *results), seconds=seconds)

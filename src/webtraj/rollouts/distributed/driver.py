@@ -19,13 +19,11 @@ from typing import Any, Self
 import orjson
 
 from webtraj import errors
-from webtraj.rollouts.distributed.ledger import Ledger, Member, Members, Record, Shares
+from webtraj.rollouts.distributed.ledger import Ledger, Member, Shares
 from webtraj.rollouts.distributed.messages import Cluster, Failure, NodeLostError, Place, Report
-from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Turn
-from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
+from webtraj.store import records
 
 __all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_underway"]
 
@@ -76,25 +74,6 @@ class Underway:
         """
         return now - self.time > _OLD * self.interval
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the note as JSON data."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return the note from JSON data.
-
-        Raises:
-            KeyError: The data is not a note.
-            TypeError: Likewise.
-            ValueError: Likewise.
-        """
-        episodes = {
-            str(episode_id): Away(str(away["machine"]), float(away["since"]))
-            for episode_id, away in dict(data["episodes"]).items()
-        }
-        return cls(float(data["time"]), float(data["interval"]), episodes)
-
 
 def read_underway(run: Run) -> Underway | None:
     """Return a run's note; None if it is missing or unreadable.
@@ -103,10 +82,8 @@ def read_underway(run: Run) -> Underway | None:
         StorageError: The store cannot be read.
     """
     try:
-        return Underway.from_data(orjson.loads(run.storage.read(_key(run))))
-    except errors.StorageMissingError:
-        return None
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return records.read_object(Underway, orjson.loads(run.storage.read(_key(run))))
+    except (errors.StorageMissingError, ValueError):
         return None  # For display only; the next one follows soon.
 
 
@@ -164,7 +141,7 @@ class UnderwayNote:
     def _write(self, underway: Underway) -> None:
         self._written = bool(underway.episodes)
         try:
-            self._run.storage.write(_key(self._run), orjson.dumps(underway.to_data()))
+            self._run.storage.write(_key(self._run), orjson.dumps(underway))
         except errors.StorageError as error:
             _logger.debug("Could not write the note of running episodes: %s", error)
 
@@ -182,36 +159,22 @@ class Driver:
     """Plays turns on the nodes of a cluster."""
 
     cluster: Cluster
-    run: Run
-    record: Record
-    settings: RolloutSettings
-    observer: RolloutObserver
+    ledger: Ledger
+    recorded: Callable[[Mapping[str, Turn]], dict[str, EpisodeResult]]
+    """Returns the results of the turns that have a record in the store; see `ledger.recorded`."""
     lease: float
     """Seconds of silence after which a node counts as lost."""
-    parallel: int | None = None
-    """Episodes to play at a time in all; None for as many as the machines can bear."""
-    rows_per_lease: int = 8
-    """Most rows in a lease. The last leases are smaller, so that all nodes finish together."""
     join_timeout: float = 300.0
     """Seconds to wait for a machine when there is none, and for a node to start."""
-    blocklist: Blocklist | None = None
     note_interval: float = NOTE_INTERVAL
     """Seconds between notes of what is running."""
 
     def __post_init__(self) -> None:
         self.lost_nodes = 0
         """Number of lost nodes. The index may lack their episodes."""
-        self._members = Members(self.parallel)
-        self._ledger = Ledger(
-            run=self.run,
-            settings=self.settings,
-            observer=self.observer,
-            members=self._members,
-            rows_per_lease=self.rows_per_lease,
-            blocklist=self.blocklist,
-        )
+        self._members = self.ledger.members
         self._shares = Shares()
-        self._note = UnderwayNote(self.run, interval=self.note_interval)
+        self._note = UnderwayNote(self.ledger.run, interval=self.note_interval)
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._lonely_since = time.monotonic()
@@ -234,10 +197,10 @@ class Driver:
         """
         for place in await self.cluster.places():
             self._serve_at(place)
-        while self._ledger.raised is None and self._serving.keys() - self._members.keys:
+        while self.ledger.raised is None and self._serving.keys() - self._members.keys:
             await self._members.changed()
-        if self._ledger.raised is not None:
-            raise self._ledger.raised
+        if self.ledger.raised is not None:
+            raise self.ledger.raised
 
     async def play(self, turns: Sequence[Turn], *, session: int) -> list[EpisodeResult]:
         """Play all turns.
@@ -255,26 +218,23 @@ class Driver:
             CollectorError: Everything is played, but the store does not accept all of it.
             WebtrajError: An error that would end every other node too.
         """
-        end = self.settings.deadlines.run
-        loop = asyncio.get_running_loop()
-        timer = (
-            None
-            if end is None
-            else loop.call_later(end, self._ledger.cut, f"its limit of {end:g} s is up")
-        )
         self._lonely_since = time.monotonic()
         self._do(self._discover())
         self._do(self._keep_note())
-        self._ledger.begin(turns, session)
+        if (end := self.ledger.settings.deadlines.run) is not None:
+            self._do(self._end_after(end))
+        self.ledger.begin(turns, session)
         try:
-            await self._ledger.over.wait()
+            await self.ledger.over.wait()
         finally:
-            if timer is not None:
-                timer.cancel()
             await self._stop()
-        if self._ledger.raised is not None:
-            raise self._ledger.raised
-        return list(self._ledger.results.values())
+        if self.ledger.raised is not None:
+            raise self.ledger.raised
+        return list(self.ledger.results.values())
+
+    async def _end_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.ledger.cut(f"its limit of {seconds:g} s is up")
 
     # Nodes: discovered, served, lost.
 
@@ -289,10 +249,10 @@ class Driver:
             if self._serving:
                 self._lonely_since = time.monotonic()
             elif time.monotonic() - self._lonely_since > self.join_timeout:
-                self._ledger.fail(
+                self.ledger.fail(
                     errors.RolloutStoppedError(
                         f"The rollout stopped because no machine was available for "
-                        f"{self.join_timeout:g} s, with {self._ledger.left}. Resume the run when "
+                        f"{self.join_timeout:g} s, with {self.ledger.left}. Resume the run when "
                         "there are machines."
                     )
                 )
@@ -309,7 +269,7 @@ class Driver:
         self._serving.pop(key, None)
         self._members.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._ledger.fail(error)
+            self.ledger.fail(error)
 
     async def _serve(self, place: Place) -> None:
         member: Member | None = None
@@ -320,7 +280,7 @@ class Driver:
                 self._blame(place, opened.failure)
                 return
             # Records sent before the start are in the store, and so already counted.
-            found = opened.found if self._ledger.begun.is_set() else ()
+            found = opened.stored if self.ledger.begun.is_set() else ()
             self._shares.join(place.key, place.episodes)
             member = self._members.add(place, node, opened.room)
             await self._listen(member, found)
@@ -375,46 +335,44 @@ class Driver:
         _logger.warning("%s", error)
         others = [key for key in self._serving if self._failures.get(key, 0) < _STARTS]
         if failure.concerns_all or not others:
-            self._ledger.fail(error)
+            self.ledger.fail(error)
 
     async def _play_elsewhere(self, member: Member) -> None:
         """Find out what became of a lost node's turns, and hand out the open ones again."""
-        if member.turns and not self._ledger.over.is_set():
-            self._ledger.lose(member, await self._on_record(member.turns))
+        if member.turns and not self.ledger.over.is_set():
+            self.ledger.lose(member, await self._on_record(member.turns))
 
     async def _on_record(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
         """Ask the store until it answers; without an answer, rows might be played twice."""
         while True:
             try:
-                if (
-                    await asyncio.to_thread(self.run.sessions) * TRIES_A_SESSION
-                    > self._ledger.next_session
-                ):
+                sessions = await asyncio.to_thread(self.ledger.run.sessions)
+                if sessions * TRIES_A_SESSION > self.ledger.next_session:
                     raise errors.RolloutStoppedError(
                         f"This rollout stopped because another one has taken over the run "
-                        f"{self.run.run_id!r}."
+                        f"{self.ledger.run.run_id!r}."
                     )
-                return await asyncio.to_thread(self.record.results, turns)
+                return await asyncio.to_thread(self.recorded, turns)
             except errors.StorageUnavailableError as error:
                 _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
             await asyncio.sleep(self.lease / 2)
 
     async def _feed(self, member: Member, found: Sequence[str]) -> None:
-        await self._ledger.begun.wait()
-        if brought := self._ledger.open_turns(found):
-            self._ledger.bring(await self._on_record(brought))
+        await self.ledger.begun.wait()
+        if brought := self.ledger.open_turns(found):
+            self.ledger.bring(await self._on_record(brought))
         while not self._shares.has_any(member.place.key):
             await self._members.changed()
         while True:
             async with self._members.lane(member) as lease:
-                await self._ledger.fill(lease)
+                await self.ledger.fill(lease)
                 if not lease.turns:
                     return
                 await member.node.accept(tuple(lease.turns.values()))
 
     def _take(self, member: Member, report: Report) -> None:
-        self._ledger.take(member, report)
-        if not self._ledger.waits_for_the_store():
+        self.ledger.take(member, report)
+        if not self.ledger.waits_for_the_store():
             return
         # Ask nodes to hurry, or to report what is wrong.
         for member in self._members:
@@ -425,7 +383,7 @@ class Driver:
     async def _flush(self, member: Member) -> None:
         try:
             if why := await member.node.flush():
-                self._ledger.fail(errors.CollectorError(f"On {member.place.name}: {why}"))
+                self.ledger.fail(errors.CollectorError(f"On {member.place.name}: {why}"))
         except NodeLostError:
             pass  # `_listen` notices that too.
         finally:
@@ -447,11 +405,11 @@ class Driver:
     def _did(self, task: asyncio.Task[None]) -> None:
         self._others.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._ledger.fail(error)
+            self.ledger.fail(error)
 
     async def _stop(self) -> None:
         """Close every node in good order, each within its own time limit. Idempotent."""
-        self._ledger.stop()
+        self.ledger.stop()
         members = list(self._members)
         if tasks := {*self._serving.values(), *self._others}:
             for task in tasks:
@@ -459,7 +417,7 @@ class Driver:
             await asyncio.wait(tasks)
         await asyncio.to_thread(self._note.finish)
         for error in await asyncio.gather(*map(self._close, members)):
-            self._ledger.raised = self._ledger.raised or error
+            self.ledger.raised = self.ledger.raised or error
 
     async def _close(self, member: Member) -> errors.CollectorError | None:
         """Close a node; return an error if records remain there."""

@@ -22,9 +22,9 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout, resume_run
-from webtraj.rollouts.configuration.running import ConfiguredRollout
+from webtraj.rollouts.configuration.running import ConfiguredRollout, Milestones
 from webtraj.rollouts.results import RolloutSummary
-from webtraj.runs.run import EpisodeResult, counting, run_of
+from webtraj.runs.run import counting, run_of
 from webtraj.runs.spec import RunSpec, read_record
 from webtraj.store.places import open_storage
 
@@ -42,6 +42,8 @@ MODULE = "webtraj_job"
 
 
 _EPISODES = 100
+_PERCENT = 5
+"""A job prints its progress each time that this many percent more are recorded."""
 _OF_THE_SCRIPT = {"out", "storage_options", "preset", "episodes"}
 """Fields that do not change a run that is resumed. The source's script sets the last two always."""
 _THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
@@ -216,7 +218,8 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
     rollout = _resumed(job) if job.resume else _new(job)
     setup = functools.partial(prepare, tuple(job.imports))
     rollout = dataclasses.replace(rollout, setup=setup, variables=variables)
-    return await rollout.play(ray="auto", observer=_Teller())
+    tell = functools.partial(print, flush=True)
+    return await rollout.play(ray="auto", observer=Milestones(_PERCENT, tell=tell))
 
 
 def _new(job: JobSpec) -> ConfiguredRollout:
@@ -241,23 +244,6 @@ def _resumed(job: JobSpec) -> ConfiguredRollout:
     if job.model is None and job.agent == JobSpec.model_fields["agent"].default:
         del given["agent"]  # Filled in by `RunSpec`.
     return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
-
-
-class _Teller:
-    """Prints progress occasionally."""
-
-    def __init__(self) -> None:
-        self._rows = 0
-        self._ended = 0
-
-    def rollout_planned(self, plan: object) -> None:
-        self._rows = len(tuple(plan))  # type: ignore[arg-type]
-
-    def episode_ended(self, result: EpisodeResult) -> None:
-        self._ended += 1
-        if self._ended % max(self._rows // 20, 1) == 0:
-            sys.stdout.write(f"{self._ended} episodes have ended; the plan has {self._rows} rows\n")
-            sys.stdout.flush()
 
 
 def take_variables(folder: Path) -> dict[str, str]:

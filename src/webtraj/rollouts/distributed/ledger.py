@@ -15,86 +15,46 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.dataset import open_dataset, summarize_file
-from webtraj.datasets.place import DatasetPlace, map_in_order, open_place
+from webtraj.datasets.dataset import summarize_file
+from webtraj.datasets.place import map_in_order, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.distributed.messages import Node, Place, Report
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
+from webtraj.rollouts.scheduling import ErrorStreak, Politeness, Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
-from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import episode_key
-from webtraj.trajectory import Outcome
 
-__all__ = ["Lease", "Ledger", "Member", "Members", "Record", "Shares"]
+__all__ = ["Lease", "Ledger", "Member", "Members", "Shares", "recorded"]
 
 # Records in the store of episodes whose machine has gone silent.
 
 _WORKERS = 16
 
 
-class Record:
-    """The episodes in the shared store. Methods block."""
+def recorded(
+    out: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    turns: Mapping[str, Turn],
+) -> dict[str, EpisodeResult]:
+    """Return the results of those turns that have a record in the store, by episode id. Blocks.
 
-    def __init__(
-        self, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
-    ) -> None:
-        self._out = out
-        self._options = storage_options
+    In a folder, journals that crashed writers left open are sealed first.
 
-    def results(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-        """Return the results of those turns that have a record in the store, by episode id.
+    Raises:
+        StorageError: The store cannot be read.
+        CollectorError: The folder cannot be written.
+    """
+    try:
+        place = open_place(out, storage_options=storage_options)
+        if place.layout is not None:
+            recover(out)
+    except errors.NotADatasetError:
+        return {}  # Nothing is recorded there yet.
+    name = place.header.format
 
-        In a folder, journals that crashed writers left open are sealed first.
-
-        Raises:
-            StorageError: The store cannot be read.
-            CollectorError: The folder cannot be written.
-        """
-        try:
-            self._seal()
-            place = open_place(self._out, storage_options=self._options)
-        except errors.NotADatasetError:
-            return {}  # Nothing is recorded there yet.
-        found = map_in_order(
-            lambda item: self._result(place, *item), turns.items(), workers=_WORKERS
-        )
-        return {result.episode_id: result for result in found if result is not None}
-
-    def summaries(self) -> Sequence[EpisodeSummary]:
-        """Return the summaries of all episodes, including those without an index line.
-
-        Raises:
-            StorageError: The store cannot be read or written.
-            CollectorError: The folder cannot be written.
-        """
-        self.complete()
-        try:
-            return open_dataset(self._out, storage_options=self._options).summaries
-        except errors.NotADatasetError:
-            return ()  # Nothing is recorded there yet.
-
-    def complete(self) -> None:
-        """Write missing index lines, for episodes whose writer crashed before it could.
-
-        Raises:
-            StorageError: The store cannot be read or written.
-            CollectorError: The folder cannot be written.
-        """
-        try:
-            recover(self._out, storage_options=self._options)
-        except errors.NotADatasetError:
-            return
-
-    def _seal(self) -> None:
-        if open_place(self._out, storage_options=self._options).layout is not None:
-            self.complete()
-
-    @staticmethod
-    def _result(place: DatasetPlace, episode_id: str, turn: Turn) -> EpisodeResult | None:
-        name = place.header.format
+    def result(item: tuple[str, Turn]) -> EpisodeResult | None:
+        episode_id, turn = item
         if place.storage.size(episode_key(episode_id, name)) is None:
             return None
         try:
@@ -102,6 +62,9 @@ class Record:
         except errors.DatasetError:
             return None  # `verify` reports it; the row is played again.
         return EpisodeResult.of_summary(summary, turn.planned, turn.number)
+
+    found = map_in_order(result, turns.items(), workers=_WORKERS)
+    return {result.episode_id: result for result in found if result is not None}
 
 
 # Shares: each node's part of the limits that apply to all machines together.
@@ -163,14 +126,12 @@ class Shares:
 # Members: the nodes that take part, and the turns that each has.
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Lease:
     """Turns that a node plays in sequence."""
 
     turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
     """Turns that have not ended, by episode id."""
-    filling: bool = True
-    """Whether it is still being filled."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -215,15 +176,13 @@ class Member:
 
     def drop(self, episode_id: str) -> Turn | None:
         """Forget a turn, and its lease if now empty; return the turn if it was there."""
-        turn = self.unstored.pop(episode_id, None)
         for lease in self.leases:
-            turn = lease.turns.pop(episode_id, None) or turn
-        self.tidy()
-        return turn
-
-    def tidy(self) -> None:
-        """Forget empty leases."""
-        self.leases = [lease for lease in self.leases if lease.turns or lease.filling]
+            if episode_id in lease.turns:
+                turn = lease.turns.pop(episode_id)
+                if not lease.turns:
+                    self.leases.remove(lease)
+                return turn
+        return self.unstored.pop(episode_id, None)
 
 
 class Members:
@@ -283,8 +242,8 @@ class Members:
         try:
             yield lease
         finally:
-            lease.filling = False
-            member.tidy()
+            if not lease.turns and lease in member.leases:
+                member.leases.remove(lease)
 
     def _has_room(self, member: Member) -> bool:
         busy = len(member.leases)
@@ -309,11 +268,14 @@ class Ledger:
     run: Run
     settings: RolloutSettings
     observer: RolloutObserver
-    members: Members
-    rows_per_lease: int
-    blocklist: Blocklist | None
+    parallel: int | None = None
+    """Episodes to play at a time in all; None for as many as the machines can bear."""
+    rows_per_lease: int = 8
+    """Most rows in a lease. The last leases are smaller, so that all nodes finish together."""
 
     def __post_init__(self) -> None:
+        self.members = Members(self.parallel)
+        """The nodes that take part."""
         self.results: dict[str, EpisodeResult] = {}
         """Results by episode id, in the order in which the episodes ended."""
         self.begun = asyncio.Event()
@@ -325,8 +287,7 @@ class Ledger:
         self._scheduler = Scheduler(())
         self._session = 0
         self._rows = 0
-        self._errors_in_a_row = 0
-        self._broken_rows: set[int] = set()
+        self._streak = ErrorStreak()
         self._random = random.Random()  # For pauses only; episodes do not depend on it.
 
     @property
@@ -365,22 +326,19 @@ class Ledger:
 
     async def fill(self, lease: Lease) -> None:
         """Wait for a turn and add it, with further available ones, to a lease; none at the end."""
+        size = 1
         try:
-            await self._fill(lease)
+            while len(lease.turns) < size:
+                turn = await self._next_turn(wait=not lease.turns)
+                if turn is None:
+                    return
+                lease.turns[self.run.episode_id(turn)] = turn
+                size = self._lease_size()
         except BaseException:
             for turn in lease.turns.values():
                 self._scheduler.done(turn, turn)
             lease.turns.clear()
             raise
-
-    async def _fill(self, lease: Lease) -> None:
-        size = 1
-        while len(lease.turns) < size:
-            turn = await self._next_turn(wait=not lease.turns)
-            if turn is None:
-                return
-            lease.turns[self.run.episode_id(turn)] = turn
-            size = self._lease_size()
 
     async def _next_turn(self, *, wait: bool) -> Turn | None:
         while True:
@@ -430,7 +388,9 @@ class Ledger:
             result = found.get(episode_id)
             if result is not None:
                 self._keep(episode_id, result, told=ended)
-            again = result is None or (not ended and self._is_open(turn, result))
+            again = result is None or (
+                not ended and self.settings.retry.leaves_open(result, turn.failures + 1)
+            )
             self._end_turn(turn, result, again=again)
 
     def open_turns(self, episode_ids: Iterable[str]) -> dict[str, Turn]:
@@ -463,16 +423,8 @@ class Ledger:
 
     def _keep(self, episode_id: str, result: EpisodeResult, *, told: bool = False) -> None:
         self.results[episode_id] = result
-        if told:
-            return
-        self.observer.episode_ended(result)
-        if result.outcome is Outcome.BLOCKED and self.blocklist is not None and result.site:
-            self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
-
-    def _is_open(self, turn: Turn, result: EpisodeResult) -> bool:
-        if result.counts:
-            return False
-        return not result.failed or self.settings.retry.retries(result.outcome, turn.failures + 1)
+        if not told:
+            self.observer.episode_ended(result)
 
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
         """Return a turn to the scheduler; `result` is None if it has no record so far."""
@@ -492,11 +444,8 @@ class Ledger:
             return
         failed = result is not None and result.failed
         failures = turn.failures + failed
-        following = Turn(
-            planned=turn.planned,
-            number=number,
-            failures=failures,
-            retry_of=self.run.episode_id(turn),
+        following = dataclasses.replace(
+            turn, number=number, failures=failures, retry_of=self.run.episode_id(turn)
         )
         delay = self.settings.retry.delay(failures, self._random) if failed else 0.0
         self._scheduler.done(turn, following, delay=delay)
@@ -507,24 +456,19 @@ class Ledger:
         if not self._open:
             self.over.set()
             return
-        completion = self.settings.completion
-        enough, over = completion.threshold * self._rows, self._rows - len(self._open)
-        if over - 1 < enough <= over:
+        completion, over = self.settings.completion, self._rows - len(self._open)
+        if completion.begins(over, self._rows):
             why = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
             asyncio.get_running_loop().call_later(completion.grace, self.cut, why)
 
     def _count_errors(self, result: EpisodeResult) -> None:
-        if not result.broke:
-            self._errors_in_a_row = 0
-        elif result.row not in self._broken_rows:  # One that broke before tells nothing new.
-            self._broken_rows.add(result.row)
-            self._errors_in_a_row += 1
+        self._streak.count(result)
         most = max(self.settings.patience, 2 * self.members.capacity)
-        if self._errors_in_a_row < (self.settings.max_consecutive_errors or most):
+        if self._streak.length < (self.settings.max_consecutive_errors or most):
             return
         self.fail(
             errors.RolloutStoppedError(
-                f"The rollout stopped with {self.left}, because {self._errors_in_a_row} episodes "
+                f"The rollout stopped with {self.left}, because {self._streak.length} episodes "
                 f"in a row ended in an error. The last error, in task {result.task!r}: "
                 f"{result.error}"
             )

@@ -24,7 +24,6 @@ __all__ = [
     "Failure",
     "Node",
     "NodeLostError",
-    "Opened",
     "Place",
     "Report",
     "Work",
@@ -38,10 +37,8 @@ class Work:
     run_id: str
     out: str
     """The shared store: a bucket URL, or a folder at the same path on all machines."""
-    agent: str | Callable[[], Agent]
-    """A name in `webtraj.agents.catalog`, or a factory of agents."""
-    seed: int = 0
-    agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    agent: Callable[[], Agent]
+    """Makes an agent."""
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     format: EpisodeFormat = "json"
@@ -91,17 +88,6 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Opened:
-    """Reply of a node that it is ready, or why it is not."""
-
-    found: tuple[str, ...] = ()
-    """Ids of the run's episodes that waited there and are now in the store."""
-    failure: Failure | None = None
-    room: int | None = None
-    """Episodes that it plays at a time at first; None for as many as its size allows."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
     """A started turn and its result."""
 
@@ -113,30 +99,21 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """Events on a node since the driver's last received report; also a sign of life."""
+    """Events on a node since the driver's last received report; also a sign of life.
+
+    The first, from `open`, says what waited in the node's spool, or why the node cannot start.
+    """
 
     number: int = 0
     ended: tuple[Ended, ...] = ()
     returned: tuple[Turn, ...] = ()
     """Turns that were not started and will not be."""
     stored: tuple[str, ...] = ()
-    """Ids of episodes whose records have reached the store."""
+    """Ids of the run's episodes whose records have reached the store."""
     failure: Failure | None = None
     """Why the node can no longer play."""
     room: int | None = None
     """Episodes that it plays at a time now; None for as many as its size allows."""
-
-    @classmethod
-    def joined(cls, reports: Sequence[Report]) -> Report:
-        """Return several reports as one."""
-        return cls(
-            reports[-1].number,
-            tuple(ended for report in reports for ended in report.ended),
-            tuple(turn for report in reports for turn in report.returned),
-            tuple(one for report in reports for one in report.stored),
-            reports[-1].failure,
-            reports[-1].room,
-        )
 
 
 # The driver's view of machines, whatever they run on.
@@ -161,7 +138,7 @@ class Place:
 class Node(Protocol):
     """A `node.NodeRunner` on another machine. Every call may raise `NodeLostError`."""
 
-    async def open(self) -> Opened:
+    async def open(self) -> Report:
         """See `NodeRunner`, as for the other methods."""
 
     async def accept(self, turns: Sequence[Turn]) -> None:

@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
-from webtraj.agents import catalog
+from webtraj.closing import aclose
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Crew, Foreman
-from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.distributed.messages import Ended, Failure, Opened, Report, Work
+from webtraj.rollouts.distributed.messages import Ended, Failure, Report, Work
 from webtraj.rollouts.recording import open_collector
+from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.scheduling import Politeness, RetryPolicy, Turn
-from webtraj.rollouts.settings import Completion, RolloutSettings
-from webtraj.runs.plan import PlannedEpisode
+from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
@@ -94,31 +93,14 @@ class NodeWriter:
 
     def stored(self, episode_ids: Iterable[str]) -> list[str]:
         """Return which of those ended episodes are in the store."""
-        if self._spool is None:
-            return [one for one in episode_ids if not self._layout.journal(one).exists()]
-        # An episode has a journal until it is sealed, and a file until it is in the bucket.
-        return [
-            one
-            for one in episode_ids
-            if not self._layout.journal(one).exists()
-            and not self._layout.episode(one, self._spool.format).exists()
-        ]
+        return [one for one in episode_ids if not self._waits(one)]
 
-    async def flush(self) -> str:
-        """Wait until every record is in the store; return the reason if that fails."""
-        try:
-            await self.collector.flush()
-        except errors.CollectorError as error:
-            return str(error)
-        return ""
-
-    async def aclose(self) -> None:
-        """Send what can be sent, and close.
-
-        Raises:
-            CollectorError: Something is not in the store.
-        """
-        await self.collector.aclose()
+    def _waits(self, episode_id: str) -> bool:
+        """Return whether an episode has a journal, or a file that is not in the bucket yet."""
+        if self._layout.journal(episode_id).exists():
+            return True
+        spool = self._spool
+        return spool is not None and self._layout.episode(episode_id, spool.format).exists()
 
 
 _BEATS = 10
@@ -157,8 +139,8 @@ class NodeRunner:
         self._returned: list[Turn] = []
         self._unstored: set[str] = set()
         self._failure: Failure | None = None
-        self._told: list[Report] = []
-        """Reports that the driver may not have received, in order."""
+        self._told = Report()
+        """The last report, which the driver may not have received."""
         self._news = asyncio.Event()
         self._heard = time.monotonic()
         self._watch: asyncio.TimerHandle | None = None
@@ -167,25 +149,25 @@ class NodeRunner:
         if leave is not None:  # Even for a node that is never opened.
             threading.Thread(target=self._leave_if_stuck, daemon=True).start()
 
-    async def open(self) -> Opened:
+    async def open(self) -> Report:
         """Get ready, and first send what waits in this machine's spool."""
         self._heard = math.inf  # Sending the spool may take long.
         try:
             os.environ.update(self._work.variables)
             if self._work.setup is not None:
                 self._work.setup()
-            self._agent = self._make_agent()
+            self._agent = self._work.agent()
             self._writer = await asyncio.to_thread(NodeWriter, self._work)
             found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
         except Exception as error:
             _logger.warning("This node cannot start.", exc_info=True)
             self._hear()
             await self.close()
-            return Opened(failure=Failure.of(error))
+            return Report(failure=Failure.of(error))
         self._hear()
         self._watch_the_driver()
         self._adapt()
-        return Opened(tuple(found), room=self._room.size)
+        return Report(stored=tuple(found), room=self._room.size)
 
     async def accept(self, turns: Sequence[Turn]) -> None:
         """Accept a lease and start playing it."""
@@ -226,9 +208,13 @@ class NodeRunner:
     async def flush(self) -> str:
         """Wait until every record is in the store; return the reason if that fails."""
         assert self._writer is not None
-        why = await self._writer.flush()
-        self._news.set()
-        return why
+        try:
+            await self._writer.collector.flush()
+        except errors.CollectorError as error:
+            return str(error)
+        finally:
+            self._news.set()
+        return ""
 
     async def close(self, got: int = 0) -> Report:
         """End open episodes as cancelled, send what can be sent, and release all. Idempotent.
@@ -241,19 +227,11 @@ class NodeRunner:
         await asyncio.shield(self._closing)
         return self._tell(got)
 
-    def _make_agent(self) -> agents_lib.Agent:
-        agent = self._work.agent
-        if not isinstance(agent, str):
-            return agent()
-        return catalog.make_agent(agent, seed=self._work.seed, options=self._work.agent_options)
-
     async def _play(self, turns: Sequence[Turn]) -> None:
-        begun: set[tuple[int, int]] = set()
+        unbegun = {turn.planned.row: turn for turn in turns}
 
         def ended(result: EpisodeResult) -> None:
-            begun.add((result.row, result.number))
-            (turn,) = (turn for turn in turns if _place(turn) == (result.row, result.number))
-            self._note(turn, result)
+            self._note(unbegun.pop(result.row), result)
 
         runner: Runner | None = None
         try:
@@ -279,17 +257,13 @@ class NodeRunner:
         finally:
             if runner in self._runners:
                 self._runners.remove(runner)
-            self._returned.extend(turn for turn in turns if _place(turn) not in begun)
+            self._returned.extend(unbegun.values())
             self._news.set()
 
     def _note(self, turn: Turn, result: EpisodeResult) -> None:
         if result.num_steps and not result.failed:
             self._paces.append(result.seconds / result.num_steps)
-        failures = turn.failures + 1
-        again = not result.counts and (
-            not result.failed
-            or self._work.settings.retry.retries(result.outcome, failures, result.cause)
-        )
+        again = self._work.settings.retry.leaves_open(result, turn.failures + 1)
         # The error itself may be of a class that the driver cannot import.
         self._ended.append(Ended(turn, dataclasses.replace(result, cause=None), again))
         self._unstored.add(self._run.episode_id(turn))
@@ -309,19 +283,18 @@ class NodeRunner:
         self._news.clear()
         stored = self._writer.stored(self._unstored) if self._writer is not None else []
         self._unstored.difference_update(stored)
-        told = Report(
-            self._told[-1].number + 1 if self._told else got + 1,
-            tuple(self._ended),
-            tuple(self._returned),
-            tuple(stored),
+        repeated = self._told if self._told.number > got else Report()
+        self._told = Report(
+            max(self._told.number, got) + 1,
+            (*repeated.ended, *self._ended),
+            (*repeated.returned, *self._returned),
+            (*repeated.stored, *stored),
             self._failure,
             self._room.size,
         )
         self._ended.clear()
         self._returned.clear()
-        self._told = [report for report in self._told if report.number > got]
-        self._told.append(told)
-        return Report.joined(self._told)
+        return self._told
 
     def _limit_pool(self) -> None:
         limits = self._work.settings.operations
@@ -360,10 +333,8 @@ class NodeRunner:
         if self._pool is not None:
             await _quietly(self._pool.close(), "Could not close the browsers.")
         if self._writer is not None:
-            await _quietly(self._writer.aclose(), "Some records are not in the store.")
-        close = getattr(self._agent, "aclose", None)
-        if close is not None:
-            await _quietly(close(), "Could not close the agent.")
+            await _quietly(self._writer.collector.aclose(), "Some records are not in the store.")
+        await _quietly(aclose(self._agent), "Could not close the agent.")
 
     def _hear(self) -> None:
         self._heard = time.monotonic()
@@ -393,37 +364,24 @@ class NodeRunner:
         os._exit(1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Listener:
+class _Listener(NullRolloutObserver):
     """Forwards results."""
 
-    ended: Callable[[EpisodeResult], None]
-
-    def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Do nothing."""
+    def __init__(self, ended: Callable[[EpisodeResult], None]) -> None:
+        self._ended = ended
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Forward the result."""
-        self.ended(result)
-
-
-def _place(turn: Turn) -> tuple[int, int]:
-    return turn.planned.row, turn.number
+        self._ended(result)
 
 
 def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
     """Return the settings for one lease; the driver handles those of the whole rollout."""
-    deadlines = Deadlines(step=settings.deadlines.step, episode=settings.deadlines.episode)
-    return dataclasses.replace(
-        settings,
-        parallel=1,
-        deadlines=deadlines,
-        retry=RetryPolicy(),
-        completion=Completion(),
-        order="given",
-        politeness=Politeness(),
+    return RolloutSettings(
+        max_steps=settings.max_steps,
+        max_repetitive_actions=settings.max_repetitive_actions,
+        deadlines=dataclasses.replace(settings.deadlines, run=None),
         max_consecutive_errors=1 << 62,
-        operations=None,  # They hold for all lanes together.
     )
 
 
