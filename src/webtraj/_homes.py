@@ -33,6 +33,7 @@ _MOVED = {
     "webtraj.collectors.protobuf": "webtraj.collectors.local",
     "webtraj.training.replay.report": "webtraj.training.replay.buffer",
     "webtraj.training.export.reading": "webtraj.training.export",
+    "webtraj.training.sft.rows": "webtraj.training.rows",
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",
     "webtraj.datasets.exporters.running": "webtraj.datasets.exporters.base",

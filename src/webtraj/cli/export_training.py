@@ -288,8 +288,8 @@ def shown(sample: Sample) -> RenderableType:
 
     from webtraj.agents.models.base import Image
     from webtraj.cli.terminal import printable
-    from webtraj.training.export.base import name_of
     from webtraj.training.export.preferences import rejected_of
+    from webtraj.training.samples import name_of
 
     lines: list[RenderableType] = []
     for message in sample.messages:

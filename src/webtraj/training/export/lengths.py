@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pydantic
 
+from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import estimate_tokens, for_template
-from webtraj.training.export.base import LeftOut
-from webtraj.training.export.conversations import Conversation, conversation_of
+from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
+from webtraj.training.export.conversations import Conversation, conversation_of, digest_of
+from webtraj.training.export.pictures import Pictures
 from webtraj.training.export.preferences import rejected_of, with_reasoning
 from webtraj.training.samples import Sample
 
 if TYPE_CHECKING:
     from webtraj.training.sft.encoding import ModelTools
 
-__all__ = ["LengthOptions", "ModelCounter", "Prepared"]
+__all__ = ["LengthOptions", "ModelCounter", "Prepared", "WeightOptions"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Prepared:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LengthOptions:
-    """Options of formats with a length limit."""
+class LengthOptions(SampleFormat):
+    """Options of formats of conversations, which have a length limit."""
 
     keeps_tools: ClassVar[bool] = False
     """Whether the format has tool calls and their results."""
@@ -59,6 +61,38 @@ class LengthOptions:
     reasoning: Literal["leave_out", "think"] = "leave_out"
     """What becomes of reasoning that the server separated from the reply: leave it out, or write it
     before the reply between `<think>` and `</think>`, as Qwen's and DeepSeek's models say it."""
+
+    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
+        """See `SampleFormat.row`."""
+        copies = self._copies(sample)
+        if isinstance(copies, LeftOut):
+            return copies
+        prepared = self.prepared(sample)
+        if isinstance(prepared, LeftOut):
+            return prepared
+        try:
+            row = self._row(prepared, pictures)
+        except errors.CorruptDataError:
+            return LeftOut("a picture of its prompt cannot be decoded")
+        if isinstance(row, LeftOut):
+            return row
+        return Row(row.data, copies, {**prepared.changes, **row.changes}, prepared.sample)
+
+    def digest(self, sample: Sample) -> bytes:
+        """See `SampleFormat.digest`."""
+        return digest_of(sample)
+
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        """Return how many times a sample is written, or the reason why it is left out."""
+        return 1
+
+    def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
+        """Return the row of a sample that fits.
+
+        Raises:
+            CorruptDataError: A picture cannot be decoded.
+        """
+        raise NotImplementedError
 
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
@@ -116,6 +150,24 @@ class LengthOptions:
         return max(lengths), counter is not None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightOptions(LengthOptions):
+    """Options of formats whose rows have weights."""
+
+    weights: Literal["copies", "column"] = "copies"
+    """Whether weights are written as copies (a sample of weight 2 twice), or only as the column
+    `loss_weight`, which LLaMA-Factory's normal engine ignores."""
+    seed: int = 0
+    """Seed for rounding fractional weights."""
+
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        return copies_of(sample, self.seed, column=self.weights == "column")
+
+    def _weight(self, sample: Sample) -> float:
+        """Return the value of `loss_weight`."""
+        return sample.loss_weight if self.weights == "column" else 1.0
+
+
 class ModelCounter:
     """A counter of tokens with the model's own template and processor.
 
@@ -134,8 +186,6 @@ class ModelCounter:
         Raises:
             InvalidInputError: The model has no chat template, or takes no pictures.
         """
-        from webtraj import errors
-
         renderer = self._tools.renderer
         in_parts = renderer is self._tools.processor
         images = [part for m in messages for part in m.parts if isinstance(part, Image)]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
-from webtraj.training.sft.encoding import Encoded, Encoder, images_of
+from webtraj.training.sft.encoding import Encoded, Encoder
 from webtraj.training.sft.policy_gradient import (
     Advantages,
     is_zero,
@@ -130,7 +130,7 @@ class TrainingData:
             if encoded.advantage is not None and encoded.behaviour is not None:
                 shaken.update(np.float64(encoded.advantage).tobytes())
                 shaken.update(encoded.behaviour.tobytes())
-            for image in images_of(sample):
+            for image in sample.images:
                 shaken.update(bytes.fromhex(image.uuid))
             shaken.update(b"/")
         if alien and alien == checked:

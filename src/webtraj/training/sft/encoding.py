@@ -261,7 +261,7 @@ class Encoder:
                 images, or has no chat template. The message names the sample.
         """
         name = name_of(sample)
-        images = images_of(sample)
+        images = sample.images
         if images and self.tools.processor is None:
             raise errors.InvalidInputError(
                 f"{name} shows {len(images)} images, and the model takes none. Use a "
@@ -303,7 +303,7 @@ class Encoder:
 
         Inputs per token are left out, since the token ids are known already.
         """
-        shown = [images_of(sample) for sample in samples]
+        shown = [sample.images for sample in samples]
         processor = self.tools.processor
         if processor is None or not any(shown):
             return {}
@@ -437,13 +437,6 @@ def name_of(sample: Sample) -> str:
     key = sample.key
     call = f", call {key.call}" if key.call else ""
     return f"The sample of {key.episode_id}, step {key.step}{call},"
-
-
-def images_of(sample: Sample) -> list[Image]:
-    """Return the images of a sample's prompt, in order."""
-    return [
-        part for message in sample.messages for part in message.parts if isinstance(part, Image)
-    ]
 
 
 def _spread(
