@@ -169,16 +169,14 @@ class WeightOptions(LengthOptions):
 
 
 class ModelCounter:
-    """A counter of tokens with the model's own template and processor.
-
-    A picture counts as a blank one of its size. So no picture is decoded, and each size is
-    processed once.
-    """
+    """A counter of tokens with the model's own template and processor. It decodes no picture."""
 
     def __init__(self, tools: ModelTools, *, image_max_pixels: int = 0) -> None:
+        from webtraj.training.sft.encoding import ImageTokens
+
         self._tools = tools
         self._max_pixels = image_max_pixels
-        self._tokens_of = functools.lru_cache(maxsize=4096)(self._picture_tokens)
+        self._tokens = ImageTokens(tools)
 
     def count(self, messages: Sequence[Message]) -> int:
         """Return the number of tokens in a conversation.
@@ -199,14 +197,7 @@ class ModelCounter:
             [for_template(message, in_parts=in_parts) for message in messages],
             tokenize=False,
         )
-        total = self._text_tokens(str(text))
-        if images:
-            mark = self._text_tokens(self._tools.processor.image_token)
-            total += sum(self._tokens_of(self._size(image)) - mark for image in images)
-        return total
-
-    def _text_tokens(self, text: str) -> int:
-        return len(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self._tokens.count(str(text), list(map(self._size, images)))
 
     def _size(self, image: Image) -> tuple[int, int]:
         from PIL import Image as Pillow
@@ -217,17 +208,6 @@ class ModelCounter:
             factor = math.sqrt(self._max_pixels / (width * height))
             width, height = int(width * factor), int(height * factor)
         return max(width, 1), max(height, 1)
-
-    def _picture_tokens(self, size: tuple[int, int]) -> int:
-        from PIL import Image as Pillow
-
-        processor = self._tools.processor
-        made = processor(
-            text=[processor.image_token],
-            images=[[Pillow.new("RGB", size)]],
-            add_special_tokens=False,
-        )
-        return len(made["input_ids"][0])
 
 
 @functools.lru_cache(maxsize=2)
