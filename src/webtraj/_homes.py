@@ -32,6 +32,7 @@ _MOVED = {
     "webtraj.collectors.object_store": "webtraj.collectors.bucket",
     "webtraj.collectors.protobuf": "webtraj.collectors.local",
     "webtraj.training.replay.report": "webtraj.training.replay.buffer",
+    "webtraj.training.replay.selection": "webtraj.training.replay.buffer",
     "webtraj.training.export.reading": "webtraj.training.export",
     "webtraj.training.sft.rows": "webtraj.training.rows",
     "webtraj.asking": "webtraj.structured_output",

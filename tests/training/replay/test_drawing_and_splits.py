@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.training.replay import ReplayBuffer, weights
-from webtraj.training.replay.selection import in_validation
+from webtraj.training.replay.buffer import in_validation
 from webtraj.training.replay.weights import View, draw, quotas, ranked
 
 SEEDS = st.integers(0, 2**63)
