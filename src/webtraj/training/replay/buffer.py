@@ -245,7 +245,39 @@ class ReplayBuffer:
         Args:
             selection: The drawn samples; by default all.
         """
-        return _report_on(self.all if selection is None else selection)
+        selection = self.all if selection is None else selection
+        contents, view, records = self.contents, selection.view, selection.records
+        newest = max(contents.iterations, default=0)
+        ranks = {number: age for age, number in enumerate(reversed(contents.iterations))}
+        iterations = {int(n): count for n, count in _tally(view.iteration).items()}
+        return ReplayReport(
+            episodes_read=contents.num_episodes,
+            steps_read=contents.num_steps,
+            samples=len(selection),
+            distinct_samples=len(np.unique(selection.rows)),
+            episodes=len(selection.episode_ids),
+            dropped_episodes=_dropped(contents.dropped, episodes=True),
+            dropped_steps=_dropped(contents.dropped, episodes=False),
+            tasks=_named(view.task, view.tasks),
+            sites=_named(view.site, view.sites),
+            levels=_named(view.level, LEVELS),
+            outcomes={
+                Outcome(int(n)).name.lower(): count for n, count in _tally(view.outcome).items()
+            },
+            actions=_named(records["verb"], contents.verbs),
+            iterations=iterations,
+            policy_ages={ranks.get(n, newest): count for n, count in reversed(iterations.items())},
+            policy_versions=_named(view.version, view.versions),
+            prompt_tokens=_fractions(records["prompt_tokens"]),
+            completion_tokens=_fractions(records["completion_tokens"]),
+            estimated_tokens=int(np.sum(~records["counted"])),
+            rendered=int(np.sum(~records["recorded"])),
+            positive=int(np.sum(selection.loss_weights > 0.0)),
+            effective_sample_size=effective_sample_size(selection.loss_weights),
+            success_rates=contents.graded,
+            solved_tasks=sum(successes > 0 for successes, _ in contents.graded.values()),
+            problems=contents.problems,
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return the sources and settings of the buffer as JSON data."""
@@ -349,10 +381,8 @@ class Selection(Sequence[Sample]):
         return next(iter(self._some(np.array([position]), {})))
 
     def __iter__(self) -> Iterator[Sample]:
-        advantages = self.view.advantage
-        for sample, weight, advantage in zip(
-            self._loaded(), self.loss_weights, advantages, strict=True
-        ):
+        advantages, loaded = self.view.advantage, self._loaded()
+        for sample, weight, advantage in zip(loaded, self.loss_weights, advantages, strict=True):
             yield dataclasses.replace(
                 sample,
                 loss_weight=float(weight),
@@ -697,40 +727,6 @@ class ReplayReport:
             ("rendered afterwards", f"{self.rendered:,} samples"),
             *(("cannot be read", problem) for problem in self.problems),
         ]
-
-
-def _report_on(selection: Selection) -> ReplayReport:
-    """Return the report on a selection and its buffer."""
-    contents, view, records = selection.buffer.contents, selection.view, selection.records
-    newest = max(contents.iterations, default=0)
-    ranks = {number: age for age, number in enumerate(reversed(contents.iterations))}
-    iterations = {int(n): count for n, count in _tally(view.iteration).items()}
-    return ReplayReport(
-        episodes_read=contents.num_episodes,
-        steps_read=contents.num_steps,
-        samples=len(selection),
-        distinct_samples=len(np.unique(selection.rows)),
-        episodes=len(selection.episode_ids),
-        dropped_episodes=_dropped(contents.dropped, episodes=True),
-        dropped_steps=_dropped(contents.dropped, episodes=False),
-        tasks=_named(view.task, view.tasks),
-        sites=_named(view.site, view.sites),
-        levels=_named(view.level, LEVELS),
-        outcomes={Outcome(int(n)).name.lower(): count for n, count in _tally(view.outcome).items()},
-        actions=_named(records["verb"], contents.verbs),
-        iterations=iterations,
-        policy_ages={ranks.get(n, newest): count for n, count in reversed(iterations.items())},
-        policy_versions=_named(view.version, view.versions),
-        prompt_tokens=_fractions(records["prompt_tokens"]),
-        completion_tokens=_fractions(records["completion_tokens"]),
-        estimated_tokens=int(np.sum(~records["counted"])),
-        rendered=int(np.sum(~records["recorded"])),
-        positive=int(np.sum(selection.loss_weights > 0.0)),
-        effective_sample_size=effective_sample_size(selection.loss_weights),
-        success_rates=contents.graded,
-        solved_tasks=sum(successes > 0 for successes, _ in contents.graded.values()),
-        problems=contents.problems,
-    )
 
 
 def _dropped(

@@ -277,6 +277,10 @@ class _Filling:
     def _drop(self, reason: Reason, task: str, count: int = 1) -> None:
         self._dropped[reason, task] += count
 
+    def _drop_each(self, reason: Reason, tasks: NDArray[Any]) -> None:
+        for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
+            self._drop(reason, self._tasks.names[task], int(count))
+
     def _grade(self, summary: EpisodeSummary, scan: EpisodeScan) -> int:
         """Count an episode for its task and group, and return the group's index."""
         iteration = self._sources[-1].iteration
@@ -349,10 +353,7 @@ class _Filling:
             for successes, graded in [self._graded.get(task, (0, 0))]
         ]
         inside = np.array([low <= rate <= high for rate in rates], bool)
-        for task, count in zip(
-            *np.unique(episodes["task"][~inside[episodes["task"]]], return_counts=True), strict=True
-        ):
-            self._drop(Reason.TOO_EASY_OR_HARD, self._tasks.names[task], int(count))
+        self._drop_each(Reason.TOO_EASY_OR_HARD, episodes["task"][~inside[episodes["task"]]])
         left: NDArray[Any] = steps[inside[episodes["task"][steps["episode"]]]]
         return left
 
@@ -377,10 +378,7 @@ class _Filling:
     ) -> NDArray[Any]:
         if keep.all():
             return steps
-        tasks = episodes["task"][steps["episode"][~keep]]
-        names = self._tasks.names
-        for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
-            self._drop(reason, names[task], int(count))
+        self._drop_each(reason, episodes["task"][steps["episode"][~keep]])
         left: NDArray[Any] = steps[keep]
         return left
 
