@@ -127,7 +127,9 @@ def tail(log_file: Path, start: int = 0) -> str:
             text = file.read().decode(errors="replace")
     except OSError as error:
         return f"  (cannot be read: {error.strerror})"
-    lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]
+    # Progress bars overwrite themselves.
+    shown = (line.rstrip().rpartition("\r")[2] for line in text.split("\n"))
+    lines = [line[:_MAX_LINE] for line in shown if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-_MAX_LINES:]) or "  (empty)"
 
 

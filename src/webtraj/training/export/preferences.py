@@ -249,7 +249,7 @@ def export_selection(
         MissingDependencyError: The format needs a package that is not installed.
         StorageError: `out` cannot be written.
     """
-    splits = {"train": selection} if isinstance(selection, Selection) else _splits(selection)
+    splits = {"train": selection} if isinstance(selection, Selection) else selection.splits
     name = format if isinstance(format, str) else format.name
     origin: dict[str, Any] = {}
     episodes: dict[str, str] = {}
@@ -284,9 +284,3 @@ def export_selection(
         overwrite=overwrite,
         storage_options=storage_options,
     )
-
-
-def _splits(parts: Parts) -> dict[str, Selection]:
-    if not len(parts.validation):
-        return {"train": parts.train}
-    return {"train": parts.train, "val": parts.validation}

@@ -213,7 +213,7 @@ def _installed(values: Mapping[str, Any], installation: Installation) -> Iterato
 
 
 def _said(key: str, what: str, to_do: str, effect: Effect = "aborts") -> Problem:
-    return Problem(f"{FILE}, {key}", what, effect, to_do)
+    return Problem(f"{FILE}, {key}", what, to_do, effect)
 
 
 INFO = "dataset_info.json"
@@ -277,11 +277,12 @@ def check_export(
     # An export without a training configuration needs no template.
     template = None if config is None else facts.known().templates.get(str(config.get("template")))
     media = Path((config or {}).get("media_dir") or (config or {}).get("dataset_dir") or path)
-    for name in _names(config, info):
+    trained, evaluated = (_listed((config or {}).get(key)) for key in ("dataset", "eval_dataset"))
+    for name in info if config is None else dict.fromkeys([*trained, *evaluated]):
         if name not in info:
             problems.append(
                 Problem(
-                    f"{FILE}, dataset", f"{INFO} has no {name!r}", "aborts",
+                    f"{FILE}, dataset", f"{INFO} has no {name!r}",
                     f"It has {', '.join(info) or 'none'}.",
                 )
             )  # fmt: skip
@@ -291,7 +292,6 @@ def check_export(
         counts[name] = found.rows
         with_images = with_images or found.with_images
     if config is not None:
-        trained = _listed(config.get("dataset"))
         total = sum(counts.get(name, 0) for name in trained)
         problems += check(config, total, with_images, installation)
     longest = None
@@ -333,15 +333,6 @@ def _read_info(folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise errors.InvalidInputError(f"{str(path)!r} is not a JSON object.")
     return data
-
-
-def _names(config: Mapping[str, Any] | None, info: Mapping[str, Any]) -> Iterator[str]:
-    if config is None:
-        yield from info
-        return
-    yield from dict.fromkeys(
-        [*_listed(config.get("dataset")), *_listed(config.get("eval_dataset"))]
-    )
 
 
 def _listed(value: Any) -> list[str]:

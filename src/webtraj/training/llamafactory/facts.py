@@ -15,7 +15,17 @@ import orjson
 
 from webtraj import errors
 
-__all__ = ["Effect", "Installation", "Known", "Problem", "Template", "ask", "known", "template_for"]
+__all__ = [
+    "Effect",
+    "Installation",
+    "Known",
+    "Problem",
+    "Template",
+    "ask",
+    "known",
+    "read_json",
+    "template_for",
+]
 
 # Problems of files for LLaMA-Factory: where, the effect, and the remedy.
 
@@ -31,8 +41,8 @@ class Problem:
     where: str
     """The file, with the row's number from 0 or the key."""
     what: str
-    effect: Effect
     to_do: str
+    effect: Effect = "aborts"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what} (LLaMA-Factory {self.effect}). {self.to_do}"
@@ -189,9 +199,8 @@ def template_for(model: str) -> str | None:
     >>> template_for("Qwen/Qwen3-VL-8B-Instruct"), template_for("Qwen/Qwen3-VL-8B-Thinking")
     ('qwen3_vl_nothink', 'qwen3_vl')
     """
-    kind = model_type(model)
     name = model.lower()
-    found = _BY_TYPE.get(kind) if kind else None
+    found = _BY_TYPE.get(str(read_json(Path(model) / "config.json").get("model_type")))
     if found is None:
         found = next((template for part, template in _BY_NAME if part in name), None)
     if found in _THINKS and "thinking" not in name:
@@ -199,11 +208,10 @@ def template_for(model: str) -> str | None:
     return found
 
 
-def model_type(model: str) -> str | None:
-    """Return the model type in a model's folder."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if there is none."""
     try:
-        data = orjson.loads((Path(model) / "config.json").read_bytes())
+        data = orjson.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None
-    kind = data.get("model_type") if isinstance(data, dict) else None
-    return kind if isinstance(kind, str) else None
+        return {}
+    return data if isinstance(data, dict) else {}

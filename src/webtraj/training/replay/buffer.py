@@ -335,6 +335,11 @@ class Parts:
     left_out: int
     """Validation samples dropped because another episode trains on the same prompt or page."""
 
+    @property
+    def splits(self) -> dict[str, Selection]:
+        """The parts by their split's name, without an empty validation."""
+        return {"train": self.train, **({"val": self.validation} if self.validation else {})}
+
 
 class Selection(Sequence[Sample]):
     """A selection of a replay buffer's samples. Iterating loads one episode at a time.

@@ -36,7 +36,7 @@ from webtraj.training.sft.stepping import (
     sampled_logprobs,
 )
 
-__all__ = ["Meter", "TrainResult", "batches_ahead", "is_sharded", "make_accelerator", "train"]
+__all__ = ["Meter", "TrainResult", "batches_ahead", "make_accelerator", "train"]
 
 # Devices: one process or several, weights whole or sharded.
 
@@ -60,20 +60,15 @@ def make_accelerator(settings: SftSettings) -> Any:
     return accelerator
 
 
-def is_sharded(accelerator: Any) -> bool:
-    """Return whether each process holds only a part of the weights (FSDP)."""
-    return str(accelerator.distributed_type).endswith("FSDP")
-
-
 def _check_sharding(accelerator: Any) -> None:
     wanted = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
-    if wanted and not is_sharded(accelerator):  # accelerate ignores it silently.
+    if wanted and not checkpoints.is_sharded(accelerator):  # accelerate ignores it silently.
         raise errors.InvalidInputError(
             "FSDP needs several GPUs; this run has "
             f"{accelerator.num_processes} process(es) on {accelerator.device.type}. Launch it "
             "without FSDP."
         )
-    if is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
+    if checkpoints.is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
         raise errors.InvalidInputError(
             "fsdp_version is 1, which flattens all weights into one vector, so weight_decay could "
             "not skip biases. Set fsdp_version: 2 in accelerate's configuration."
