@@ -35,14 +35,8 @@ class TrainObserver(Protocol):
         """Handle a line of the log."""
 
 
-class NullTrainObserver:
+class NullTrainObserver(TrainObserver):
     """An observer that does nothing."""
-
-    def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
-        """See `TrainObserver`."""
-
-    def logged(self, entry: dict[str, Any]) -> None:
-        """See `TrainObserver`."""
 
 
 class TrainLog:
