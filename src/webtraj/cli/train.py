@@ -261,7 +261,7 @@ def scratch(
     """
     from webtraj.cli.options import storage_options
     from webtraj.training.scratch import make_model
-    from webtraj.training.scratch.texts import texts_of
+    from webtraj.training.scratch.decisions import texts_of
 
     texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(options))
     made = make_model(

@@ -330,5 +330,26 @@ class LoopObserver(Protocol):
         """Called with a line of the metrics when it is new or changed."""
 
 
-class NullLoopObserver(LoopObserver):
+class NullLoopObserver:
     """Ignores all events."""
+
+    def loop_begins(self, total: int, done: int) -> None:
+        """See `LoopObserver`."""
+
+    def note(self, text: str) -> None:
+        """See `LoopObserver`."""
+
+    def phase_began(self, phase: Phase, *, attempt: int, log: str) -> None:
+        """See `LoopObserver`."""
+
+    def phase_said(self, slot: Slot, line: str) -> None:
+        """See `LoopObserver`."""
+
+    def phase_ended(self, slot: Slot, seconds: float) -> None:
+        """See `LoopObserver`."""
+
+    def phase_failed(self, slot: Slot, why: str, *, pause: float) -> None:
+        """See `LoopObserver`."""
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        """See `LoopObserver`."""

@@ -24,7 +24,7 @@ from webtraj.training.llamafactory import checkpoints, facts, rows
 from webtraj.training.llamafactory.facts import Effect, Installation, Problem
 from webtraj.training.llamafactory.train_config import FILE
 
-__all__ = ["CheckReport", "Problem", "check", "check_export", "read_config"]
+__all__ = ["CheckReport", "Problem", "check_export", "read_config"]
 
 # The settings.
 
@@ -36,26 +36,6 @@ _RENAMED = {
     "evaluation_strategy": "eval_strategy",
 }
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors")
-
-
-def check(
-    values: Mapping[str, Any], rows: int, with_images: bool, installation: Installation | None
-) -> Iterator[Problem]:
-    """Yield the problems of a configuration.
-
-    Args:
-        values: The configuration.
-        rows: The number of rows to train on.
-        with_images: Whether any row has pictures.
-        installation: The abilities of LLaMA-Factory's environment, if known.
-    """
-    yield from _keys(values)
-    yield from _model(values, with_images)
-    yield from _data(values)
-    yield from _output(values)
-    yield from _steps(values, rows, installation)
-    if installation is not None:
-        yield from _installed(values, installation)
 
 
 def _keys(values: Mapping[str, Any]) -> Iterator[Problem]:
@@ -293,7 +273,14 @@ def check_export(
         with_images = with_images or found.with_images
     if config is not None:
         total = sum(counts.get(name, 0) for name in trained)
-        problems += check(config, total, with_images, installation)
+        problems += [
+            *_keys(config),
+            *_model(config, with_images),
+            *_data(config),
+            *_output(config),
+            *_steps(config, total, installation),
+            *([] if installation is None else _installed(config, installation)),
+        ]
     longest = None
     if config is not None and not problems:
         if python is not None and count_tokens:

@@ -35,7 +35,6 @@ __all__ = [
     "checked",
     "draw",
     "effective_sample_size",
-    "iteration_shares",
     "lifted",
     "mixed",
     "product",
@@ -274,16 +273,6 @@ def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
             "A weighting gave negative or non-finite weights; expected at least 0."
         )
     return weights
-
-
-def iteration_shares(iterations: int, power: float) -> list[float]:
-    """Return the share of a draw for each of several equal iterations, oldest first.
-
-    >>> [round(100 * share) for share in iteration_shares(4, power=2)]
-    [3, 13, 30, 53]
-    """
-    ages = np.arange(1, iterations + 1, dtype=np.float64) ** _checked_power(power)
-    return [float(share) for share in ages / ages.sum()]
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:

@@ -35,8 +35,14 @@ class TrainObserver(Protocol):
         """Handle a line of the log."""
 
 
-class NullTrainObserver(TrainObserver):
+class NullTrainObserver:
     """An observer that does nothing."""
+
+    def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
+        """See `TrainObserver`."""
+
+    def logged(self, entry: dict[str, Any]) -> None:
+        """See `TrainObserver`."""
 
 
 class TrainLog:
