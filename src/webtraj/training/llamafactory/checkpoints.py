@@ -7,7 +7,6 @@ import hashlib
 import math
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import orjson
 from webtraj import errors
 from webtraj.serving.memory import tensors_of
 from webtraj.store import files
-from webtraj.training.llamafactory.facts import read_json
+from webtraj.training.llamafactory.facts import read_json, run_python
 
 __all__ = [
     "ABOUT",
@@ -190,18 +189,11 @@ def _copied(source: str, target: str) -> None:
 def _set_rate(folder: Path, learning_rate: float, python: str | os.PathLike[str]) -> None:
     from webtraj.training.llamafactory import rescheduling
 
-    script = Path(rescheduling.__file__)
-    done = subprocess.run(
-        [os.fspath(python), "-W", "ignore", str(script), str(folder), repr(learning_rate)],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    script = str(Path(rescheduling.__file__))
+    _, wrong = run_python(python, script, str(folder), repr(learning_rate), timeout=_SECONDS)
+    if wrong:
         raise errors.InvalidInputError(
-            f"Cannot set the learning rate of {str(folder)!r}: {last}. Set "
+            f"Cannot set the learning rate of {str(folder)!r}: {wrong}. Set "
             "algorithm_config.resume=weights to start with a fresh optimizer."
         )
 

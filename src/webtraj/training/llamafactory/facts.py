@@ -24,6 +24,7 @@ __all__ = [
     "ask",
     "known",
     "read_json",
+    "run_python",
     "template_for",
 ]
 
@@ -135,25 +136,18 @@ def ask(python: str | os.PathLike[str]) -> Installation:
 def _ask(path: str) -> Installation:
     # Importing torch takes seconds, so the answer is cached.
     try:
-        done = subprocess.run(
-            [path, "-W", "ignore", "-c", _ASK],
-            capture_output=True,
-            text=True,
-            timeout=_ASK_SECONDS,
-            check=False,
-        )
+        output, error_line = run_python(path, "-c", _ASK, timeout=_ASK_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise errors.InvalidInputError(
             f"Cannot run {path!r}: {error}; expected the Python of an environment with "
             "LLaMA-Factory."
         ) from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if error_line:
         raise errors.InvalidInputError(
-            f"{path!r} has no working LLaMA-Factory: {last}. Expected the Python of an "
+            f"{path!r} has no working LLaMA-Factory: {error_line}. Expected the Python of an "
             "environment with LLaMA-Factory."
         )
-    data: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
+    data: dict[str, Any] = orjson.loads(output.strip().splitlines()[-1])
     return Installation(
         path, data["version"], data["num_gpus"], data["bf16"], frozenset(data["packages"])
     )
@@ -215,3 +209,30 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def run_python(
+    python: str | os.PathLike[str],
+    *arguments: str,
+    folder: Path | None = None,
+    timeout: float | None = None,
+) -> tuple[str, str]:
+    """Run LLaMA-Factory's Python to its end.
+
+    Returns:
+        What it printed, and the last line of its error; empty if it succeeded.
+
+    Raises:
+        OSError: It cannot be run.
+        subprocess.TimeoutExpired: It took too long.
+    """
+    done = subprocess.run(
+        [os.fspath(python), "-W", "ignore", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return done.stdout, last if done.returncode else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import orjson
 from webtraj import errors
 from webtraj.training.export.pictures import picture_error
 from webtraj.training.export.sharegpt import TAGS
-from webtraj.training.llamafactory.facts import Effect, Problem, Template, read_json
+from webtraj.training.llamafactory.facts import Effect, Problem, Template, read_json, run_python
 from webtraj.training.llamafactory.train_config import FILE
 from webtraj.training.rows import read_rows
 
@@ -287,20 +286,14 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
     """
     from webtraj.training.llamafactory import encoding
 
-    done = subprocess.run(
-        [str(Path(python).absolute()), "-W", "ignore", str(Path(encoding.__file__)), FILE],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"webtraj"')]
+    script = str(Path(encoding.__file__))
+    output, wrong = run_python(Path(python).absolute(), script, FILE, folder=folder)
+    lines = [line for line in output.splitlines() if line.startswith('{"webtraj"')]
     entries = [orjson.loads(line)["webtraj"] for line in lines]
-    if done.returncode or not entries or "longest" not in entries[-1]:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if wrong or not entries or "longest" not in entries[-1]:
         raise errors.InvalidInputError(
-            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {last}. Check the model "
-            "and its processor."
+            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {wrong or 'no message'}. "
+            "Check the model and its processor."
         )
     problems = []
     for entry in entries[:-1]:

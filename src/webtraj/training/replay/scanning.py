@@ -187,7 +187,7 @@ class Scanner:
                 del found.rows[before:]
                 scans.append(EpisodeScan(Reason.UNREADABLE, str(error)))
         rows = np.array(found.rows, STEPS)
-        return Batch(dataset.summaries, scans, rows, found.verbs.names, found.versions.names)
+        return Batch(dataset.summaries, scans, rows, tuple(found.verbs), tuple(found.versions))
 
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)

@@ -65,15 +65,12 @@ EPISODES = np.dtype(
 LEVELS = ("unknown", "easy", "medium", "hard")
 
 
-class Names:
-    """Indices for names, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+class Names(dict[str, int]):
+    """Names in order of first appearance, with their indices."""
 
     def number(self, name: str) -> int:
         """Return a name's index, adding it if new."""
-        return self._numbers.setdefault(name, len(self._numbers))
+        return self.setdefault(name, len(self))
 
     def renumber(self, numbers: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
         """Return the indices here for indices into other names, adding the new ones in order."""
@@ -82,14 +79,6 @@ class Names:
         for place in np.argsort(first):
             found[place] = self.number(names[used[place]])
         return found[places.reshape(-1)]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names in order of their indices."""
-        return tuple(self._numbers)
 
 
 class Growing:
