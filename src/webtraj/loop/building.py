@@ -298,17 +298,8 @@ class _Build:
             "version": version_name(policy.version),
         }
         if number:
-            values |= {
-                "recorded": places.recorded(number),
-                "processed": places.processed(number),
-                "latest": places.latest(number),
-                "datasets": places.trained_on(number),
-                "export": places.export(number),
-                "groups": places.groups(number),
-                "training": places.training(number),
-                "model": places.model(number),
-                "base": places.base(number),
-            }
+            values |= {name: getattr(places, name)(number) for name in _PLACES}
+            values["datasets"] = places.trained_on(number)
         if policy.weights:
             values["weights"] = policy.weights
         if policy.urls:
@@ -317,6 +308,8 @@ class _Build:
 
 
 _SECTIONS = {"evaluate": "evaluation"}
+_PLACES = ("recorded", "processed", "latest", "export", "groups", "training", "model", "base")
+"""Placeholders that are called like their place."""
 _KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
 """Agents that take the model from other keys, or need none."""
 

@@ -82,18 +82,6 @@ class LengthOptions(SampleFormat):
         """See `SampleFormat.digest`."""
         return digest_of(sample)
 
-    def _copies(self, sample: Sample) -> int | LeftOut:
-        """Return how many times a sample is written, or the reason why it is left out."""
-        return 1
-
-    def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
-        """Return the row of a sample that fits.
-
-        Raises:
-            CorruptDataError: A picture cannot be decoded.
-        """
-        raise NotImplementedError
-
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
         if sample.uses_tools and not self.keeps_tools:
@@ -136,6 +124,18 @@ class LengthOptions(SampleFormat):
             logprobs=(),
         )
         return Prepared(conversation, _some(changes), left)
+
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        """Return how many times a sample is written, or the reason why it is left out."""
+        return 1
+
+    def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
+        """Return the row of a sample that fits.
+
+        Raises:
+            CorruptDataError: A picture cannot be decoded.
+        """
+        raise NotImplementedError
 
     def _counted(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
         """Return a length, and whether it is exact."""

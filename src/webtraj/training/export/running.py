@@ -142,16 +142,16 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
         raise errors.InvalidInputError(
             f"{str(folder)!r} has no split {split!r:.60}; it has {', '.join(header['splits'])}."
         )
-    made: SampleFormat = make_format(header["format"], header["options"])
-    return _samples(made, folder, split)
+    return _samples(make_format(header["format"], header["options"]), folder, split)
 
 
 def _samples(made: SampleFormat, folder: Path, split: str) -> Iterator[Sample]:
     pictures = PictureReader(folder)
-    number = -1
+    number = 0
     try:
-        for number, row in enumerate(made.read(folder, split)):  # noqa: B007
+        for row in made.read(folder, split):
             yield made.sample_of(row, pictures)
+            number += 1
     except errors.CorruptDataError:
         raise
     except (LookupError, TypeError, ValueError) as error:
