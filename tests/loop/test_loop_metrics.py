@@ -7,6 +7,8 @@ import pytest
 from webtraj import errors
 from webtraj.loop import load_loop_config, metrics
 from webtraj.loop.phases import lanes
+from webtraj.metrics.figures import plot_success
+from webtraj.metrics.rates import mean_of_tasks
 
 
 def rate(successes, trials):
@@ -17,7 +19,7 @@ def rate(successes, trials):
 
 def line(number, **counts):
     tasks = {name: rate(*count) for name, count in counts.items()}
-    mean = metrics.mean_of_tasks(list(counts.values()))
+    mean = mean_of_tasks(list(counts.values()))
     evaluation = {"policy": number, "mean": mean, "by_task": tasks}
     return {"iteration": number, "success": rate(3 + number, 9), "evaluation": evaluation}
 
@@ -36,7 +38,7 @@ LINES = [line(number, **{"a/b": (number, 4), "c/d": (2 * number, 4)}) for number
     ids=["two", "all-succeed", "one-without-trials", "none"],
 )
 def test_mean_of_tasks_lies_in_its_interval(rates, value, tasks):
-    mean = metrics.mean_of_tasks(rates)
+    mean = mean_of_tasks(rates)
     assert (mean["value"], mean["tasks"]) == (value, tasks)
     if value is not None:
         assert 0 <= mean["low"] <= value <= mean["high"] <= 1
@@ -53,7 +55,7 @@ def test_mean_of_tasks_covers_the_truth_as_often_as_it_says():
     inside = 0
     for _ in range(400):
         counts = [(sum(rng.random() < p for _ in range(50)), 50) for p in chances]
-        mean = metrics.mean_of_tasks(counts)
+        mean = mean_of_tasks(counts)
         inside += mean["low"] <= truth <= mean["high"]
     assert inside >= 0.95 * 400
 
@@ -99,16 +101,16 @@ def test_picture_shows_the_mean_and_each_task(tmp_path):
     from matplotlib.image import imread
 
     path = tmp_path / "success.png"
-    assert metrics.plot_success(LINES, path) == path
+    assert plot_success(LINES, path) == path
     small = imread(path).shape
     many = {f"task/{n}": (n % 5, 4) for n in range(9)}
-    metrics.plot_success([*LINES, line(3, **many)], path)
+    plot_success([*LINES, line(3, **many)], path)
     assert imread(path).shape[0] > small[0]
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_nothing_known_is_no_picture(tmp_path):
-    assert metrics.plot_success([{"iteration": 0}], tmp_path / "success.png") is None
+    assert plot_success([{"iteration": 0}], tmp_path / "success.png") is None
     assert not list(tmp_path.iterdir())
 
 

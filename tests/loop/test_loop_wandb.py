@@ -6,6 +6,7 @@ import orjson
 
 from wandb_support import needs_wandb, offline_runs, run_with_wandb
 from webtraj.loop import metrics
+from webtraj.metrics.live import flat
 
 pytestmark = needs_wandb
 
@@ -32,4 +33,4 @@ def test_each_iteration_is_a_point_of_one_run_also_of_a_loop_that_was_gone_on_wi
     # The last iteration is told again, since it may not have been.
     assert (begun, gone_on) == ([0, 1], [1, 2])
     told_of = {point["iteration"]: point for run in runs for point in run["points"]}
-    assert list(told_of.values()) == [metrics.flat(line) for line in lines]
+    assert list(told_of.values()) == [flat(line) for line in lines]

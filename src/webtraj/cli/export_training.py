@@ -274,8 +274,8 @@ def shown(sample: Sample) -> RenderableType:
     from rich.text import Text as Shown
 
     from webtraj.agents.models.base import Image
-    from webtraj.training.export.base import name_of
     from webtraj.training.export.preferences import rejected_of
+    from webtraj.training.samples import name_of
 
     lines: list[RenderableType] = []
     for message in sample.messages:

@@ -106,7 +106,7 @@ def train(
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    from webtraj.training.sft.rows import open_held_out, open_samples
+    from webtraj.training.rows import open_held_out, open_samples
 
     held_out = (
         open_held_out(settings.data)
@@ -211,7 +211,7 @@ def scratch(
     train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
     """
     from webtraj.training.scratch import make_model
-    from webtraj.training.scratch.texts import texts_of
+    from webtraj.training.scratch.decisions import texts_of
 
     texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(options))
     made = make_model(

@@ -14,8 +14,9 @@ loads none of its modules; each is loaded when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webtraj._homes import face
 
 if TYPE_CHECKING:
     from webtraj.loop.configuration import LoopConfig as LoopConfig
@@ -36,8 +37,4 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'webtraj.loop' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"webtraj.loop.{_HOMES[name]}"), name)
+__getattr__, __dir__ = face("webtraj.loop", _HOMES)

@@ -180,8 +180,18 @@ class _Build:
         yield from _option("--model-provider", given.model_provider)
 
     def _export(self, given: ExportConfig) -> Phase:
-        first, *then = self.places.trained_on(self.number)
-        out = self.places.export(self.number)
+        datasets = self.places.trained_on(self.number)
+        return self._exported(given, datasets, self.places.export(self.number))
+
+    def _groups(self, given: GroupsConfig) -> Phase:
+        export = self.config.export
+        held_out = [] if export is None else export.held_out
+        tokens = ExportConfig(format="tokens", held_out=held_out)
+        datasets = self.places.groups_of(self.number)
+        return self._exported(tokens, datasets, self.places.groups(self.number))
+
+    def _exported(self, given: ExportConfig, datasets: Sequence[str], out: str) -> Phase:
+        first, *then = datasets
         command = self._webtraj(
             "export",
             first,
@@ -198,23 +208,6 @@ class _Build:
             *_option("--split-by", given.split_by),
             *_each("--set", _key_values(self._filled(given.options))),
             *(("--render",) if given.render else ()),
-            *_option("--seed", self.seed),
-            "--overwrite",
-        )
-        return self._phase(command, Output(out, "export"), at_once=True)
-
-    def _groups(self, given: GroupsConfig) -> Phase:
-        first, *then = self.places.groups_of(self.number)
-        out = self.places.groups(self.number)
-        export = self.config.export
-        held_out = [] if export is None else export.held_out
-        command = self._webtraj(
-            "export",
-            first,
-            *_each("--then", then),
-            *_option("--format", "tokens"),
-            *_option("--out", out),
-            *_each("--held-out", self._filled(held_out)),
             *_option("--seed", self.seed),
             "--overwrite",
         )
@@ -305,17 +298,8 @@ class _Build:
             "version": version_name(policy.version),
         }
         if number:
-            values |= {
-                "recorded": places.recorded(number),
-                "processed": places.processed(number),
-                "latest": places.latest(number),
-                "datasets": places.trained_on(number),
-                "export": places.export(number),
-                "groups": places.groups(number),
-                "training": places.training(number),
-                "model": places.model(number),
-                "base": places.base(number),
-            }
+            values |= {name: getattr(places, name)(number) for name in _PLACES}
+            values["datasets"] = places.trained_on(number)
         if policy.weights:
             values["weights"] = policy.weights
         if policy.urls:
@@ -324,6 +308,8 @@ class _Build:
 
 
 _SECTIONS = {"evaluate": "evaluation"}
+_PLACES = ("recorded", "processed", "latest", "export", "groups", "training", "model", "base")
+"""Placeholders that are called like their place."""
 _KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
 """Agents that take the model from other keys, or need none."""
 

@@ -40,7 +40,6 @@ __all__ = [
     "TrainPhaseConfig",
     "check",
     "fill",
-    "fill_all",
     "load_loop_config",
     "overrides_of",
     "to_yaml",
@@ -512,25 +511,15 @@ def fill(value: Any, values: Values) -> Any:
     if isinstance(value, Mapping):
         return {key: fill(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(fill_all(value, values))
+        return [filled for item in value for filled in _items(item, values)]
     return value
 
 
-def fill_all(items: Sequence[Any], values: Values) -> Iterator[Any]:
-    """Yield the items of a list, filled in."""
-    for item in items:
-        several = values.get(item[1:-1]) if _is_one(item) else None
-        if several is None or isinstance(several, str):
-            yield fill(item, values)
-        else:
-            yield from several
-
-
-def _is_one(item: Any) -> bool:
-    if not isinstance(item, str):
-        return False
-    match = _PLACEHOLDER.fullmatch(item)
-    return match is not None and match[2] is not None
+def _items(item: Any, values: Values) -> Sequence[Any]:
+    """Return a list's item, filled in: several if it is a placeholder with several values."""
+    match = _PLACEHOLDER.fullmatch(item) if isinstance(item, str) else None
+    several = values.get(match[2]) if match else None
+    return [fill(item, values)] if several is None or isinstance(several, str) else several
 
 
 def _one(match: re.Match[str], values: Values) -> str:
@@ -547,11 +536,8 @@ def _one(match: re.Match[str], values: Values) -> str:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(item)
 
 
@@ -619,12 +605,8 @@ def check(config: LoopConfig) -> LoopConfig:
             f"out is {config.out!r}; expected a folder, since a loop's state and models need a "
             "disk. To copy results elsewhere, use `webtraj push` and publish.command."
         )
-    for key, value in (
-        ("rollout", config.rollout), ("evaluation", config.evaluation), ("judge", config.judge),
-        ("postprocess", config.postprocess), ("export", config.export), ("groups", config.groups),
-        ("train", config.train), ("publish", config.publish), ("serve", config.serve),
-    ):  # fmt: skip
-        if value is not None:
+    for key in (*PHASES[:-1], "evaluation", "serve"):
+        if (value := getattr(config, key)) is not None:
             _check_placeholders(value.model_dump(), key)
     for extra in config.extra:
         _check_placeholders([extra.command, extra.outputs], f"extra.{extra.name}")

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import shutil
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,83 +32,13 @@ from webtraj.loop.phases import (
 )
 from webtraj.loop.places import Places
 from webtraj.loop.state import Begun, LoopState, begin, own
+from webtraj.metrics.figures import plot_success
 from webtraj.serving.process import tail
 from webtraj.store import files
 
-__all__ = ["Following", "LoopResult", "Only", "run"]
-
-# Follow-up work after a phase: metrics, the plot, removal of old trainings.
-#
-# All of it can be made again from what is on disk. A loop that died after it recorded a phase as
-# done, but before the follow-up, catches up when it resumes.
+__all__ = ["LoopResult", "Only", "run"]
 
 _logger = logging.getLogger(__name__)
-
-_MEASURED = ("rollout", "postprocess", "evaluate", "publish")
-"""Phases after which an iteration is measured."""
-
-
-class Following:
-    """Does the follow-up work of phases, one at a time.
-
-    Args:
-        config: The loop's configuration.
-        state: The loop's state.
-        slots: All phases of the loop.
-        observer: Receives the metrics.
-    """
-
-    def __init__(
-        self,
-        config: LoopConfig,
-        state: LoopState,
-        slots: Iterable[Slot],
-        observer: LoopObserver,
-    ) -> None:
-        self._config, self._state, self._observer = config, state, observer
-        self._keys = [slot.key for slot in slots]
-        self._places = Places(config)
-        self._sink = IterationSink(config)
-
-    def after(self, slot: Slot) -> None:
-        """Do the follow-up work of a phase that just ended. Blocks."""
-        if slot.name == "publish":
-            self._prune(slot.iteration)
-        if slot.name in _MEASURED:
-            self._measure(slot.iteration)
-
-    def catch_up(self, lanes: Sequence[Sequence[Slot]]) -> None:
-        """Repeat the follow-up work of each lane's last phase, for a resumed loop. Blocks."""
-        for lane in lanes:
-            ended = [slot for slot in lane if self._state.ended(slot.key) is not None]
-            if last := next((slot for slot in reversed(ended) if slot.name in _MEASURED), None):
-                self.after(last)
-
-    def close(self) -> None:
-        """Close the sinks. Blocks; idempotent."""
-        self._sink.close()
-
-    def _measure(self, iteration: int) -> None:
-        try:
-            line = metrics.measure_iteration(self._config, self._state, iteration)
-            lines = metrics.write_line(self._places.metrics, line)
-            metrics.plot_success(lines, self._places.plot)
-            self._observer.measured(line)
-            if all(self._state.ended(key) for key in self._keys if key[0] == iteration):
-                self._sink.write(line)
-        except Exception:
-            # Metrics can be made again, so an error must not end the loop.
-            _logger.warning("Could not measure iteration %d.", iteration, exc_info=True)
-
-    def _prune(self, published: int) -> None:
-        keep = self._config.publish.keep
-        if keep is None:
-            return
-        # Keep weights that may still play.
-        last = published - max(keep, 2 + phases.staleness(self._config))
-        for number in range(1, last + 1):
-            shutil.rmtree(self._places.training(number), ignore_errors=True)
-
 
 Only = Literal["rollout", "update", "both"]
 
@@ -117,6 +47,8 @@ _NOT_AGAIN = frozenset({2, 126, 127})
 _SIGNALLED = 128
 """Exit statuses above this one come from signals."""
 _LONGEST_PAUSE = 60.0
+_MEASURED = ("rollout", "postprocess", "evaluate", "publish")
+"""Phases after which an iteration is measured."""
 _PLAYING = ("rollout", "evaluate")
 _DERIVED = ("postprocess", "export", "groups")
 """Phases whose outputs can be made again from the recordings."""
@@ -194,8 +126,7 @@ class _Loop:
         self._one_at_a_time = asyncio.Lock()
         self._behind = config.overlap.max_staleness if overlap else 0
         self._run = 0
-        slots = [slot for lane in self._all for slot in lane]
-        self._following = Following(config, state, slots, observer)
+        self._sink = IterationSink(config)
 
     async def run(self) -> LoopResult:
         lanes = [self._left(lane) for lane in self._all]
@@ -207,7 +138,7 @@ class _Loop:
                 lambda: self._observer.note("Waiting for a phase left running by an earlier loop."),
             )
         chosen = [self._chosen(lane) for lane in lanes]
-        await asyncio.to_thread(self._following.catch_up, self._all)
+        await asyncio.to_thread(self._catch_up)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for lane in chosen:
@@ -216,7 +147,7 @@ class _Loop:
             raise _first(group) from None
         finally:
             await self._server.aclose()
-            await asyncio.to_thread(self._following.close)
+            await asyncio.to_thread(self._sink.close)
         finished = all(event.is_set() for event in self._done.values())
         lines = metrics.read_lines(self._places.metrics)
         return LoopResult(
@@ -319,7 +250,7 @@ class _Loop:
         else:
             await self._run_phase(phase, policy)
         async with self._one_at_a_time:
-            await asyncio.to_thread(self._following.after, slot)
+            await asyncio.to_thread(self._follow_up, slot)
 
     async def _run_phase(self, phase: Phase, policy: Policy) -> None:
         slot = phase.slot
@@ -426,6 +357,46 @@ class _Loop:
                 f"serve.update_command exited with status {status} for the weights of "
                 f"iteration {version}. The end of its log, {log}:\n{tail(log, start)}"
             )
+
+    # Follow-up work after a phase: metrics, the plot, removal of old trainings.
+    #
+    # All of it can be made again from what is on disk. A loop that died after it recorded a phase
+    # as done, but before the follow-up, catches up when it resumes.
+
+    def _follow_up(self, slot: Slot) -> None:
+        """Do the follow-up work of a phase that just ended. Blocks."""
+        if slot.name == "publish":
+            self._prune(slot.iteration)
+        if slot.name in _MEASURED:
+            self._measure(slot.iteration)
+
+    def _catch_up(self) -> None:
+        """Repeat the follow-up work of each lane's last phase, for a resumed loop. Blocks."""
+        for lane in self._all:
+            ended = [slot for slot in lane if self._state.ended(slot.key) is not None]
+            if last := next((slot for slot in reversed(ended) if slot.name in _MEASURED), None):
+                self._follow_up(last)
+
+    def _measure(self, iteration: int) -> None:
+        try:
+            line = metrics.measure_iteration(self._config, self._state, iteration)
+            lines = metrics.write_line(self._places.metrics, line)
+            plot_success(lines, self._places.plot)
+            self._observer.measured(line)
+            if all(self._state.ended(key) for key in self._done if key[0] == iteration):
+                self._sink.write(line)
+        except Exception:
+            # Metrics can be made again, so an error must not end the loop.
+            _logger.warning("Could not measure iteration %d.", iteration, exc_info=True)
+
+    def _prune(self, published: int) -> None:
+        keep = self._config.publish.keep
+        if keep is None:
+            return
+        # Keep weights that may still play.
+        last = published - max(keep, 2 + phases.staleness(self._config))
+        for number in range(1, last + 1):
+            shutil.rmtree(self._places.training(number), ignore_errors=True)
 
 
 def _found(phase: Phase, begun: Begun) -> bool:

@@ -39,7 +39,6 @@ from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.phases import lanes
 from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
-from webtraj.metrics.figures import plot_success
 from webtraj.metrics.live import WandbSink, flat
 from webtraj.metrics.rates import mean_of_tasks
 from webtraj.store import files, records
@@ -47,10 +46,7 @@ from webtraj.trajectory import Count
 
 __all__ = [
     "IterationSink",
-    "flat",
-    "mean_of_tasks",
     "measure_iteration",
-    "plot_success",
     "read_lines",
     "write_line",
 ]
@@ -77,7 +73,8 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
     if state.ended((iteration, "train")) is not None:
         line |= _trained(places.training(iteration))
     if state.ended((iteration, "evaluate")) is not None:
-        line["evaluation"] = {"policy": iteration, **_evaluated(config, places, iteration)}
+        played = _played(places.played(iteration + 1, split="test"), by_task=True)
+        line["evaluation"] = {"policy": iteration, **played}
     slots = [slot for lane in lanes(config) for slot in lane if slot.iteration == iteration]
     line["seconds"] = {
         slot.name: round(state.seconds(slot.key), 3)
@@ -153,10 +150,6 @@ def _kept(dataset: str) -> dict[str, int]:
     from webtraj.datasets.dataset import open_dataset
 
     return {"kept": len(open_dataset(dataset).summaries)} if _is_dataset(dataset) else {}
-
-
-def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, Any]:
-    return _played(places.played(iteration + 1, split="test"), by_task=True)
 
 
 def _is_dataset(path: str) -> bool:

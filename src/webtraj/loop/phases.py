@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from webtraj import errors
-from webtraj.loop.configuration import PHASES, ExtraConfig, LoopConfig
+from webtraj.loop.configuration import PHASES, LoopConfig
 
 __all__ = [
     "Group",
@@ -213,12 +213,12 @@ def _training(config: LoopConfig) -> Iterator[Slot]:
 def _slots(config: LoopConfig, number: int, group: Group) -> Iterator[Slot]:
     """Yield an iteration's phases of one group, without the evaluation."""
     for name in PHASES[:-1]:
-        if _group(name) != group:
+        if (name in _UPDATE) != (group == "update"):
             continue
         if _configured(config, name, number):
             yield Slot(number, name, group)
         for extra in config.extra:
-            if extra.after == name and _wanted(extra, number):
+            if extra.after == name and (extra.iterations == "every" or number == 1):
                 yield Slot(number, extra.name, group)
 
 
@@ -232,14 +232,6 @@ def _configured(config: LoopConfig, name: str, number: int) -> bool:
             return getattr(config, name) is not None
         case _:
             return True
-
-
-def _group(name: str) -> Group:
-    return "update" if name in _UPDATE else "rollout"
-
-
-def _wanted(extra: ExtraConfig, number: int) -> bool:
-    return extra.iterations == "every" or number == 1
 
 
 def _evaluated(config: LoopConfig, number: int) -> bool:

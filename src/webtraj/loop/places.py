@@ -75,7 +75,7 @@ class Places:
 
     def log(self, iteration: int, phase: str) -> Path:
         """Return the log of a phase."""
-        return self.out / "logs" / _numbered(iteration) / f"{phase}.log"
+        return self.out / "logs" / version_name(iteration) / f"{phase}.log"
 
     @property
     def server_log(self) -> Path:
@@ -98,7 +98,7 @@ class Places:
 
     def processed(self, iteration: int) -> str:
         """Return the post-processed dataset."""
-        return str(self.out / "processed" / _numbered(iteration))
+        return str(self.out / "processed" / version_name(iteration))
 
     def latest(self, iteration: int) -> str:
         """Return the processed dataset if there is that phase, else the recorded one."""
@@ -122,19 +122,19 @@ class Places:
 
     def groups(self, iteration: int) -> str:
         """Return the folder of the iteration's groups of attempts."""
-        return str(self.out / "groups" / _numbered(iteration))
+        return str(self.out / "groups" / version_name(iteration))
 
     def export(self, iteration: int) -> str:
         """Return the folder of the iteration's training data."""
-        return str(self.out / "exports" / _numbered(iteration))
+        return str(self.out / "exports" / version_name(iteration))
 
     def training(self, iteration: int) -> str:
         """Return the folder of the iteration's training run."""
-        return str(self.out / "training" / _numbered(iteration))
+        return str(self.out / "training" / version_name(iteration))
 
     def model(self, iteration: int) -> str:
         """Return the folder of the iteration's trained model."""
-        return str(self.out / "training" / _numbered(iteration) / MODEL)
+        return f"{self.training(iteration)}/{MODEL}"
 
     def weights(self, version: int) -> str:
         """Return the model of a version: an iteration's, or the initial one for 0."""
@@ -156,8 +156,4 @@ def version_name(version: int) -> str:
     >>> version_name(3)
     'iteration_0003'
     """
-    return _numbered(version)
-
-
-def _numbered(iteration: int) -> str:
-    return f"iteration_{iteration:04d}"
+    return f"iteration_{version:04d}"

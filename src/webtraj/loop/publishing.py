@@ -51,17 +51,10 @@ def copy(model: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
     Raises:
         OSError: The model cannot be copied.
     """
-    from webtraj.training.sft.checkpoints import replace_folder
+    from webtraj.training.sft.checkpoints import replacing
 
-    path = Path(to)
-    files.make_folder(path.parent)
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
+    with replacing(Path(to)) as draft:
         shutil.copytree(model, draft)
-        files.sync_tree(draft)
-        replace_folder(draft, path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,12 +6,12 @@ does nothing.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
@@ -33,9 +33,10 @@ RunCommand = Callable[[Sequence[str], int], Awaitable[None]]
 """Runs a command that updates the weights to a version; raises if it fails."""
 
 
-class PolicyServer(Protocol):
+class PolicyServer(AsyncClosing):
     """Serves the weights that play."""
 
+    @abc.abstractmethod
     async def ensure(self, version: int, weights: str) -> Policy:
         """Make sure that weights are served, and return the policy.
 
@@ -59,28 +60,23 @@ class PolicyServer(Protocol):
 
 def open_server(config: LoopConfig, run_command: RunCommand) -> PolicyServer:
     """Return the server of a loop's weights. Nothing starts before it is needed."""
-    made: dict[str, Callable[[], PolicyServer]] = {
-        "none": _NoServer,
-        "external": lambda: _ExternalServer(config.serve, run_command),
-        "vllm": lambda: _OwnServer(config.serve, Places(config)),
-    }
-    return made[config.serve.engine]()
+    match config.serve.engine:
+        case "vllm":
+            return _OwnServer(config.serve, Places(config))
+        case "external":
+            return _ExternalServer(config.serve, run_command)
+        case _:
+            return _NoServer()
 
 
-class _NoServer(AsyncClosing):
+class _NoServer(PolicyServer):
     """No server: the agent loads the model from its folder."""
 
     async def ensure(self, version: int, weights: str) -> Policy:
         return Policy(version=version, weights=weights, model=weights)
 
-    async def rest(self) -> None:
-        pass
 
-    async def aclose(self) -> None:
-        pass
-
-
-class _ExternalServer(AsyncClosing):
+class _ExternalServer(PolicyServer):
     """An external server, whose weights are updated by a command."""
 
     def __init__(self, config: ServeConfig, run_command: RunCommand) -> None:
@@ -97,14 +93,8 @@ class _ExternalServer(AsyncClosing):
             self._version = version
         return policy
 
-    async def rest(self) -> None:
-        pass
 
-    async def aclose(self) -> None:
-        pass
-
-
-class _OwnServer(AsyncClosing):
+class _OwnServer(PolicyServer):
     """vLLM, run by the loop."""
 
     def __init__(self, config: ServeConfig, places: Places) -> None:

@@ -1,7 +1,6 @@
 """Model servers: start and supervise them, update their weights, and end them without leftovers.
 
-* `server`: `ModelServer`, a server for the length of an `async with` block. `supervision`: keeps
-  its process alive.
+* `server`: `ModelServer`, a server for the length of an `async with` block, and kept alive.
 * `vllm`: how to start vLLM, and how it lends a GPU's memory to a trainer. `interpreters`: the
   Python that has vLLM. `memory`: how much memory models need.
 * `rolling`: repeated weight updates, in one of three ways. `control`: requests that change a

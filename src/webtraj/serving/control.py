@@ -74,8 +74,8 @@ class Control:
     async def read_weights(self, folder: str | None) -> None:
         """Read weights from a folder, or again from the last one."""
         kwargs = {} if folder is None else {"weights_path": folder}
-        await self._call("reload_weights", kwargs=kwargs)
-        await self._call("repack_weights")
+        for call in ({"method": "reload_weights", "kwargs": kwargs}, {"method": "repack_weights"}):
+            await self._ask("POST", "/collective_rpc", json=call)
 
     async def load_adapter(self, name: str, folder: str) -> None:
         """Read a LoRA adapter from a folder, replacing one of the same name."""
@@ -110,9 +110,6 @@ class Control:
         status = (await self._ask("POST", f"/wake_up{tags}"))["status"]
         if part != "weights" and status != "awake":
             raise errors.ModelRefusedError(f"{self.url} was woken up but is {status}.")
-
-    async def _call(self, method: str, **options: Any) -> None:
-        await self._ask("POST", "/collective_rpc", json={"method": method, **options})
 
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
         """Return the server's reply; None if it is not JSON."""

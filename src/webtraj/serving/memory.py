@@ -9,15 +9,17 @@ workspaces, fragmentation, the driver. A vision tower counts by its weights, ass
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
+
 from webtraj import errors
 
-__all__ = ["MemoryNeed", "ModelSize", "serving_need", "training_need"]
+__all__ = ["MemoryNeed", "ModelSize", "serving_need", "tensors_of", "training_need"]
 
 GIB = 2**30
 
@@ -27,7 +29,7 @@ bf16 with a float32 copy, sharded by DeepSpeed's ZeRO of that stage."""
 
 _SAVED = {"float32": 26, "lora": 18, "bf16": 16}
 """Bytes that a layer keeps per token and number of the hidden state."""
-_MAX_HEADER = 100 * 2**20
+_MAX_HEADER = 2**28
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +89,11 @@ class ModelSize:
         """
         folder = Path(path)
         try:
-            config = json.loads((folder / "config.json").read_bytes())
-            files = sorted(folder.glob("*.safetensors"))
-            parameters = sum(map(_count_parameters, files))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            config = orjson.loads((folder / "config.json").read_bytes())
+            headers = [tensors_of(path)[0] for path in sorted(folder.glob("*.safetensors"))]
+            shapes = [tensor["shape"] for header in headers for tensor in header.values()]
+            parameters = sum(map(math.prod, shapes))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise errors.InvalidInputError(
                 f"Cannot read {str(folder)!r} as a model: {error}. Give a model's folder, with "
                 "config.json and *.safetensors."
@@ -249,21 +252,19 @@ def _kept(
     )
 
 
-def _count_parameters(file: Path) -> int:
-    """Return the number of parameters in a safetensors file, from its header."""
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        if length > _MAX_HEADER:
-            raise ValueError(f"{file.name} has a header of {length} bytes")
-        header = json.loads(opened.read(length))
-    count = 0
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            size = 1
-            for dimension in tensor["shape"]:
-                size *= int(dimension)
-            count += size
-    return count
+def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the tensors in the header of a safetensors file, and the offset of their data.
+
+    Raises:
+        ValueError: It is not a safetensors file.
+    """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 0 < size < _MAX_HEADER:
+            raise ValueError(f"{path.name} has a header of {size} bytes; expected safetensors")
+        header = orjson.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
 
 
 def _check(**numbers: int) -> None:

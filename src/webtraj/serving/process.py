@@ -127,7 +127,9 @@ def tail(log_file: Path, start: int = 0) -> str:
             text = file.read().decode(errors="replace")
     except OSError as error:
         return f"  (cannot be read: {error.strerror})"
-    lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]
+    # Progress bars overwrite themselves.
+    shown = (line.rstrip().rpartition("\r")[2] for line in text.split("\n"))
+    lines = [line[:_MAX_LINE] for line in shown if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-_MAX_LINES:]) or "  (empty)"
 
 
@@ -141,33 +143,29 @@ class ServerLog:
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.keep = path is not None
         """Whether to keep the file; a temporary one is kept only after an error."""
-        self._path = None if path is None else Path(path)
-        self._start = 0
-
-    @property
-    def path(self) -> Path | None:
+        self.path = None if path is None else Path(path)
         """The file; None before `open` if it is temporary."""
-        return self._path
+        self._start = 0
 
     def open(self) -> Path:
         """Create the file if needed, and remember its end, where `tail` starts."""
-        if self._path is None:
+        if self.path is None:
             handle, name = tempfile.mkstemp(prefix="webtraj-server-", suffix=".log")
             os.close(handle)
-            self._path = Path(name)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._start = self._path.stat().st_size if self._path.exists() else 0
-        return self._path
+            self.path = Path(name)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._start = self.path.stat().st_size if self.path.exists() else 0
+        return self.path
 
     def tail(self) -> str:
         """Return a sentence with the last lines, for the end of a message."""
-        assert self._path is not None
-        return f" The end of its log, {self._path}:\n{tail(self._path, self._start)}"
+        assert self.path is not None
+        return f" The end of its log, {self.path}:\n{tail(self.path, self._start)}"
 
     def close(self) -> None:
         """Remove the file unless it is to be kept."""
-        if not self.keep and self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if not self.keep and self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
 _GUARD_PATIENCE = 10.0
@@ -196,7 +194,8 @@ class GuardedProcess:
         patience: float,
     ) -> None:
         self._patience = patience
-        self._pid: int | None = None
+        self.pid: int | None = None
+        """The server's process id; None until it is known."""
         guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(patience)]
         with log_file.open("ab") as log:
             # Not asyncio's subprocess, which kills the guard if the event loop closes first, and
@@ -210,11 +209,6 @@ class GuardedProcess:
                 start_new_session=True,  # Keeps Ctrl-C in a terminal from reaching it.
             )
         self._watch = asyncio.ensure_future(self._watch_guard())
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id; None until it is known."""
-        return self._pid
 
     @property
     def ended(self) -> bool:
@@ -240,8 +234,8 @@ class GuardedProcess:
 
     def kill(self) -> None:
         """Kill the server; the guard kills its children."""
-        if self._pid is not None and not self.ended:
-            _kill_group(self._pid)
+        if self.pid is not None and not self.ended:
+            _kill_group(self.pid)
 
     async def _watch_guard(self) -> int:
         stdout = self._guard.stdout
@@ -252,14 +246,14 @@ class GuardedProcess:
         )
         try:
             if line := await reader.readline():
-                self._pid = int(line)
+                self.pid = int(line)
             await reader.read()  # Only the guard holds the other end.
         finally:
             transport.close()
             self._let_go()
         status = self._guard.wait()
-        if status < 0 and self._pid is not None:  # The guard was killed first.
-            _kill_group(self._pid)
+        if status < 0 and self.pid is not None:  # The guard was killed first.
+            _kill_group(self.pid)
         return status if status >= 0 else 128 - status
 
     def _let_go(self) -> None:

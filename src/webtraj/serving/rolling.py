@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from webtraj import errors
-from webtraj.serving.control import BASE_VERSION, LoadAdapter, ReadWeights
+from webtraj.serving.control import BASE_VERSION, LoadAdapter, ReadWeights, WeightChange
 from webtraj.serving.server import ModelServer
 from webtraj.serving.vllm import VllmLaunch
 
@@ -39,6 +39,8 @@ __all__ = [
 
 UpdateWay = Literal["reload", "lora", "restart"]
 """A way to update a server's weights."""
+
+_Path = str | os.PathLike[str]
 
 DEFAULT_HOLD = 1.0
 """Seconds for which clients share a version by default (`ClientOptions.version_interval`)."""
@@ -114,47 +116,33 @@ def make_updater(
                     "see `prepare_launch`."
                 )
     made: dict[UpdateWay, Callable[[], WeightUpdater]] = {
-        "reload": lambda: _Reload(server, hold),
-        "lora": lambda: _Lora(server, adapter, hold),
+        "reload": lambda: _InPlace(server, lambda path, name: ReadWeights(path, name, hold)),
+        "lora": lambda: _InPlace(
+            server, lambda path, name: LoadAdapter(adapter, path, name, hold), adapter
+        ),
         "restart": lambda: _Restart(server),
     }
     return made[way]()
 
 
-class _Reload:
-    """The server reads a whole model in place of its current one."""
+class _InPlace:
+    """The server reads new weights in place of its current ones: a whole model, or an adapter."""
 
-    def __init__(self, server: ModelServer, hold: float) -> None:
-        self._server, self._hold = server, hold
-
-    @property
-    def model(self) -> str:
-        return self._server.model
-
-    def label(self, version: str) -> str:
-        return version
-
-    async def update(self, path: str | os.PathLike[str], version: str) -> None:
-        await self._server.change_weights(ReadWeights(path, version, self._hold))
-        await _confirm(self._server, self.label(version))
-
-
-class _Lora:
-    """The server reads an adapter in place of its current one."""
-
-    def __init__(self, server: ModelServer, adapter: str, hold: float) -> None:
-        self._server, self._adapter, self._hold = server, adapter, hold
+    def __init__(
+        self, server: ModelServer, change: Callable[[_Path, str], WeightChange], adapter: str = ""
+    ) -> None:
+        self._server, self._change, self._adapter = server, change, adapter
         self._loaded = False
 
     @property
     def model(self) -> str:
-        return self._adapter if self._loaded else self._server.model
+        return self._adapter if self._adapter and self._loaded else self._server.model
 
     def label(self, version: str) -> str:
-        return LoadAdapter(self._adapter, "", version).label
+        return self._change("", version).label
 
-    async def update(self, path: str | os.PathLike[str], version: str) -> None:
-        await self._server.change_weights(LoadAdapter(self._adapter, path, version, self._hold))
+    async def update(self, path: _Path, version: str) -> None:
+        await self._server.change_weights(self._change(path, version))
         self._loaded = True
         await _confirm(self._server, self.label(version))
 

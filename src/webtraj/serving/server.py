@@ -1,27 +1,46 @@
-"""A supervised model server: started, restarted if it dies, and ended."""
+"""A supervised model server: started, restarted if it dies, and ended.
+
+One task owns the server's process, and only this task starts servers. So a crash, a replacement and
+a rest may happen at any time, without two servers ever being started on one port.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from webtraj import errors
 from webtraj.http import httpx
 from webtraj.serving import process
 from webtraj.serving import vllm as vllm_lib
-from webtraj.serving.control import AdapterKeptError, ReadWeights, WeightChange
-from webtraj.serving.process import RestartPolicy, ServerLaunch, ServerLog
-from webtraj.serving.supervision import Supervisor, Watch
+from webtraj.serving.control import AdapterKeptError, Control, ReadWeights, WeightChange
+from webtraj.serving.process import GuardedProcess, RestartPolicy, ServerLaunch, ServerLog
 
 __all__ = ["ModelServer"]
 
 _logger = logging.getLogger(__name__)
+
+_POLL_INTERVAL = 0.1
+"""Seconds between readiness checks of a starting server, which does not notify us."""
+
+_NOT_STARTED = "This ModelServer is not started; use `async with`."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A server to start in place of another, and the other's launch."""
+
+    started: asyncio.Future[None]
+    launch: ServerLaunch
+    change: WeightChange | None
 
 
 class ModelServer:
@@ -66,21 +85,29 @@ class ModelServer:
         health_interval: float = 5.0,
         health_timeout: float = 60.0,
     ) -> None:
-        self._launch = launch
+        self.launch = launch
+        """The launch of the next start."""
+        self.num_restarts = 0
+        """Number of restarts after a crash."""
         self._host = host
         self._port = port
         self._log = ServerLog(log_file)
-        self._watch = Watch(
-            start_timeout=start_timeout,
-            patience=patience,
-            restarts=restarts or RestartPolicy(),
-            health_interval=health_interval,
-            health_timeout=health_timeout,
-        )
+        self._start_timeout = start_timeout
+        self._patience = patience
+        self._restarts = restarts or RestartPolicy()
+        self._health_interval = health_interval
+        self._health_timeout = health_timeout
         self._client: httpx.AsyncClient | None = None
-        self._supervisor: Supervisor | None = None
+        self._process: GuardedProcess | None = None  # The current server, or the last one.
+        self._task: asyncio.Task[None] | None = None
+        self._change: WeightChange | None = None  # Weights to load after each start.
+        self._healthy = asyncio.Event()
         self._changing = asyncio.Lock()
         self._rest: vllm_lib.Rest | None = None
+        self._may_start = asyncio.Event()
+        self._may_start.set()
+        self._ended_on_purpose = False
+        self._replacement: _Replacement | None = None
 
     @property
     def url(self) -> str:
@@ -92,11 +119,6 @@ class ModelServer:
     def base_url(self) -> str:
         """The root URL of the OpenAI-compatible API: `http://127.0.0.1:8000/v1`."""
         return f"{self.url}/v1"
-
-    @property
-    def launch(self) -> ServerLaunch:
-        """The launch of the next start."""
-        return self._launch if self._supervisor is None else self._supervisor.launch
 
     @property
     def model(self) -> str:
@@ -111,41 +133,28 @@ class ModelServer:
     @property
     def pid(self) -> int | None:
         """The server's process id; None while it is not running."""
-        process = None if self._supervisor is None else self._supervisor.process
-        return None if process is None or process.ended else process.pid
+        return None if self._process is None or self._process.ended else self._process.pid
 
     @property
     def healthy(self) -> bool:
         """Whether it passed the last health check."""
-        return self._supervisor is not None and self._supervisor.healthy.is_set()
-
-    @property
-    def num_restarts(self) -> int:
-        """Number of restarts after a crash."""
-        return 0 if self._supervisor is None else self._supervisor.num_restarts
+        return self._healthy.is_set()
 
     async def __aenter__(self) -> Self:
-        if self._supervisor is not None:
+        if self._client is not None:
             raise errors.InvalidInputError(
                 "This ModelServer was already started. Make a new one for each `async with`."
             )
         self._port = process.claim(self._host, self._port)
-        self._launch.command(self._host, self._port)  # Fail first if a setting is invalid.
+        self.launch.command(self._host, self._port)  # Fail first if a setting is invalid.
         self._log.open()
         # A server on this machine is never behind a proxy.
         self._client = httpx.AsyncClient(
-            base_url=self.url, trust_env=False, timeout=self._watch.health_timeout
-        )
-        self._supervisor = Supervisor(
-            self._launch,
-            host=self._host,
-            port=self._port,
-            client=self._client,
-            log=self._log,
-            watch=self._watch,
+            base_url=self.url, trust_env=False, timeout=self._health_timeout
         )
         try:
-            await self._supervisor.start()
+            await self._start()
+            self._task = asyncio.create_task(self._run())
         except BaseException:
             await self._stop()
             raise
@@ -165,7 +174,7 @@ class ModelServer:
         Raises:
             ModelUnavailableError: The server died too often.
         """
-        await self._running.wait()
+        await asyncio.shield(self._watching)
 
     async def wait_healthy(self, timeout: float | None = None) -> None:
         """Wait until the server is ready: at once, unless it is being started again.
@@ -173,7 +182,12 @@ class ModelServer:
         Raises:
             ModelUnavailableError: The server was given up, or the timeout has passed.
         """
-        await self._running.wait_healthy(timeout)
+        await self._wait_for(asyncio.ensure_future(self._healthy.wait()), timeout)
+        if not self.healthy:
+            raise errors.ModelUnavailableError(
+                f"The model server did not become healthy again within {timeout:g} s."
+                f"{self._log.tail()}"
+            )
 
     async def weight_version(self) -> str:
         """Return the version of the current weights; `default` for the initial ones.
@@ -182,7 +196,7 @@ class ModelServer:
             ModelRefusedError: The server rejects the request.
             ModelUnavailableError: The server does not answer.
         """
-        return await self._running.control.read_version()
+        return await self._control.read_version()
 
     async def reload_weights(self, path: str | os.PathLike[str], version: str) -> None:
         """Replace the weights while the server runs; requests wait meanwhile.
@@ -211,18 +225,17 @@ class ModelServer:
             ModelUnavailableError: The server is unavailable.
         """
         change.check()
-        supervisor = self._running
         self._refuse_while(vllm_lib.NO_CHANGES)
         async with self._changing:
-            await supervisor.wait_healthy(self._watch.start_timeout)
+            await self.wait_healthy(self._start_timeout)
             try:
-                await change.apply(supervisor.control)
+                await change.apply(self._control)
             except AdapterKeptError as kept:
                 raise kept.error from kept
             except BaseException:
-                supervisor.kill()  # It is paused, or half changed.
+                self._kill()  # It is paused, or half changed.
                 raise
-            supervisor.change = change
+            self._change = change
 
     async def restart(self, launch: ServerLaunch) -> None:
         """End the server and start another at the same address; requests fail meanwhile.
@@ -236,14 +249,13 @@ class ModelServer:
             ModelUnavailableError: The new server does not start.
         """
         launch.command(self._host, self._port)
-        supervisor = self._running
         if self._rest == "stop":
-            await supervisor.replace(launch)
+            await self._replace(launch)
             return
         self._refuse_while(vllm_lib.NO_CHANGES)
         async with self._changing:
-            await supervisor.wait_healthy(self._watch.start_timeout)
-            await supervisor.replace(launch)
+            await self.wait_healthy(self._start_timeout)
+            await self._replace(launch)
 
     @contextlib.asynccontextmanager
     async def resting(self, how: vllm_lib.Rest) -> AsyncIterator[None]:
@@ -265,48 +277,222 @@ class ModelServer:
         self._refuse_while(vllm_lib.NO_RESTS)
         vllm_lib.check(how, self.launch)
         async with self._changing:
-            supervisor = self._running
-            await supervisor.wait_healthy(self._watch.start_timeout)
+            await self.wait_healthy(self._start_timeout)
             self._rest = how
             try:
-                await supervisor.lie_down(end=how == "stop")
+                self._may_start.clear()
+                if how == "stop":
+                    await self._end()
                 try:
-                    await vllm_lib.begin(how, supervisor.control)
+                    await vllm_lib.begin(how, self._control)
                 except BaseException:
-                    supervisor.kill()  # It may or may not be asleep.
+                    self._kill()  # It may or may not be asleep.
                     raise
                 yield
             finally:
                 self._rest = None
-                await supervisor.get_up()
-                if supervisor.healthy.is_set():
+                self._may_start.set()
+                if self._replacement is not None:
+                    await self._wait_for(self._replacement.started)
+                if self.healthy:
                     await self._wake_up(how)
-                await supervisor.wait_healthy(self._watch.start_timeout)
+                await self.wait_healthy(self._start_timeout)
 
     async def _wake_up(self, how: vllm_lib.Rest) -> None:
         """Wake a server that rested; restart it if it does not wake up."""
         try:
-            await vllm_lib.end(how, self._running.control)
+            await vllm_lib.end(how, self._control)
         except errors.ModelError as error:
             _logger.warning("Restarting the model server, which does not wake up. %s", error)
-            self._running.kill()
+            self._kill()
         except BaseException:
-            self._running.kill()
+            self._kill()
             raise
 
     @property
-    def _running(self) -> Supervisor:
-        if self._supervisor is None:
-            raise errors.InvalidInputError("This ModelServer is not started; use `async with`.")
-        return self._supervisor
+    def _watching(self) -> asyncio.Task[None]:
+        if self._task is None:
+            raise errors.InvalidInputError(_NOT_STARTED)
+        return self._task
+
+    @property
+    def _requests(self) -> httpx.AsyncClient:
+        if self._client is None:
+            raise errors.InvalidInputError(_NOT_STARTED)
+        return self._client
+
+    @property
+    def _control(self) -> Control:
+        return Control(self._requests, timeout=self._start_timeout)
 
     def _refuse_while(self, message: str) -> None:
         if self._rest is not None:
             raise errors.InvalidInputError(message.format(rest=self._rest))
 
     async def _stop(self) -> None:
-        if self._supervisor is not None:
-            await self._supervisor.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.exception()  # Retrieve it; `wait` reports it.
+        self._healthy.clear()
+        if self._process is not None:
+            await self._process.stop()
         if self._client is not None:
             await self._client.aclose()
         self._log.close()
+
+    def _kill(self) -> None:
+        """Kill a server in a bad state; it is started again."""
+        self._healthy.clear()
+        if self._process is not None:
+            self._process.kill()
+
+    async def _replace(self, launch: ServerLaunch) -> None:
+        """End the server and start another; while it rests, start the other afterwards.
+
+        If the other does not start, the previous one is started again with its weights.
+
+        Raises:
+            ModelUnavailableError: The new server does not start.
+        """
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        replacement = _Replacement(started, self.launch, self._change)
+        if self._replacement is not None:  # Replaced twice in one rest: the first never started.
+            replacement = dataclasses.replace(self._replacement, started=started)
+        self._replacement = replacement
+        self.launch, self._change = launch, None
+        if self._may_start.is_set():
+            await self._end()
+            await self._wait_for(started)
+
+    async def _wait_for(self, future: asyncio.Future[Any], timeout: float | None = None) -> None:
+        """Wait for a future that the task completes; raise the error that ended the task."""
+        try:
+            task = self._watching
+            await asyncio.wait([future, task], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task
+            if future.done():
+                await future
+        finally:
+            if not future.done():
+                future.cancel()
+
+    async def _end(self) -> None:
+        assert self._process is not None
+        self._ended_on_purpose = True
+        self._healthy.clear()
+        await self._process.stop()
+
+    async def _start(self) -> None:
+        if self._process is not None:
+            await self._process.stop()
+        hold = {} if self._change is None else {"WEBTRAJ_WEIGHTS_HOLD": "1"}
+        self._process = GuardedProcess(
+            self.launch.command(self._host, self._port),
+            variables={**os.environ, **self.launch.variables(), **hold},
+            log_file=self._log.open(),
+            patience=self._patience,
+        )
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await self._until_ready(self._process)
+                if self._change is not None:
+                    await self._change.apply(self._control)
+        except AdapterKeptError as kept:
+            raise kept.error from kept
+        except TimeoutError:
+            self._log.keep = True
+            raise errors.ModelUnavailableError(
+                f"The model server did not become healthy within {self._start_timeout:g} s. "
+                f"Raise start_timeout, or fix the cause in its log.{self._log.tail()}"
+            ) from None
+        self._healthy.set()
+
+    async def _until_ready(self, process: GuardedProcess) -> None:
+        while not await self._ready():
+            if process.ended:
+                self._log.keep = True
+                raise errors.ModelUnavailableError(
+                    f"The model server exited with status {await process.wait()} before it became "
+                    f"healthy.{self._log.tail()}"
+                )
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    async def _ready(self) -> bool:
+        """Return whether a server answers and is the one that we started."""
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            if await self._alive():
+                listed = (await self._requests.get("/v1/models")).json()
+                return any(model["id"] == self.model for model in listed["data"])
+        return False
+
+    async def _run(self) -> None:
+        try:
+            await self._keep_alive()
+        except Exception as error:
+            _logger.error("Giving up on the model server. %s", error)
+            raise
+
+    async def _keep_alive(self) -> None:
+        in_a_row = 0
+        policy = self._restarts
+        while True:
+            healthy_since = time.monotonic()
+            why = await self._until_dead()
+            self._healthy.clear()
+            if time.monotonic() - healthy_since >= policy.stable_after:
+                in_a_row = 0
+            if self._ended_on_purpose:
+                self._ended_on_purpose = False
+                await self._may_start.wait()
+                why = await self._try_to_start()
+            while why:
+                self._log.keep = True
+                await self._may_start.wait()
+                if in_a_row >= policy.limit:
+                    raise errors.ModelUnavailableError(
+                        f"The model server {why}, after {in_a_row} restarts in a row."
+                        f"{self._log.tail()}"
+                    )
+                _logger.warning(
+                    "The model server %s and is started again.%s", why, self._log.tail()
+                )
+                await asyncio.sleep(policy.pause(in_a_row))
+                in_a_row += 1
+                self.num_restarts += 1
+                why = await self._try_to_start()
+
+    async def _try_to_start(self) -> str:
+        """Start the server; return the reason if it does not start, else an empty string."""
+        replacement, self._replacement = self._replacement, None
+        try:
+            await self._start()
+        except errors.ModelError as error:
+            if replacement is not None:
+                self.launch, self._change = replacement.launch, replacement.change
+                if not replacement.started.done():
+                    replacement.started.set_exception(error)
+            return f"failed to start ({str(error).partition('.')[0]})"
+        if replacement is not None and not replacement.started.done():
+            replacement.started.set_result(None)
+        return ""
+
+    async def _until_dead(self) -> str:
+        """Wait until the server is dead or stuck; return which, for a message."""
+        assert self._process is not None
+        last_answer = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._health_interval):
+                    return f"exited with status {await self._process.wait()}"
+            if await self._alive():
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer >= self._health_timeout:
+                return f"has not answered for {self._health_timeout:g} s"
+
+    async def _alive(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return (await self._requests.get("/health")).is_success
+        return False

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.agents.models.base import Message, ToolCall
+from webtraj.agents.models.base import Image, Message, ToolCall
 from webtraj.trajectory import Outcome
 
-__all__ = ["Sample", "SampleKey"]
+__all__ = ["Sample", "SampleKey", "key_of", "name_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -25,6 +25,25 @@ class SampleKey:
     """The index of the StepRecord whose decision it is."""
     call: int = 0
     """The index of the model call within the decision."""
+
+
+def name_of(key: SampleKey) -> str:
+    """Return a sample's name in rows: `<episode>/<step>/<call>`.
+
+    >>> name_of(SampleKey("e1", 3))
+    'e1/3/0'
+    """
+    return f"{key.episode_id}/{key.step}/{key.call}"
+
+
+def key_of(name: str) -> SampleKey:
+    """Return the key for a name from `name_of`.
+
+    Raises:
+        ValueError: The name is malformed.
+    """
+    episode_id, step, call = name.rsplit("/", 2)
+    return SampleKey(episode_id, int(step), int(call))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +96,8 @@ class Sample:
     def uses_tools(self) -> bool:
         """Whether the prompt or the reply has tool calls."""
         return bool(self.calls) or any(message.calls for message in self.messages)
+
+    @property
+    def images(self) -> list[Image]:
+        """All pictures of the prompt, in order."""
+        return [part for m in self.messages for part in m.parts if isinstance(part, Image)]

@@ -13,10 +13,10 @@ from PIL import Image as Pillow
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.training.export import conversations, export_samples, make_format
-from webtraj.training.export.base import key_of, name_of
+from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.pictures import PictureReader
-from webtraj.training.samples import Sample, SampleKey
+from webtraj.training.rows import hide, show
+from webtraj.training.samples import Sample, SampleKey, key_of, name_of
 
 
 def picture(shade: int) -> Image:
@@ -136,9 +136,9 @@ def test_text_that_looks_like_a_picture_is_hidden_and_comes_back(tmp_path):
     ).map("".join)
 )
 def test_hiding_can_be_undone_and_leaves_no_mark(text):
-    hidden, _ = conversations.hide(text)
+    hidden, _ = hide(text)
     assert not any(mark in hidden for mark in ("<image>", "<|image_pad|>", "<|image|>"))
-    assert conversations.show(hidden) == text
+    assert show(hidden) == text
 
 
 LEFT_OUT = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.training.replay import ReplayBuffer, weights
-from webtraj.training.replay.selection import in_validation
+from webtraj.training.replay.buffer import in_validation
 from webtraj.training.replay.weights import View, draw, quotas, ranked
 
 SEEDS = st.integers(0, 2**63)
@@ -35,8 +35,6 @@ def test_recency_at_power_2_draws_3_13_30_53_percent_of_four_equal_iterations(
 ):
     drawn = four_iterations.sample_with_recency(60, 2, replacement=replacement)
     assert drawn_of(drawn) == [2, 8, 18, 32]
-    shares = [round(100 * share) for share in weights.iteration_shares(4, 2)]
-    assert shares == [3, 13, 30, 53]
 
 
 def test_recency_goes_by_iteration_not_by_place_in_a_list(four_iterations):

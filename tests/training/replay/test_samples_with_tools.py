@@ -13,7 +13,7 @@ from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.pictures import PictureReader
 from webtraj.training.replay import ReplayBuffer
 from webtraj.training.replay.cutting import samples_of
-from webtraj.training.sft.rows import read_row
+from webtraj.training.rows import read_row
 
 CLIENTS = {
     "chat": models.OpenAICompatibleClient,

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
+from webtraj.training.rows import SampleFile, open_held_out, open_samples, read_row
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import Plan, pack
-from webtraj.training.sft.rows import SampleFile, open_held_out, open_samples, read_row
 from webtraj.training.sft.settings import load_train_config
 
 CHAT = [{"role": "system", "content": "Act."}, {"role": "user", "content": "Click."}]

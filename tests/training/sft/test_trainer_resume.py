@@ -8,9 +8,9 @@ import pytest
 from training_runs import same, sample, settings, start_command, weights, write_rows
 
 from webtraj import errors
+from webtraj.training.rows import SampleFile
 from webtraj.training.sft import publish, read_log, train
 from webtraj.training.sft.checkpoints import find_latest
-from webtraj.training.sft.rows import SampleFile
 
 SAMPLES = [sample(number, loss_weight=1.0 + number % 2) for number in range(11)]
 LORA = {"method": "lora", "lora": {"rank": 4, "dropout": 0.2}, "learning_rate": 1e-2}

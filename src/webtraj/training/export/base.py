@@ -11,15 +11,15 @@ import dataclasses
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import orjson
 
-from webtraj import errors
-from webtraj.training.export.pictures import PictureReader, Pictures, images_of
-from webtraj.training.samples import Sample, SampleKey
+from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.rows import read_row, read_rows
+from webtraj.training.samples import Sample, key_of, name_of
 
 __all__ = [
     "ExportReport",
@@ -28,12 +28,6 @@ __all__ = [
     "SampleFormat",
     "Split",
     "copies_of",
-    "key_of",
-    "name_of",
-    "read_array",
-    "read_lines",
-    "write_array",
-    "write_lines",
 ]
 
 
@@ -88,7 +82,7 @@ class Split:
             return
         self.samples += 1
         self.rows += row.copies
-        self.pictures += len(images_of(row.sample or sample)) * row.copies
+        self.pictures += len((row.sample or sample).images) * row.copies
         self.changes.update(row.changes)
         episode_id = sample.key.episode_id
         self.episodes[episode_id] = self.episodes.get(episode_id, 0) + 1
@@ -115,12 +109,17 @@ class ExportReport:
         }
 
 
-class SampleFormat(Protocol):
-    """A format of training data. Its fields are its options."""
+class SampleFormat:
+    """A format of training data. Its fields are its options.
+
+    A split is a file with one row per line, which `webtraj.training.rows` reads.
+    """
 
     name: ClassVar[str]
-    version: ClassVar[int]
+    version: ClassVar[int] = 1
     """Version of the format's output."""
+    file: ClassVar[str] = "{}.jsonl"
+    """The name of a split's file: JSON lines, or a JSON array if it ends in `.json`."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """Return a sample's row, or the reason why it is left out.
@@ -129,44 +128,42 @@ class SampleFormat(Protocol):
             sample: A sample.
             pictures: Stores pictures and returns their paths.
         """
+        raise NotImplementedError
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """Write a split's rows as a stream."""
+        path = folder / self.file.format(split)
+        array = path.suffix == ".json"
+        before, between = (b"[\n", b",\n") if array else (b"", b"\n")
+        with path.open("wb") as file:
+            for row in rows:
+                line = orjson.dumps(row.data)
+                for _ in range(row.copies):
+                    file.write(before + line)
+                    before = between
+            file.write(b"\n]\n" if array else b"\n")
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """Write the files beside the rows."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """Yield the rows of a split as written, copies included."""
+        return read_rows(folder / self.file.format(split))
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """Return the sample of a row, as far as the format holds it.
 
         Raises:
-            CorruptDataError: The row does not follow the format.
+            CorruptDataError: A picture is missing or damaged.
+            InvalidInputError: The row does not follow the format.
+            KeyError: The row has no name.
         """
+        key = key_of(row["sample"])
+        return dataclasses.replace(read_row(row, row["sample"], picture=pictures.get), key=key)
 
     def digest(self, sample: Sample) -> bytes:
         """Return a hash of what the format holds of a sample: equal after a round trip."""
-
-
-def name_of(key: SampleKey) -> str:
-    """Return a sample's name in rows: `<episode>/<step>/<call>`.
-
-    >>> name_of(SampleKey("e1", 3))
-    'e1/3/0'
-    """
-    return f"{key.episode_id}/{key.step}/{key.call}"
-
-
-def key_of(name: str) -> SampleKey:
-    """Return the key for a name from `name_of`.
-
-    Raises:
-        ValueError: The name is malformed.
-    """
-    episode_id, step, call = name.rsplit("/", 2)
-    return SampleKey(episode_id, int(step), int(call))
+        raise NotImplementedError
 
 
 # Weights for trainers without weights: a sample of weight 2 is written twice.
@@ -204,63 +201,3 @@ def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftO
     chance = int.from_bytes(digest[:8]) / 2**64
     copies = whole + (chance < weight - whole)
     return copies or LeftOut("its weight is below 1, and chance has left it out")
-
-
-# Rows in JSON files, written and read as streams.
-
-
-def write_array(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as one JSON array, one row per line."""
-    with path.open("wb") as file:
-        before = b"[\n"
-        for row in rows:
-            line = orjson.dumps(row.data)
-            for _ in range(row.copies):
-                file.write(before + line)
-                before = b",\n"
-        file.write(b"[]\n" if before == b"[\n" else b"\n]\n")
-
-
-def write_lines(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as JSON lines."""
-    with path.open("wb") as file:
-        for row in rows:
-            line = orjson.dumps(row.data) + b"\n"
-            for _ in range(row.copies):
-                file.write(line)
-
-
-def read_array(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows that `write_array` wrote, as a stream.
-
-    Raises:
-        CorruptDataError: The file is damaged.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip() in (b"[", b"]", b"[]"):
-                continue
-            yield _row(path, number, line.rstrip().removesuffix(b","))
-
-
-def read_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows that `write_lines` wrote.
-
-    Raises:
-        CorruptDataError: The file is damaged.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield _row(path, number, line)
-
-
-def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise errors.CorruptDataError(
-            f"{path.name}, line {number}: invalid JSON: {error}."
-        ) from error
-    if not isinstance(row, dict):
-        raise errors.CorruptDataError(f"{path.name}, line {number}: expected a JSON object.")
-    return row

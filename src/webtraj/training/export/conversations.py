@@ -1,56 +1,22 @@
-"""Conversations for trainers: strict turns, and unambiguous marks for pictures."""
+"""Conversations for trainers: strict turns between user and assistant.
+
+A record may have consecutive messages of one role, which servers accept and trainers silently
+drop. They are merged with an empty line between, and counted.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 
 import orjson
 
 from webtraj.agents.models.base import Image, Message, Part, Text
-from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.training.export.base import LeftOut
 from webtraj.training.samples import Sample
 
-__all__ = ["Conversation", "IMAGE", "conversation_of", "digest_of", "hide", "show"]
-
-# Marks for pictures in text, and text that only looks like a mark.
-#
-# Trainers that read `<image>` as a picture count the marks and abort if their number differs from
-# that of the pictures; so do models with tokens of their own (`<|image_pad|>`). One mark on
-# a page is enough. So such text is written with a zero-width character, which is removed again::
-#
-#     >>> hide("see <image>")
-#     ('see <\u200bimage>', 1)
-#     >>> show(hide("see <image>")[0])
-#     'see <image>'
-
-IMAGE = "<image>"
-
-_NO_WIDTH = "\u200b"
-_MARK = f"({PICTURE_MARKS})"
-_LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*){_MARK}")
-_HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
-
-
-def hide(text: str) -> tuple[str, int]:
-    """Return the text with every mark broken up, and the number of marks."""
-    if "<" not in text:
-        return text, 0
-    return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
-
-
-def show(text: str) -> str:
-    """Return the original text of `hide`."""
-    return _HIDDEN.sub(r"<\1\2", text)
-
-
-# Strict turns between user and assistant.
-#
-# A record may have consecutive messages of one role, which servers accept and trainers silently
-# drop. They are merged with an empty line between, and counted.
+__all__ = ["Conversation", "conversation_of", "digest_of"]
 
 _BETWEEN = Text("\n\n")
 
@@ -70,11 +36,6 @@ class Conversation:
         """Return the prompt as messages."""
         system = (Message.of("system", self.system),) if self.system else ()
         return (*system, *self.turns)
-
-    @property
-    def images(self) -> list[Image]:
-        """All pictures, in order."""
-        return [part for turn in self.turns for part in turn.parts if isinstance(part, Image)]
 
 
 def conversation_of(sample: Sample) -> Conversation | LeftOut:

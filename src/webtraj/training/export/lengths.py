@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pydantic
 
+from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import estimate_tokens, for_template
-from webtraj.training.export.base import LeftOut
-from webtraj.training.export.conversations import Conversation, conversation_of
+from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
+from webtraj.training.export.conversations import Conversation, conversation_of, digest_of
+from webtraj.training.export.pictures import Pictures
 from webtraj.training.export.preferences import rejected_of, with_reasoning
 from webtraj.training.samples import Sample
 
 if TYPE_CHECKING:
     from webtraj.training.sft.encoding import ModelTools
 
-__all__ = ["LengthOptions", "ModelCounter", "Prepared"]
+__all__ = ["LengthOptions", "ModelCounter", "Prepared", "WeightOptions"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Prepared:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LengthOptions:
-    """Options of formats with a length limit."""
+class LengthOptions(SampleFormat):
+    """Options of formats of conversations, which have a length limit."""
 
     keeps_tools: ClassVar[bool] = False
     """Whether the format has tool calls and their results."""
@@ -59,6 +61,26 @@ class LengthOptions:
     reasoning: Literal["leave_out", "think"] = "leave_out"
     """What becomes of reasoning that the server separated from the reply: leave it out, or write it
     before the reply between `<think>` and `</think>`, as Qwen's and DeepSeek's models say it."""
+
+    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
+        """See `SampleFormat.row`."""
+        copies = self._copies(sample)
+        if isinstance(copies, LeftOut):
+            return copies
+        prepared = self.prepared(sample)
+        if isinstance(prepared, LeftOut):
+            return prepared
+        try:
+            row = self._row(prepared, pictures)
+        except errors.CorruptDataError:
+            return LeftOut("a picture of its prompt cannot be decoded")
+        if isinstance(row, LeftOut):
+            return row
+        return Row(row.data, copies, {**prepared.changes, **row.changes}, prepared.sample)
+
+    def digest(self, sample: Sample) -> bytes:
+        """See `SampleFormat.digest`."""
+        return digest_of(sample)
 
     def prepared(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
@@ -103,6 +125,18 @@ class LengthOptions:
         )
         return Prepared(conversation, _some(changes), left)
 
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        """Return how many times a sample is written, or the reason why it is left out."""
+        return 1
+
+    def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
+        """Return the row of a sample that fits.
+
+        Raises:
+            CorruptDataError: A picture cannot be decoded.
+        """
+        raise NotImplementedError
+
     def _counted(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
         """Return a length, and whether it is exact."""
         counter = _counter(self.model, self.image_max_pixels) if self.model else None
@@ -116,17 +150,33 @@ class LengthOptions:
         return max(lengths), counter is not None
 
 
-class ModelCounter:
-    """A counter of tokens with the model's own template and processor.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightOptions(LengthOptions):
+    """Options of formats whose rows have weights."""
 
-    A picture counts as a blank one of its size. So no picture is decoded, and each size is
-    processed once.
-    """
+    weights: Literal["copies", "column"] = "copies"
+    """Whether weights are written as copies (a sample of weight 2 twice), or only as the column
+    `loss_weight`, which LLaMA-Factory's normal engine ignores."""
+    seed: int = 0
+    """Seed for rounding fractional weights."""
+
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        return copies_of(sample, self.seed, column=self.weights == "column")
+
+    def _weight(self, sample: Sample) -> float:
+        """Return the value of `loss_weight`."""
+        return sample.loss_weight if self.weights == "column" else 1.0
+
+
+class ModelCounter:
+    """A counter of tokens with the model's own template and processor. It decodes no picture."""
 
     def __init__(self, tools: ModelTools, *, image_max_pixels: int = 0) -> None:
+        from webtraj.training.sft.encoding import ImageTokens
+
         self._tools = tools
         self._max_pixels = image_max_pixels
-        self._tokens_of = functools.lru_cache(maxsize=4096)(self._picture_tokens)
+        self._tokens = ImageTokens(tools)
 
     def count(self, messages: Sequence[Message]) -> int:
         """Return the number of tokens in a conversation.
@@ -134,8 +184,6 @@ class ModelCounter:
         Raises:
             InvalidInputError: The model has no chat template, or takes no pictures.
         """
-        from webtraj import errors
-
         renderer = self._tools.renderer
         in_parts = renderer is self._tools.processor
         images = [part for m in messages for part in m.parts if isinstance(part, Image)]
@@ -149,14 +197,7 @@ class ModelCounter:
             [for_template(message, in_parts=in_parts) for message in messages],
             tokenize=False,
         )
-        total = self._text_tokens(str(text))
-        if images:
-            mark = self._text_tokens(self._tools.processor.image_token)
-            total += sum(self._tokens_of(self._size(image)) - mark for image in images)
-        return total
-
-    def _text_tokens(self, text: str) -> int:
-        return len(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self._tokens.count(str(text), list(map(self._size, images)))
 
     def _size(self, image: Image) -> tuple[int, int]:
         from PIL import Image as Pillow
@@ -167,17 +208,6 @@ class ModelCounter:
             factor = math.sqrt(self._max_pixels / (width * height))
             width, height = int(width * factor), int(height * factor)
         return max(width, 1), max(height, 1)
-
-    def _picture_tokens(self, size: tuple[int, int]) -> int:
-        from PIL import Image as Pillow
-
-        processor = self._tools.processor
-        made = processor(
-            text=[processor.image_token],
-            images=[[Pillow.new("RGB", size)]],
-            add_special_tokens=False,
-        )
-        return len(made["input_ids"][0])
 
 
 @functools.lru_cache(maxsize=2)

@@ -22,7 +22,7 @@ from webtraj.datasets.exporters.plain import image_kind
 from webtraj.datasets.place import map_in_order
 from webtraj.training.samples import Sample
 
-__all__ = ["PictureReader", "Pictures", "WORKERS", "images_of", "picture_error"]
+__all__ = ["PictureReader", "Pictures", "WORKERS", "picture_error"]
 
 # The check of a picture: unpacks all of it and keeps nothing.
 
@@ -131,11 +131,11 @@ class Pictures:
 
         def look(sample: Sample) -> Sample:
             # Do not wait for a check in another thread: this sample may show more pictures.
-            for image in images_of(sample):
+            for image in sample.images:
                 self._found(image)
             return sample
 
-        for shows, some in itertools.groupby(samples, lambda sample: bool(images_of(sample))):
+        for shows, some in itertools.groupby(samples, lambda sample: bool(sample.images)):
             run = map_in_order(look, some, workers=WORKERS) if shows else some  # noqa: B031
             yield from run
 
@@ -219,8 +219,3 @@ class PictureReader:
             if len(self._last) > _KEPT:
                 self._last.popitem(last=False)
         return image
-
-
-def images_of(sample: Sample) -> list[Image]:
-    """Return all pictures of a sample's prompt, in order."""
-    return [part for m in sample.messages for part in m.parts if isinstance(part, Image)]

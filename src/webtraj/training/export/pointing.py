@@ -19,19 +19,18 @@ import hashlib
 import math
 import random
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pydantic
 
 from webtraj import errors
 from webtraj.agents.models.base import Text
 from webtraj.agents.pointing import ACT, ELEMENTS, USUAL, WORDS
-from webtraj.training.export import base
-from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
-from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.samples import Sample
+from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
+from webtraj.training.export.pictures import Pictures
+from webtraj.training.samples import Sample, name_of
 from webtraj.training.scratch.model import END
 
 if TYPE_CHECKING:
@@ -41,11 +40,10 @@ __all__ = ["PointingFormat"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PointingFormat:
+class PointingFormat(SampleFormat):
     """A format of pointing prompts as token ids."""
 
     name: ClassVar[str] = "pointing"
-    version: ClassVar[int] = 1
 
     model: str = ""
     """The folder of the model to train, for its tokenizer."""
@@ -86,33 +84,33 @@ class PointingFormat:
             completion = [*completion, self._id(END)]
         if len(prompt) + len(completion) > self.cutoff_len:
             return LeftOut(f"longer than {self.cutoff_len} tokens")
-        data = {
-            "prompt_token_ids": prompt,
-            "completion_token_ids": completion,
-            "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
-            "task": sample.task,
-            "sample": name_of(sample.key),
-        }
         copies: int | LeftOut = self.copies
+        loss_weight = float(sample.loss_weight)
         if self.weights == "copies":
             weight = sample.loss_weight * self.copies
             copies = copies_of(dataclasses.replace(sample, loss_weight=weight), self.seed)
-        return copies if isinstance(copies, LeftOut) else Row(data, copies, sample=_held(data))
+            loss_weight = 1.0
+        if isinstance(copies, LeftOut):
+            return copies
+        data = {
+            "prompt_token_ids": prompt,
+            "completion_token_ids": completion,
+            "loss_weight": loss_weight,
+            "task": sample.task,
+            "sample": name_of(sample.key),
+        }
+        held = dataclasses.replace(
+            sample,
+            messages=(),
+            prompt_token_ids=tuple(prompt),
+            completion_token_ids=tuple(completion),
+            loss_weight=loss_weight,
+        )
+        return Row(data, copies, sample=held)
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
-        base.write_lines(folder / f"{split}.jsonl", self._copied(rows, split))
-
-    def finish(self, folder: Path, report: ExportReport) -> None:
-        """See `SampleFormat.finish`. There are no other files."""
-
-    def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
-        """See `SampleFormat.read`."""
-        return base.read_lines(folder / f"{split}.jsonl")
-
-    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """See `SampleFormat.sample_of`."""
-        return _held(row)
+        super().write(self._copied(rows, split), folder, split)
 
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`. It does not depend on the names."""
@@ -174,15 +172,3 @@ class PointingFormat:
                 "made by `webtraj train scratch` of this version: make a new one."
             )
         return int(found)
-
-
-def _held(row: Mapping[str, Any]) -> Sample:
-    return Sample(
-        key=key_of(row["sample"]),
-        messages=(),
-        completion="",
-        prompt_token_ids=tuple(row["prompt_token_ids"]),
-        completion_token_ids=tuple(row["completion_token_ids"]),
-        loss_weight=row["loss_weight"],
-        task=row["task"],
-    )

@@ -16,17 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
+from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.datasets.place import Place
-from webtraj.training.export.base import ExportReport, SampleFormat, name_of
+from webtraj.training.export.base import ExportReport, LeftOut, SampleFormat
 from webtraj.training.export.running import export_samples
 from webtraj.training.replay import Parts, Selection
-from webtraj.training.samples import Sample
+from webtraj.training.samples import Sample, name_of
 
 __all__ = [
     "PAIRED",
     "Preferences",
     "Rejected",
     "export_selection",
+    "fault_of_pair",
     "pair_of",
     "preferences_of",
     "rejected_of",
@@ -61,6 +63,16 @@ def rejected_of(sample: Sample) -> Rejected | None:
     """Return the worse reply of a pair; None if the sample is not a pair."""
     found = sample.metadata.get(_NAME)
     return found if isinstance(found, Rejected) else None
+
+
+def fault_of_pair(sample: Sample) -> LeftOut | None:
+    """Return why a sample is not a pair to export; None if it is one."""
+    rejected = rejected_of(sample)
+    if rejected is None:
+        return LeftOut("it is compared with no other reply")
+    if not rejected.completion or not is_unicode(rejected.completion):
+        return LeftOut("the reply that it is compared with is empty, or no text")
+    return None
 
 
 def with_reasoning(sample: Sample) -> Sample:
@@ -237,7 +249,7 @@ def export_selection(
         MissingDependencyError: The format needs a package that is not installed.
         StorageError: `out` cannot be written.
     """
-    splits = {"train": selection} if isinstance(selection, Selection) else _splits(selection)
+    splits = {"train": selection} if isinstance(selection, Selection) else selection.splits
     name = format if isinstance(format, str) else format.name
     origin: dict[str, Any] = {}
     episodes: dict[str, str] = {}
@@ -272,9 +284,3 @@ def export_selection(
         overwrite=overwrite,
         storage_options=storage_options,
     )
-
-
-def _splits(parts: Parts) -> dict[str, Selection]:
-    if not len(parts.validation):
-        return {"train": parts.train}
-    return {"train": parts.train, "val": parts.validation}

@@ -26,9 +26,9 @@ from webtraj import errors
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
 from webtraj.named import make_of, nearest
-from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split, name_of
+from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.samples import Sample
+from webtraj.training.samples import Sample, name_of
 
 __all__ = ["FORMATS", "export_samples", "make_format", "read_export", "write", "write_samples"]
 
@@ -142,23 +142,22 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
         raise errors.InvalidInputError(
             f"{str(folder)!r} has no split {split!r:.60}; it has {', '.join(header['splits'])}."
         )
-    made: SampleFormat = make_format(header["format"], header["options"])
+    return _samples(make_format(header["format"], header["options"]), folder, split)
+
+
+def _samples(made: SampleFormat, folder: Path, split: str) -> Iterator[Sample]:
     pictures = PictureReader(folder)
-    return _samples(made, made.read(folder, split), pictures)
-
-
-def _samples(
-    made: SampleFormat, rows: Iterable[Mapping[str, Any]], pictures: PictureReader
-) -> Iterator[Sample]:
-    for number, row in enumerate(rows):
-        try:
+    number = 0
+    try:
+        for row in made.read(folder, split):
             yield made.sample_of(row, pictures)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            if isinstance(error, errors.WebtrajError):
-                raise
-            raise errors.CorruptDataError(
-                f"Row {number} does not follow the format {made.name!r}: {error!r:.200}."
-            ) from error
+            number += 1
+    except errors.CorruptDataError:
+        raise
+    except (LookupError, TypeError, ValueError) as error:
+        raise errors.CorruptDataError(
+            f"Row {number} does not follow the format {made.name!r}: {error!r:.200}."
+        ) from error
 
 
 _DIGEST = 16

@@ -19,16 +19,12 @@ import dataclasses
 import hashlib
 import math
 from array import array
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from webtraj import errors
-from webtraj.agents.models.base import Message
-from webtraj.training.export import base
-from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
-from webtraj.training.export.pictures import PictureReader, Pictures, images_of
-from webtraj.training.samples import Sample
+from webtraj.training.export.base import LeftOut, Row, SampleFormat
+from webtraj.training.export.pictures import Pictures
+from webtraj.training.samples import Sample, name_of
 
 __all__ = ["TokensFormat"]
 
@@ -37,11 +33,10 @@ _BELOW = 2**31
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokensFormat:
+class TokensFormat(SampleFormat):
     """A format of the recorded token ids."""
 
     name: ClassVar[str] = "tokens"
-    version: ClassVar[int] = 1
 
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
@@ -66,7 +61,7 @@ class TokensFormat:
         if not all(0 <= token < _BELOW for token in (*prompt, *completion)):
             return LeftOut("a token id of it is negative or has more than 31 bits")
         try:
-            names = [pictures.put(image) for image in images_of(sample)]
+            names = [pictures.put(image) for image in sample.images]
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
         return Row(
@@ -88,47 +83,17 @@ class TokensFormat:
             }
         )
 
-    def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
-        """See `SampleFormat.write`."""
-        base.write_lines(folder / f"{split}.jsonl", rows)
-
-    def finish(self, folder: Path, report: ExportReport) -> None:
-        """See `SampleFormat.finish`. There are no other files."""
-
-    def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
-        """See `SampleFormat.read`."""
-        return base.read_lines(folder / f"{split}.jsonl")
-
-    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """See `SampleFormat.sample_of`. Its only message has the pictures and no text."""
-        images = tuple(pictures.get(name) for name in row["images"])
-        return Sample(
-            key=key_of(row["sample"]),
-            messages=(Message("user", images),) if images else (),
-            completion="",
-            prompt_token_ids=tuple(row["prompt_ids"]),
-            completion_token_ids=tuple(row["completion_ids"]),
-            logprobs=tuple(row["logprobs"]),
-            temperature=row.get("temperature"),
-            reward=row["reward"],
-            advantage=row["advantage"],
-            group_id=row["group"],
-            loss_weight=row["weight"],
-            policy_version=row["policy_version"],
-            iteration=row.get("iteration", 0),
-            task=row["task"],
-        )
-
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
         total = hashlib.sha256()
         for ids in (sample.prompt_token_ids, sample.completion_token_ids):
             total.update(array("q", ids).tobytes() + b"\0")
         total.update(array("d", sample.logprobs).tobytes())
+        numbers = (sample.reward, sample.advantage, sample.loss_weight, sample.temperature)
         rest = (
-            sample.key, sample.reward, sample.advantage, sample.group_id, sample.loss_weight,
-            sample.policy_version, sample.task, sample.temperature,
-            [image.uuid for image in images_of(sample)],
+            sample.key, [None if number is None else float(number) for number in numbers],
+            sample.group_id, sample.policy_version, sample.task,
+            [image.uuid for image in sample.images],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
         return total.digest()

@@ -19,13 +19,13 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import pydantic
 
 import webtraj
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.base import Image, Part
 from webtraj.datasets.exporters.base import MANIFEST
 from webtraj.datasets.exporters.huggingface import (
     Column,
@@ -36,26 +36,15 @@ from webtraj.datasets.exporters.huggingface import (
 )
 from webtraj.datasets.exporters.plain import image_kind, is_unicode
 from webtraj.datasets.parquet import pyarrow
-from webtraj.training.export import conversations
-from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
-from webtraj.training.export.conversations import Conversation
-from webtraj.training.export.lengths import LengthOptions
+from webtraj.training.export.base import ExportReport, LeftOut, Row
+from webtraj.training.export.conversations import digest_of
+from webtraj.training.export.lengths import Prepared, WeightOptions
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.preferences import Rejected, pair_of, rejected_of
-from webtraj.training.samples import Sample
+from webtraj.training.export.preferences import Rejected, fault_of_pair, pair_of, rejected_of
+from webtraj.training.rows import completion_of
+from webtraj.training.samples import Sample, name_of
 
-__all__ = [
-    "TrlFormat",
-    "TrlPreferencesFormat",
-    "card",
-    "columns_of",
-    "facts_of",
-    "in_text",
-    "messages_of",
-    "parts_row",
-    "reply_row",
-    "sample_of",
-]
+__all__ = ["TrlFormat", "TrlPreferencesFormat"]
 
 # The rows of TRL's files: messages, pictures and metadata.
 #
@@ -76,7 +65,7 @@ _FACTS = {
 }
 
 
-def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
+def _columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
     """Return a table's columns.
 
     Args:
@@ -91,23 +80,23 @@ def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
     return columns | _FACTS
 
 
-def parts_row(conversation: Conversation) -> dict[str, Any]:
+def _prompt_row(prepared: Prepared) -> dict[str, Any]:
     """Return a prompt's columns, in parts."""
     return {
         "prompt": [
             {"role": message.role, "content": [_part(part) for part in message.parts]}
-            for message in conversation.messages()
+            for message in prepared.conversation.messages()
         ],
-        "images": [_picture(image) for image in conversation.images],
+        "images": [_picture(image) for image in prepared.sample.images],
     }
 
 
-def reply_row(completion: str) -> list[dict[str, Any]]:
+def _reply_row(completion: str) -> list[dict[str, Any]]:
     """Return a reply's column, in parts."""
     return [{"role": "assistant", "content": [{"type": "text", "text": completion}]}]
 
 
-def facts_of(sample: Sample) -> dict[str, Any]:
+def _facts_of(sample: Sample) -> dict[str, Any]:
     """Return the columns of metadata."""
     return {
         "loss_weight": float(sample.loss_weight),
@@ -121,55 +110,12 @@ def facts_of(sample: Sample) -> dict[str, Any]:
     }
 
 
-def in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return messages in parts as messages with text content."""
     return [
         {"role": m["role"], "content": "".join(part["text"] for part in m["content"])}
         for m in messages
     ]
-
-
-def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return the prompt of a row.
-
-    Raises:
-        CorruptDataError: The numbers of pictures and picture parts differ.
-    """
-    images = iter(row.get("images") or ())
-    messages = []
-    for message in row["prompt"]:
-        content = message["content"]
-        parts: list[Part] = []
-        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if part["type"] == "text":
-                parts.append(Text(part["text"]))
-                continue
-            image = next(images, None)
-            if image is None:
-                raise errors.CorruptDataError(f"{row['sample']}: fewer pictures than parts.")
-            parts.append(Image(image["bytes"]))
-        messages.append(Message(message["role"], tuple(parts)))
-    if next(images, None) is not None:
-        raise errors.CorruptDataError(f"{row['sample']}: more pictures than parts.")
-    return tuple(messages)
-
-
-def sample_of(row: Mapping[str, Any], reply: str) -> Sample:
-    """Return the sample of a row, with the reply from a column."""
-    (said,) = row[reply]
-    content = said["content"]
-    return Sample(
-        key=key_of(row["sample"]),
-        messages=messages_of(row),
-        completion=content if isinstance(content, str) else content[0]["text"],
-        loss_weight=row["loss_weight"],
-        reward=row["reward"],
-        advantage=row["advantage"],
-        group_id=row["group"],
-        task=row["task"],
-        goal=row["goal"],
-        policy_version=row["policy_version"],
-    )
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -189,7 +135,7 @@ def _picture(image: Image) -> dict[str, Any]:
 _ON_THE_HUB = {"val": "validation"}
 
 
-def card(title: str, license_id: str, columns: Mapping[str, Column], report: ExportReport) -> str:
+def _card(title: str, license_id: str, columns: Mapping[str, Column], report: ExportReport) -> str:
     """Return the dataset card.
 
     Args:
@@ -248,49 +194,21 @@ _ROWS_AT_ONCE = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrlFormat(LengthOptions):
+class TrlFormat(WeightOptions):
     """A format of prompts and completions."""
 
     name: ClassVar[str] = "trl"
-    version: ClassVar[int] = 1
+    file: ClassVar[str] = ""
+    """Shards in `data`."""
     replies: ClassVar[Mapping[str, str]] = {"completion": "The reply: what is trained on."}
     """The columns of replies."""
 
-    weights: Literal["copies", "column"] = "copies"
-    """Whether weights are written as copies, or only as `loss_weight`."""
-    seed: int = 0
-    """Seed for rounding fractional weights."""
     license: Annotated[str, pydantic.Field(pattern=r"^[a-z0-9.-]{1,64}$")] = "unknown"
     """The licence's identifier on the Hub: `mit`, `cc-by-4.0`, ..."""
     title: str = "Samples of web agents"
     """The card's title."""
     shard_mb: Annotated[int, pydantic.Field(ge=1, le=480)] = 400
     """The approximate size of a file in megabytes."""
-
-    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
-        """See `SampleFormat.row`."""
-        copies = copies_of(sample, self.seed, column=self.weights == "column")
-        if isinstance(copies, LeftOut):
-            return copies
-        prepared = self.prepared(sample)
-        if isinstance(prepared, LeftOut):
-            return prepared
-        sample = prepared.sample
-        try:
-            for image in prepared.conversation.images:
-                pictures.check(image)
-        except errors.CorruptDataError:
-            return LeftOut("a picture of its prompt cannot be decoded")
-        replies = self._replies(sample)
-        if isinstance(replies, LeftOut):
-            return replies
-        facts = facts_of(sample)
-        if self.weights == "copies":
-            facts["loss_weight"] = 1.0
-        if not all(is_unicode(fact) for fact in facts.values() if isinstance(fact, str)):
-            return LeftOut("its text has a half of a character, which no file can hold")
-        data = {**parts_row(prepared.conversation), **replies, **facts}
-        return Row(data, copies, prepared.changes, prepared.sample)
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`.
@@ -303,7 +221,7 @@ class TrlFormat(LengthOptions):
         if first is None:
             return
         parts = self._in_parts(folder, first)
-        columns = columns_of(self.replies, parts=parts)
+        columns = _columns_of(self.replies, parts=parts)
         with ShardWriter(folder / _DATA, split, columns, self.shard_mb << 20) as writer:
             for row in itertools.chain([first], rows):
                 data = self._laid_out(row.data, parts=parts)
@@ -313,8 +231,8 @@ class TrlFormat(LengthOptions):
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`."""
         parts = self._written_in_parts(folder)
-        columns = columns_of(self.replies, parts=bool(parts))
-        text = card(self.title, self.license, columns, report)
+        columns = _columns_of(self.replies, parts=bool(parts))
+        text = _card(self.title, self.license, columns, report)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
     def read(self, folder: Path, split: str) -> Iterator[Mapping[str, Any]]:
@@ -327,16 +245,29 @@ class TrlFormat(LengthOptions):
                     for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group]):
                         yield from batch.to_pylist()
 
-    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """See `SampleFormat.sample_of`."""
-        return sample_of(row, "completion")
-
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
-        return _digest(sample, "")
+        rejected = rejected_of(sample)
+        facts = _facts_of(sample)
+        # With copies the column is always 1.
+        del facts["loss_weight"]
+        more = "" if rejected is None else rejected.completion
+        rest = repr((facts, more)).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(digest_of(sample) + rest).digest()
 
-    def _replies(self, sample: Sample) -> dict[str, Any] | LeftOut:
-        return {"completion": reply_row(sample.completion)}
+    def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
+        sample = prepared.sample
+        for image in sample.images:
+            pictures.check(image)
+        facts = {**_facts_of(sample), "loss_weight": float(self._weight(sample))}
+        if not all(is_unicode(fact) for fact in facts.values() if isinstance(fact, str)):
+            return LeftOut("its text has a half of a character, which no file can hold")
+        replies = {name: _reply_row(text) for name, text in self._said(sample).items()}
+        return Row({**_prompt_row(prepared), **replies, **facts})
+
+    def _said(self, sample: Sample) -> dict[str, str]:
+        """Return the text of each reply, by column."""
+        return {"completion": sample.completion}
 
     def _laid_out(self, data: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
         if parts:
@@ -347,7 +278,7 @@ class TrlFormat(LengthOptions):
                 "needs pictures in all prompts or in none. Export them separately."
             )
         names = ("prompt", *self.replies)
-        text = {name: in_text(data[name]) for name in names}
+        text = {name: _in_text(data[name]) for name in names}
         rest = {name: value for name, value in data.items() if name != "images"}
         return {**rest, **text}
 
@@ -374,34 +305,16 @@ class TrlPreferencesFormat(TrlFormat):
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""
-        (said,) = row["rejected"]
-        content = said["content"]
-        text = content if isinstance(content, str) else content[0]["text"]
-        return pair_of(sample_of(row, "chosen"), Rejected(text, ""))
+        chosen = super().sample_of({**row, "completion": row["chosen"]}, pictures)
+        return pair_of(chosen, Rejected(completion_of(row["rejected"], row["sample"]) or "", ""))
 
-    def digest(self, sample: Sample) -> bytes:
-        """See `SampleFormat.digest`."""
+    def _copies(self, sample: Sample) -> int | LeftOut:
+        return fault_of_pair(sample) or super()._copies(sample)
+
+    def _said(self, sample: Sample) -> dict[str, str]:
         rejected = rejected_of(sample)
-        return _digest(sample, "" if rejected is None else rejected.completion)
-
-    def _replies(self, sample: Sample) -> dict[str, Any] | LeftOut:
-        rejected = rejected_of(sample)
-        if rejected is None:
-            return LeftOut("it is compared with no other reply")
-        if not rejected.completion or not is_unicode(rejected.completion):
-            return LeftOut("the reply that it is compared with is empty, or no text")
-        return {
-            "chosen": reply_row(sample.completion),
-            "rejected": reply_row(rejected.completion),
-        }
-
-
-def _digest(sample: Sample, more: str) -> bytes:
-    facts = facts_of(sample)
-    # With copies the column is always 1.
-    del facts["loss_weight"]
-    rest = repr((facts, more)).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(conversations.digest_of(sample) + rest).digest()
+        assert rejected is not None, "Samples that are not pairs were left out."
+        return {"chosen": sample.completion, "rejected": rejected.completion}
 
 
 def _files(folder: Path, split: str) -> Iterator[Path]:

@@ -24,7 +24,7 @@ from webtraj.training.llamafactory import checkpoints, facts, rows
 from webtraj.training.llamafactory.facts import Effect, Installation, Problem
 from webtraj.training.llamafactory.train_config import FILE
 
-__all__ = ["CheckReport", "Problem", "check", "check_export", "read_config"]
+__all__ = ["CheckReport", "Problem", "check_export", "read_config"]
 
 # The settings.
 
@@ -36,26 +36,6 @@ _RENAMED = {
     "evaluation_strategy": "eval_strategy",
 }
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors")
-
-
-def check(
-    values: Mapping[str, Any], rows: int, with_images: bool, installation: Installation | None
-) -> Iterator[Problem]:
-    """Yield the problems of a configuration.
-
-    Args:
-        values: The configuration.
-        rows: The number of rows to train on.
-        with_images: Whether any row has pictures.
-        installation: The abilities of LLaMA-Factory's environment, if known.
-    """
-    yield from _keys(values)
-    yield from _model(values, with_images)
-    yield from _data(values)
-    yield from _output(values)
-    yield from _steps(values, rows, installation)
-    if installation is not None:
-        yield from _installed(values, installation)
 
 
 def _keys(values: Mapping[str, Any]) -> Iterator[Problem]:
@@ -213,7 +193,7 @@ def _installed(values: Mapping[str, Any], installation: Installation) -> Iterato
 
 
 def _said(key: str, what: str, to_do: str, effect: Effect = "aborts") -> Problem:
-    return Problem(f"{FILE}, {key}", what, effect, to_do)
+    return Problem(f"{FILE}, {key}", what, to_do, effect)
 
 
 INFO = "dataset_info.json"
@@ -277,11 +257,12 @@ def check_export(
     # An export without a training configuration needs no template.
     template = None if config is None else facts.known().templates.get(str(config.get("template")))
     media = Path((config or {}).get("media_dir") or (config or {}).get("dataset_dir") or path)
-    for name in _names(config, info):
+    trained, evaluated = (_listed((config or {}).get(key)) for key in ("dataset", "eval_dataset"))
+    for name in info if config is None else dict.fromkeys([*trained, *evaluated]):
         if name not in info:
             problems.append(
                 Problem(
-                    f"{FILE}, dataset", f"{INFO} has no {name!r}", "aborts",
+                    f"{FILE}, dataset", f"{INFO} has no {name!r}",
                     f"It has {', '.join(info) or 'none'}.",
                 )
             )  # fmt: skip
@@ -291,9 +272,15 @@ def check_export(
         counts[name] = found.rows
         with_images = with_images or found.with_images
     if config is not None:
-        trained = _listed(config.get("dataset"))
         total = sum(counts.get(name, 0) for name in trained)
-        problems += check(config, total, with_images, installation)
+        problems += [
+            *_keys(config),
+            *_model(config, with_images),
+            *_data(config),
+            *_output(config),
+            *_steps(config, total, installation),
+            *([] if installation is None else _installed(config, installation)),
+        ]
     longest = None
     if config is not None and not problems:
         if python is not None and count_tokens:
@@ -333,15 +320,6 @@ def _read_info(folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise errors.InvalidInputError(f"{str(path)!r} is not a JSON object.")
     return data
-
-
-def _names(config: Mapping[str, Any] | None, info: Mapping[str, Any]) -> Iterator[str]:
-    if config is None:
-        yield from info
-        return
-    yield from dict.fromkeys(
-        [*_listed(config.get("dataset")), *_listed(config.get("eval_dataset"))]
-    )
 
 
 def _listed(value: Any) -> list[str]:

@@ -6,9 +6,7 @@ import dataclasses
 import hashlib
 import math
 import os
-import secrets
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,9 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.serving.memory import tensors_of
 from webtraj.store import files
+from webtraj.training.llamafactory.facts import read_json, run_python
 
 __all__ = [
     "ABOUT",
@@ -36,7 +36,6 @@ __all__ = [
     "read_about",
     "read_state",
     "steps_for",
-    "tensors_of",
     "unfinished",
 ]
 
@@ -65,11 +64,8 @@ class Checkpoint:
 
 def read_state(folder: Path) -> int | None:
     """Return the number of steps a folder's model was trained for; None if unknown."""
-    try:
-        step = orjson.loads((folder / STATE).read_bytes())["global_step"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return step if isinstance(step, int) and not isinstance(step, bool) else None
+    step = read_json(folder / STATE).get("global_step")
+    return step if type(step) is int else None
 
 
 def find_checkpoint(folder: Path) -> Checkpoint | None:
@@ -193,18 +189,11 @@ def _copied(source: str, target: str) -> None:
 def _set_rate(folder: Path, learning_rate: float, python: str | os.PathLike[str]) -> None:
     from webtraj.training.llamafactory import rescheduling
 
-    script = Path(rescheduling.__file__)
-    done = subprocess.run(
-        [os.fspath(python), "-W", "ignore", str(script), str(folder), repr(learning_rate)],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    script = str(Path(rescheduling.__file__))
+    _, wrong = run_python(python, script, str(folder), repr(learning_rate), timeout=_SECONDS)
+    if wrong:
         raise errors.InvalidInputError(
-            f"Cannot set the learning rate of {str(folder)!r}: {last}. Set "
+            f"Cannot set the learning rate of {str(folder)!r}: {wrong}. Set "
             "algorithm_config.resume=weights to start with a fresh optimizer."
         )
 
@@ -264,13 +253,11 @@ def publish(
     Raises:
         InvalidInputError: The run has no complete model.
     """
-    from webtraj.training.sft.checkpoints import replace_folder
+    from webtraj.training.sft.checkpoints import replacing
 
     source = last_model(Path(output))
-    folder = Path(save_path)
-    files.make_folder(folder)
-    draft = folder / f".{secrets.token_hex(8)}.tmp"
-    try:
+    path = Path(save_path) / name
+    with replacing(path) as draft:
         shutil.copytree(source, draft, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         about = {
             "trainer": "llamafactory",
@@ -280,11 +267,7 @@ def publish(
         (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
         if wrong := incomplete(draft):
             raise errors.InvalidInputError(f"The copy of {str(source)!r} {wrong}.")
-        files.sync_tree(draft)
-        replace_folder(draft, folder / name)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder / name
+    return path
 
 
 def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
@@ -355,11 +338,7 @@ def checkpoint_of(published: Path) -> Path | None:
 
 def read_about(folder: Path) -> dict[str, Any]:
     """Return the `webtraj.json` of a published model; empty if there is none."""
-    try:
-        data = orjson.loads((folder / ABOUT).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return read_json(folder / ABOUT)
 
 
 def incomplete(folder: Path) -> str:
@@ -386,21 +365,6 @@ def incomplete(folder: Path) -> str:
         if path.stat().st_size != begin + end:
             return f"has only a part of {path.name}"
     return ""
-
-
-def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the tensors in the header of a safetensors file, and the offset of their data.
-
-    Raises:
-        ValueError: It is not a safetensors file.
-    """
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 0 < size < 1 << 28:
-            raise ValueError(f"{path.name} is not a safetensors file")
-        header = orjson.loads(file.read(size))
-    header.pop("__metadata__", None)
-    return header, 8 + size
 
 
 def changed(before: Path, after: Path) -> bool | None:

@@ -15,7 +15,7 @@ import pydantic
 from webtraj import configuration
 from webtraj.configuration import Section
 from webtraj.store.places import is_url
-from webtraj.training.replay.selection import SplitBy
+from webtraj.training.replay.buffer import SplitBy
 
 __all__ = ["AlgorithmConfig", "LogConfig", "PolicyConfig", "UpdateConfig", "load_update_config"]
 

@@ -15,7 +15,18 @@ import orjson
 
 from webtraj import errors
 
-__all__ = ["Effect", "Installation", "Known", "Problem", "Template", "ask", "known", "template_for"]
+__all__ = [
+    "Effect",
+    "Installation",
+    "Known",
+    "Problem",
+    "Template",
+    "ask",
+    "known",
+    "read_json",
+    "run_python",
+    "template_for",
+]
 
 # Problems of files for LLaMA-Factory: where, the effect, and the remedy.
 
@@ -31,8 +42,8 @@ class Problem:
     where: str
     """The file, with the row's number from 0 or the key."""
     what: str
-    effect: Effect
     to_do: str
+    effect: Effect = "aborts"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what} (LLaMA-Factory {self.effect}). {self.to_do}"
@@ -125,25 +136,18 @@ def ask(python: str | os.PathLike[str]) -> Installation:
 def _ask(path: str) -> Installation:
     # Importing torch takes seconds, so the answer is cached.
     try:
-        done = subprocess.run(
-            [path, "-W", "ignore", "-c", _ASK],
-            capture_output=True,
-            text=True,
-            timeout=_ASK_SECONDS,
-            check=False,
-        )
+        output, error_line = run_python(path, "-c", _ASK, timeout=_ASK_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise errors.InvalidInputError(
             f"Cannot run {path!r}: {error}; expected the Python of an environment with "
             "LLaMA-Factory."
         ) from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if error_line:
         raise errors.InvalidInputError(
-            f"{path!r} has no working LLaMA-Factory: {last}. Expected the Python of an "
+            f"{path!r} has no working LLaMA-Factory: {error_line}. Expected the Python of an "
             "environment with LLaMA-Factory."
         )
-    data: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
+    data: dict[str, Any] = orjson.loads(output.strip().splitlines()[-1])
     return Installation(
         path, data["version"], data["num_gpus"], data["bf16"], frozenset(data["packages"])
     )
@@ -189,9 +193,8 @@ def template_for(model: str) -> str | None:
     >>> template_for("Qwen/Qwen3-VL-8B-Instruct"), template_for("Qwen/Qwen3-VL-8B-Thinking")
     ('qwen3_vl_nothink', 'qwen3_vl')
     """
-    kind = model_type(model)
     name = model.lower()
-    found = _BY_TYPE.get(kind) if kind else None
+    found = _BY_TYPE.get(str(read_json(Path(model) / "config.json").get("model_type")))
     if found is None:
         found = next((template for part, template in _BY_NAME if part in name), None)
     if found in _THINKS and "thinking" not in name:
@@ -199,11 +202,37 @@ def template_for(model: str) -> str | None:
     return found
 
 
-def model_type(model: str) -> str | None:
-    """Return the model type in a model's folder."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if there is none."""
     try:
-        data = orjson.loads((Path(model) / "config.json").read_bytes())
+        data = orjson.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None
-    kind = data.get("model_type") if isinstance(data, dict) else None
-    return kind if isinstance(kind, str) else None
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def run_python(
+    python: str | os.PathLike[str],
+    *arguments: str,
+    folder: Path | None = None,
+    timeout: float | None = None,
+) -> tuple[str, str]:
+    """Run LLaMA-Factory's Python to its end.
+
+    Returns:
+        What it printed, and the last line of its error; empty if it succeeded.
+
+    Raises:
+        OSError: It cannot be run.
+        subprocess.TimeoutExpired: It took too long.
+    """
+    done = subprocess.run(
+        [os.fspath(python), "-W", "ignore", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return done.stdout, last if done.returncode else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ import orjson
 from webtraj import errors
 from webtraj.training.export.pictures import picture_error
 from webtraj.training.export.sharegpt import TAGS
-from webtraj.training.llamafactory.facts import Effect, Problem, Template
+from webtraj.training.llamafactory.facts import Effect, Problem, Template, read_json, run_python
 from webtraj.training.llamafactory.train_config import FILE
+from webtraj.training.rows import read_rows
 
 __all__ = [
     "Attributes",
@@ -85,11 +85,11 @@ def check(name: str, entry: Any, folder: Path, media: Path, template: Template |
     found = Found()
     where = f"dataset_info.json, {name}"
     if not isinstance(entry, Mapping) or not isinstance(entry.get("file_name"), str):
-        found.problems.append(_said(where, "it names no file_name", "Name the file of its rows."))
+        found.problems.append(Problem(where, "it names no file_name", "Name the file of its rows."))
         return found
     if entry.get("formatting") != "sharegpt" or entry.get("ranking"):
         found.problems.append(
-            _said(where, f"its formatting is {entry.get('formatting')!r}, which is not checked "
+            Problem(where, f"its formatting is {entry.get('formatting')!r}, which is not checked "
                   "here" if not entry.get("ranking") else "it is of pairs, which are not checked "
                   "here", "Write rows of ShareGPT's format, and say so.")
         )  # fmt: skip
@@ -102,18 +102,18 @@ def check(name: str, entry: Any, folder: Path, media: Path, template: Template |
         if attributes.tags[key] is None
     ]:  # fmt: skip
         found.problems.append(
-            _said(where, f"its tags do not name {', '.join(missing)}, which become None",
+            Problem(where, f"its tags do not name {', '.join(missing)}, which become None",
                   "Name all tags, or none.", "drops it")
         )  # fmt: skip
     if attributes.columns["messages"] is None:
         found.problems.append(
-            _said(where, "its columns do not name messages", "Name the column of conversations.")
+            Problem(where, "its columns do not name messages", "Name the column of conversations.")
         )
         return found
     path = folder / entry["file_name"]
     if path.suffix not in _SUFFIXES or not path.is_file():
         found.problems.append(
-            _said(where, f"the file {entry['file_name']!r} of JSON or JSON lines is missing",
+            Problem(where, f"the file {entry['file_name']!r} of JSON or JSON lines is missing",
                   "Export again.")
         )  # fmt: skip
         return found
@@ -132,7 +132,7 @@ def _check_rows(
             for column, key in attributes.columns.items():
                 filled[column] = filled[column] or (key is not None and key in row)
             for what, effect, to_do in _row_problems(row, attributes, template):
-                found.problems.append(Problem(f"{path.name}, row {number}", what, effect, to_do))
+                found.problems.append(Problem(f"{path.name}, row {number}", what, to_do, effect))
             for image in images_of(row, attributes):
                 found.with_images = True
                 if image not in pictures:
@@ -141,20 +141,20 @@ def _check_rows(
                     found.problems.append(
                         Problem(
                             f"{path.name}, row {number}", f"its picture {image!r:.200} "
-                            f"{pictures[image]}", "aborts",
+                            f"{pictures[image]}",
                             "Put it there, or leave the row out; an export by webtraj has whole "
                             "pictures.",
                         )
                     )  # fmt: skip
     except ValueError as error:
-        found.problems.append(_said(path.name, f"it cannot be read: {error}", "Export again."))
+        found.problems.append(Problem(path.name, f"it cannot be read: {error}", "Export again."))
         return
     if not found.rows:
-        found.problems.append(_said(path.name, "it has no rows", "Export some."))
+        found.problems.append(Problem(path.name, "it has no rows", "Export some."))
     for column, key in attributes.columns.items():
         if key is not None and found.rows and not filled[column]:
             found.problems.append(
-                _said("dataset_info.json", f"it names the column {key!r} for {column}, which no "
+                Problem("dataset_info.json", f"it names the column {key!r} for {column}, which no "
                       f"row of {path.name} has", "Leave the column out there.")
             )  # fmt: skip
 
@@ -167,30 +167,13 @@ def read(path: Path) -> Iterator[Mapping[str, Any]]:
     """
     with path.open("rb") as file:
         first = file.readline().strip()
-        by_lines = path.suffix == ".jsonl" or first in (b"[", b"[]")
-        if by_lines:
-            file.seek(0)
-            for number, line in enumerate(file, start=1):
-                text = line.strip()
-                if text in (b"", b"[", b"]", b"[]"):
-                    continue
-                yield _object(text.removesuffix(b","), f"line {number}")
-            return
-        file.seek(0)
-        data = orjson.loads(file.read())
-    if not isinstance(data, list):
+    if path.suffix == ".jsonl" or first in (b"[", b"[]"):
+        yield from read_rows(path)
+        return
+    data = orjson.loads(path.read_bytes())
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise ValueError("it is not a list of rows")
-    for number, row in enumerate(data):
-        if not isinstance(row, dict):
-            raise ValueError(f"row {number} is not an object")
-        yield row
-
-
-def _object(text: bytes, where: str) -> Mapping[str, Any]:
-    row = orjson.loads(text)
-    if not isinstance(row, dict):
-        raise ValueError(f"{where} is not an object")
-    return row
+    yield from data
 
 
 def images_of(row: Mapping[str, Any], attributes: Attributes) -> list[str]:
@@ -284,10 +267,6 @@ def _picture_problem(media: Path, image: str) -> str:
     return ""
 
 
-def _said(where: str, what: str, to_do: str, effect: Effect = "aborts") -> Problem:
-    return Problem(where, what, effect, to_do)
-
-
 # Lengths of rows in tokens, pictures included: exact by LLaMA-Factory, or a lower bound.
 #
 # LLaMA-Factory silently cuts rows longer than `cutoff_len`, whole turns of history first. If
@@ -307,26 +286,20 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
     """
     from webtraj.training.llamafactory import encoding
 
-    done = subprocess.run(
-        [str(Path(python).absolute()), "-W", "ignore", str(Path(encoding.__file__)), FILE],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"webtraj"')]
+    script = str(Path(encoding.__file__))
+    output, wrong = run_python(Path(python).absolute(), script, FILE, folder=folder)
+    lines = [line for line in output.splitlines() if line.startswith('{"webtraj"')]
     entries = [orjson.loads(line)["webtraj"] for line in lines]
-    if done.returncode or not entries or "longest" not in entries[-1]:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if wrong or not entries or "longest" not in entries[-1]:
         raise errors.InvalidInputError(
-            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {last}. Check the model "
-            "and its processor."
+            f"LLaMA-Factory cannot encode the rows of {str(folder)!r}: {wrong or 'no message'}. "
+            "Check the model and its processor."
         )
     problems = []
     for entry in entries[:-1]:
         where = f"{entry['file']}, row {entry['row']}"
         if "error" in entry:
-            problems.append(Problem(where, entry["error"], "aborts", "Remove the row."))
+            problems.append(Problem(where, entry["error"], "Remove the row."))
         else:
             problems.append(_too_long(where, f"{entry['tokens']}", entry["cutoff"]))
     return entries[-1]["longest"], problems
@@ -393,10 +366,7 @@ def image_tokens(size: tuple[int, int], sizes: Mapping[str, int], *, most: int, 
 
 def _sizes(model: Path) -> Mapping[str, int] | None:
     for name in ("preprocessor_config.json", "processor_config.json"):
-        try:
-            data = orjson.loads((model / name).read_bytes())
-        except (OSError, ValueError):
-            continue
+        data = read_json(model / name)
         data = data.get("image_processor", data)
         kind = str(data.get("image_processor_type", ""))
         size = data.get("size") or {}
@@ -417,4 +387,4 @@ def _dimensions(path: Path) -> tuple[int, int]:
 
 
 def _too_long(where: str, tokens: str, cutoff: int) -> Problem:
-    return Problem(where, f"it has {tokens} tokens, and cutoff_len is {cutoff}", "cuts it", _TO_DO)
+    return Problem(where, f"it has {tokens} tokens, and cutoff_len is {cutoff}", _TO_DO, "cuts it")

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from webtraj.serving.process import tail
 from webtraj.store import files
 from webtraj.training.llamafactory import checking, checkpoints
 from webtraj.training.llamafactory.train_config import FILE
@@ -27,7 +28,6 @@ __all__ = ["TrainingFailedError", "TrainingObserver", "TrainingResult", "run_tra
 
 LOG = "train.log"
 
-_TAIL = 30
 _POLL_SECONDS = 0.3
 _GRACE_SECONDS = 20.0
 
@@ -236,14 +236,3 @@ class _Lines:
                 entry = orjson.loads(line)
                 if isinstance(entry, dict):
                     yield entry
-
-
-def tail(path: Path, lines: int = _TAIL) -> str:
-    """Return the end of a log."""
-    try:
-        text = path.read_bytes()[-20_000:].decode(errors="replace")
-    except OSError as error:
-        return str(error)
-    # Progress bars overwrite themselves.
-    shown = [line.rpartition("\r")[2] for line in text.rstrip().split("\n")]
-    return "\n".join(shown[-lines:])

@@ -277,16 +277,13 @@ def _split(selection: Selection, config: UpdateConfig) -> dict[str, Selection]:
     if not algorithm.val_split_ratio:
         return {"train": selection}
     try:
-        parts = selection.split(algorithm.val_split_ratio, by=algorithm.val_split_by)
+        return selection.split(algorithm.val_split_ratio, by=algorithm.val_split_by).splits
     except errors.InvalidInputError as error:
         if not algorithm.do_eval:  # Validation is off.
             return {"train": selection}
         raise errors.InvalidInputError(
             f"{error} Here: algorithm_config.val_split_by, or algorithm_config.do_eval=false."
         ) from error
-    if not len(parts.validation):
-        return {"train": parts.train}
-    return {"train": parts.train, "val": parts.validation}
 
 
 def _start(

@@ -46,6 +46,7 @@ __all__ = [
     "outline",
     "outline_of_messages",
     "read_messages",
+    "rendered_sample",
     "reward_of",
     "sample_of",
     "samples_of",
@@ -317,7 +318,7 @@ def samples_of(
             yield _recorded(trajectory, step, call, iteration)
         elif step in rendered and not has_calls(record.decision):
             assert render is not None
-            yield _rendered(trajectory, step, rendered[step], render.reference, iteration)
+            yield rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
 
 
 def sample_of(
@@ -353,7 +354,7 @@ def sample_of(
     if render is not None and not has_calls(decision) and not call:
         rendered = render.render(trajectory)
         if step in rendered:
-            return _rendered(trajectory, step, rendered[step], render.reference, iteration)
+            return rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
     index = answered_call(decision) if call is None else call
     calls = () if decision is None else decision.model_calls
     if index is None or not 0 <= index < len(calls) or calls[index].error:
@@ -405,6 +406,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     decision = trajectory.steps[step].decision
     assert decision is not None
     call = decision.model_calls[index]
+    temperature = call.sampling.get("temperature")
     try:
         messages = read_messages(call.messages)
     except errors.InvalidInputError as error:
@@ -420,25 +422,21 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
-        temperature=_temperature_of(call),
+        temperature=float(temperature) if isinstance(temperature, int | float) else None,
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
         **_common(trajectory, step, iteration),
     )
 
 
-def _temperature_of(call: ModelCall) -> float | None:
-    temperature = call.sampling.get("temperature")
-    return float(temperature) if isinstance(temperature, int | float) else None
-
-
-def _rendered(
+def rendered_sample(
     trajectory: EpisodeTrajectory,
     step: int,
     rendered: Rendered,
     reference: Mapping[str, Any],
     iteration: int,
 ) -> Sample:
+    """Return the sample of a rendered decision, made by the renderer of that reference."""
     return Sample(
         key=SampleKey(trajectory.episode_id, step),
         messages=rendered.messages,

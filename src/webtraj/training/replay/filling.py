@@ -277,6 +277,11 @@ class _Filling:
     def _drop(self, reason: Reason, task: str, count: int = 1) -> None:
         self._dropped[reason, task] += count
 
+    def _drop_each(self, reason: Reason, tasks: NDArray[Any]) -> None:
+        names = tuple(self._tasks)
+        for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
+            self._drop(reason, names[task], int(count))
+
     def _grade(self, summary: EpisodeSummary, scan: EpisodeScan) -> int:
         """Count an episode for its task and group, and return the group's index."""
         iteration = self._sources[-1].iteration
@@ -345,14 +350,11 @@ class _Filling:
         low, high = self._filters.success_band
         rates = [
             successes / graded if graded else np.nan
-            for task in self._tasks.names
+            for task in self._tasks
             for successes, graded in [self._graded.get(task, (0, 0))]
         ]
         inside = np.array([low <= rate <= high for rate in rates], bool)
-        for task, count in zip(
-            *np.unique(episodes["task"][~inside[episodes["task"]]], return_counts=True), strict=True
-        ):
-            self._drop(Reason.TOO_EASY_OR_HARD, self._tasks.names[task], int(count))
+        self._drop_each(Reason.TOO_EASY_OR_HARD, episodes["task"][~inside[episodes["task"]]])
         left: NDArray[Any] = steps[inside[episodes["task"][steps["episode"]]]]
         return left
 
@@ -368,7 +370,7 @@ class _Filling:
         groups = episodes[name][steps["episode"]].astype(np.int64)
         keys = np.ascontiguousarray(steps["sample"]).view("<u8")[::2]
         keep = ranked(groups, keys, seed=seed) < cap
-        if name == "site" and "" in self._sites.names:
+        if name == "site" and "" in self._sites:
             keep |= groups == self._sites.number("")
         return self._left(steps, keep, episodes, reason)
 
@@ -377,10 +379,7 @@ class _Filling:
     ) -> NDArray[Any]:
         if keep.all():
             return steps
-        tasks = episodes["task"][steps["episode"][~keep]]
-        names = self._tasks.names
-        for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
-            self._drop(reason, names[task], int(count))
+        self._drop_each(reason, episodes["task"][steps["episode"][~keep]])
         left: NDArray[Any] = steps[keep]
         return left
 
@@ -395,11 +394,11 @@ class _Filling:
             sources=tuple(self._sources),
             filters=self._filters,
             held_out=self._held_out,
-            tasks=self._tasks.names,
-            sites=self._sites.names,
-            verbs=self._verbs.names,
-            versions=self._versions.names,
-            formats=self._formats.names,
+            tasks=tuple(self._tasks),
+            sites=tuple(self._sites),
+            verbs=tuple(self._verbs),
+            versions=tuple(self._versions),
+            formats=tuple(self._formats),
             groups=tuple(self._group_ids),
             group_sum=np.array(self._sums, np.float64),
             group_count=np.array(self._counts, np.int64),

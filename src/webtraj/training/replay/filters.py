@@ -17,7 +17,7 @@ from webtraj import errors
 from webtraj.tasks import read_tasks
 
 if TYPE_CHECKING:
-    from webtraj.training.replay.selection import Selection
+    from webtraj.training.replay.buffer import Selection
 
 __all__ = [
     "EPISODE_REASONS",

@@ -187,7 +187,7 @@ class Scanner:
                 del found.rows[before:]
                 scans.append(EpisodeScan(Reason.UNREADABLE, str(error)))
         rows = np.array(found.rows, STEPS)
-        return Batch(dataset.summaries, scans, rows, found.verbs.names, found.versions.names)
+        return Batch(dataset.summaries, scans, rows, tuple(found.verbs), tuple(found.versions))
 
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)
@@ -289,52 +289,39 @@ class _Rows:
         """Add the row of a decision; if it gives no sample, return why."""
         decision = trajectory.steps[step].decision
         index = cutting.answered_call(decision)
-        if index is None:
-            if cutting.has_calls(decision):
+        call: ModelCall | None = None
+        calls: tuple[ToolCall, ...] = ()
+        completion: str | LazyBlob
+        if index is not None:
+            assert decision is not None
+            call = decision.model_calls[index]
+            calls, completion = cutting.calls_of(call), call.text
+            if not completion and not calls:
                 return Reason.NO_REPLY
-            if rendered is None:
-                return Reason.NO_MODEL_CALL
-            turns = outline_of_messages(rendered.messages)
-            self._add(trajectory, step, goal, 0, turns, rendered.completion, None)
-            return None
-        assert decision is not None
-        call = decision.model_calls[index]
-        calls = cutting.calls_of(call)
-        if not call.text and not calls:
+            try:
+                turns = outline(call.messages)
+            except errors.InvalidInputError:
+                turns = ()
+            if not turns:
+                return Reason.UNREADABLE_PROMPT
+        elif cutting.has_calls(decision):
             return Reason.NO_REPLY
-        try:
-            turns = outline(call.messages)
-        except errors.InvalidInputError:
-            return Reason.UNREADABLE_PROMPT
-        if not turns:
-            return Reason.UNREADABLE_PROMPT
-        self._add(trajectory, step, goal, index, turns, call.text, call, calls)
-        return None
-
-    def _add(
-        self,
-        trajectory: EpisodeTrajectory,
-        step: int,
-        goal: bytes,
-        index: int,
-        turns: tuple[Turn, ...],
-        completion: str | LazyBlob,
-        call: ModelCall | None,
-        calls: tuple[ToolCall, ...] = (),
-    ) -> None:
-        prompt = prompt_digest(turns)
+        elif rendered is None:
+            return Reason.NO_MODEL_CALL
+        else:
+            turns, completion = outline_of_messages(rendered.messages), rendered.completion
         counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
-        action = cutting.action_of(trajectory, step)
-        if counted:
-            assert call is not None
+        if call is not None and counted:
             sizes = len(call.prompt_token_ids), len(call.completion_token_ids)
         else:
             sizes = _estimate(turns), _length(completion) // _CHARACTERS_PER_TOKEN + 1
+        action = cutting.action_of(trajectory, step)
         verb = action.verb if isinstance(action, Action) else type(action).__name__
+        prompt = prompt_digest(turns)
         row = (
             self.episode,
             step,
-            index,
+            index or 0,
             self.verbs.number(verb),
             self.versions.number("" if call is None else call.policy_version),
             *sizes,
@@ -345,6 +332,7 @@ class _Rows:
             page_digest(goal, trajectory.steps[step - 1].observation),
         )
         self.rows.append(row)
+        return None
 
 
 def digests_of(sample: Sample) -> bytes:

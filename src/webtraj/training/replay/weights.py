@@ -35,7 +35,6 @@ __all__ = [
     "checked",
     "draw",
     "effective_sample_size",
-    "iteration_shares",
     "lifted",
     "mixed",
     "product",
@@ -66,15 +65,12 @@ EPISODES = np.dtype(
 LEVELS = ("unknown", "easy", "medium", "hard")
 
 
-class Names:
-    """Indices for names, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+class Names(dict[str, int]):
+    """Names in order of first appearance, with their indices."""
 
     def number(self, name: str) -> int:
         """Return a name's index, adding it if new."""
-        return self._numbers.setdefault(name, len(self._numbers))
+        return self.setdefault(name, len(self))
 
     def renumber(self, numbers: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
         """Return the indices here for indices into other names, adding the new ones in order."""
@@ -83,14 +79,6 @@ class Names:
         for place in np.argsort(first):
             found[place] = self.number(names[used[place]])
         return found[places.reshape(-1)]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names in order of their indices."""
-        return tuple(self._numbers)
 
 
 class Growing:
@@ -274,16 +262,6 @@ def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
             "A weighting gave negative or non-finite weights; expected at least 0."
         )
     return weights
-
-
-def iteration_shares(iterations: int, power: float) -> list[float]:
-    """Return the share of a draw for each of several equal iterations, oldest first.
-
-    >>> [round(100 * share) for share in iteration_shares(4, power=2)]
-    [3, 13, 30, 53]
-    """
-    ages = np.arange(1, iterations + 1, dtype=np.float64) ** _checked_power(power)
-    return [float(share) for share in ages / ages.sum()]
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webtraj.agents.models.base import Message
 from webtraj.agents.pointing import Item, Prompt, items_of, make_prompt
+from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.actions import Action, Click, InvalidAction
 from webtraj.training.replay.cutting import Rendered, action_of, loaded
 from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["Decided", "PointingRenderer", "Reach", "decisions_of", "reach_of"]
+__all__ = ["Decided", "PointingRenderer", "Reach", "decisions_of", "reach_of", "texts_of"]
 
 _ELEMENT = re.compile(r"(<e\d+>)")
 
@@ -136,3 +138,35 @@ class PointingRenderer:
             assert asked is not None
             found[decided.step] = Rendered((Message.of("user", asked[0].text),), asked[1])
         return found
+
+
+def texts_of(
+    places: Iterable[str | os.PathLike[str]],
+    *,
+    episodes: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Iterator[str]:
+    """Yield the texts of goals and pages as pointing prompts show them, each page once per episode.
+
+    Args:
+        places: Folders or URLs of datasets.
+        episodes: The most episodes to read from each.
+        storage_options: Options for buckets.
+
+    Raises:
+        NotADatasetError: There is no dataset.
+        CorruptDataError: An episode is damaged.
+    """
+    for place in places:
+        dataset = open_dataset(place, storage_options=storage_options)
+        for number, trajectory in enumerate(dataset):
+            if episodes is not None and number >= episodes:
+                break
+            seen: set[str] = set()
+            yield trajectory.info.goal
+            for step in trajectory.steps:
+                observed = step.observation if isinstance(step.observation, Mapping) else {}
+                tree = loaded(observed.get("axtree"))
+                if isinstance(tree, str) and tree not in seen:
+                    seen.add(tree)
+                    yield " ".join(item.words for item in items_of(tree))

@@ -20,6 +20,7 @@ import dataclasses
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,6 @@ from webtraj.training.sft import data as data_lib
 from webtraj.training.sft import models
 from webtraj.training.sft.encoding import ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
-from webtraj.training.sft.training import is_sharded
 
 __all__ = [
     "Checkpoint",
@@ -39,7 +39,8 @@ __all__ = [
     "find_latest",
     "load_progress",
     "publish",
-    "replace_folder",
+    "is_sharded",
+    "replacing",
     "save_checkpoint",
 ]
 
@@ -65,6 +66,11 @@ class Checkpoint:
     def model(self) -> Path:
         """The folder with the weights or adapters."""
         return self.path / "model"
+
+
+def is_sharded(accelerator: Any) -> bool:
+    """Return whether each process holds only a part of the weights (FSDP)."""
+    return str(accelerator.distributed_type).endswith("FSDP")
 
 
 def find_latest(output: str | os.PathLike[str]) -> Checkpoint | None:
@@ -287,23 +293,33 @@ def publish(
         model = peft.PeftModel.from_pretrained(model, str(checkpoint.model)).merge_and_unload()
     model = model.to(said)
     model.config.use_cache = True
-    folder = Path(save_path)
-    files.make_folder(folder)
-    draft = folder / f".{secrets.token_hex(8)}.tmp"
-    try:
+    path = Path(save_path) / NAME
+    with replacing(path) as draft:
         model.save_pretrained(draft)
         tools.save(draft)
         (draft / "webtraj.json").write_bytes(
             orjson.dumps(checkpoint.state, option=orjson.OPT_INDENT_2)
         )
+    return path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a folder to make, which then replaces the one at `path`.
+
+    It does so completely or not at all, and atomically where the system can.
+    """
+    files.make_folder(path.parent)
+    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        yield draft
         files.sync_tree(draft)
-        replace_folder(draft, folder / NAME)
+        _replace_folder(draft, path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return folder / NAME
 
 
-def replace_folder(draft: Path, path: Path) -> None:
+def _replace_folder(draft: Path, path: Path) -> None:
     """Replace a folder by another, atomically where the system can.
 
     Where it cannot, there is a moment without either; a kill then leaves both beside `path`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import os
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
-from webtraj.training.sft.encoding import Encoded, Encoder, images_of
+from webtraj.training.sft.encoding import Encoded, Encoder
 from webtraj.training.sft.policy_gradient import (
     Advantages,
     is_zero,
@@ -90,7 +91,7 @@ class TrainingData:
         advantages = None if policy is None else Advantages(self._samples, policy)
         self.temperature = 1.0 if policy is None else temperature_of(self._samples, policy)
         """The sampling temperature of replies with an advantage."""
-        no_weight = unscored = no_spread = stale = 0
+        left_out: collections.Counter[str] = collections.Counter()
         too_long: list[Encoded] = []
         ages: list[int] = []
         shaken = hashlib.sha256()
@@ -99,21 +100,21 @@ class TrainingData:
             advantage = None
             if advantages is not None:
                 if advantages.is_stale(sample):
-                    stale += 1
+                    left_out["stale"] += 1
                     continue
                 if sample.logprobs:
                     advantage = advantages.of(sample)
                     if advantage is None:
-                        unscored += 1
+                        left_out["unscored"] += 1
                         continue
                     if is_zero(advantage):
-                        no_spread += 1
+                        left_out["no_spread"] += 1
                         continue
             encoded = encoder.encode(sample)
             if policy is not None:
                 encoded = with_policy(encoded, advantage, policy)
             if encoded.weight == 0:
-                no_weight += 1
+                left_out["no_weight"] += 1
                 continue
             if len(encoded) > limit:
                 too_long.append(encoded)
@@ -130,7 +131,7 @@ class TrainingData:
             if encoded.advantage is not None and encoded.behaviour is not None:
                 shaken.update(np.float64(encoded.advantage).tobytes())
                 shaken.update(encoded.behaviour.tobytes())
-            for image in images_of(sample):
+            for image in sample.images:
                 shaken.update(bytes.fromhex(image.uuid))
             shaken.update(b"/")
         if alien and alien == checked:
@@ -152,14 +153,14 @@ class TrainingData:
             given=len(self._samples),
             used=len(self._encoded),
             recorded=sum(encoded.recorded for encoded in self._encoded),
-            no_weight=no_weight,
+            no_weight=left_out["no_weight"],
             too_long=len(too_long),
             tokens=sum(self.lengths),
             trained_tokens=sum(int(encoded.trained.sum()) for encoded in self._encoded),
             digest=shaken.hexdigest(),
-            unscored=unscored,
-            no_spread=no_spread,
-            stale=stale,
+            unscored=left_out["unscored"],
+            no_spread=left_out["no_spread"],
+            stale=left_out["stale"],
             groups=len(groups),
             groups_kept=sum(len(set(group)) > 1 for group in groups),
             reward=statistics.fmean(rewards) if rewards else None,

@@ -8,6 +8,7 @@ A sample is never cut.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -120,14 +121,17 @@ def takes_images(config: Any) -> bool:
 
 # The tokens of an image in a prompt, computed once per image size.
 #
-# The processor scales the image to find them, which dominates the preparation of samples, but its
-# tokens depend on the size alone.
+# The processor scales the image to find them, which dominates the preparation of samples. But its
+# tokens depend on the size alone, so a blank image of that size stands for it.
 
 _BEFORE, _AFTER = "a", "\nb"
 
 
+_Size = tuple[int, int]
+
+
 class ImageTokens:
-    """A tokenizer of text with images.
+    """A tokenizer of text with images, which also counts.
 
     Args:
         tools: The model's tokenizer and processor.
@@ -135,8 +139,8 @@ class ImageTokens:
 
     def __init__(self, tools: ModelTools) -> None:
         self._tools = tools
-        self._sizes: dict[str, tuple[int, int]] = {}
-        self._spelled: dict[tuple[int, int], list[int] | None] = {}
+        self._sizes: dict[str, _Size] = {}
+        self._spelling = functools.cache(self._spell)
 
     def ids(self, text: str, images: Sequence[Image]) -> list[int]:
         """Return the processor's tokens for a text and its images.
@@ -144,40 +148,48 @@ class ImageTokens:
         Raises:
             InvalidInputError: An image cannot be read.
         """
+        bare = self._text_ids(text)
         if not images:
-            made = self._tools.tokenizer(text, add_special_tokens=False)["input_ids"]
-            return [int(token) for token in made]
-        spelled = [self._spelling(image) for image in images]
-        bare = self.ids(text, ())
+            return bare
+        sizes = [self._size(image) for image in images]
+        spelled = [self._spelling(size) for size in sizes]
         mark = self._tools.tokenizer.convert_tokens_to_ids(self._tools.processor.image_token)
         if any(one is None for one in spelled) or bare.count(mark) != len(images):
-            return self._processed(text, [opened(image) for image in images])
+            return self._processed(text, sizes)
         left = iter(spelled)
         return [t for token in bare for t in (next(left) or () if token == mark else (token,))]
 
-    def _spelling(self, image: Image) -> list[int] | None:
-        """Return the tokens of an image; None if they depend on the text around it."""
-        size = self._sizes.get(image.uuid)
-        shown = None
-        if size is None:
-            shown = opened(image)  # Decodes fully: fails before training.
-            size = self._sizes[image.uuid] = shown.size
-        if size not in self._spelled:
-            self._spelled[size] = self._spell(shown or opened(image))
-        return self._spelled[size]
+    def count(self, text: str, sizes: Sequence[_Size]) -> int:
+        """Return the number of the processor's tokens for a text with images of some sizes."""
+        lengths = [len(spelling) for size in sizes if (spelling := self._spelling(size))]
+        if len(lengths) < len(sizes):
+            return len(self._processed(text, sizes))
+        return len(self._text_ids(text)) + sum(lengths) - len(sizes)
 
-    def _spell(self, shown: Any) -> list[int] | None:
+    def _size(self, image: Image) -> _Size:
+        if image.uuid not in self._sizes:
+            self._sizes[image.uuid] = opened(image).size  # Decodes fully: fails before training.
+        return self._sizes[image.uuid]
+
+    def _spell(self, size: _Size) -> list[int] | None:
+        """Return the tokens of an image; None if they depend on the text around it."""
         tools = self._tools
-        made = self._processed(f"{_BEFORE}{tools.processor.image_token}{_AFTER}", [shown])
-        before, after = self.ids(_BEFORE, ()), self.ids(_AFTER, ())
+        made = self._processed(f"{_BEFORE}{tools.processor.image_token}{_AFTER}", [size])
+        before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
         between = made[len(before) : len(made) - len(after)]
         # Added tokens never join with the text beside them.
         fixed = tools.tokenizer.added_tokens_decoder
         known = between and between[0] in fixed and between[-1] in fixed
         return between if known and made == [*before, *between, *after] else None
 
-    def _processed(self, text: str, shown: Sequence[Any]) -> list[int]:
-        made = self._tools.processor(text=[text], images=[list(shown)], add_special_tokens=False)
+    def _text_ids(self, text: str) -> list[int]:
+        return list(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _processed(self, text: str, sizes: Sequence[_Size]) -> list[int]:
+        from PIL import Image as Pillow
+
+        blank = [Pillow.new("RGB", size) for size in sizes]
+        made = self._tools.processor(text=[text], images=[blank], add_special_tokens=False)
         return [int(token) for token in made["input_ids"][0]]
 
 
@@ -261,7 +273,7 @@ class Encoder:
                 images, or has no chat template. The message names the sample.
         """
         name = name_of(sample)
-        images = images_of(sample)
+        images = sample.images
         if images and self.tools.processor is None:
             raise errors.InvalidInputError(
                 f"{name} shows {len(images)} images, and the model takes none. Use a "
@@ -303,7 +315,7 @@ class Encoder:
 
         Inputs per token are left out, since the token ids are known already.
         """
-        shown = [images_of(sample) for sample in samples]
+        shown = [sample.images for sample in samples]
         processor = self.tools.processor
         if processor is None or not any(shown):
             return {}
@@ -437,13 +449,6 @@ def name_of(sample: Sample) -> str:
     key = sample.key
     call = f", call {key.call}" if key.call else ""
     return f"The sample of {key.episode_id}, step {key.step}{call},"
-
-
-def images_of(sample: Sample) -> list[Image]:
-    """Return the images of a sample's prompt, in order."""
-    return [
-        part for message in sample.messages for part in message.parts if isinstance(part, Image)
-    ]
 
 
 def _spread(

@@ -189,7 +189,7 @@ class TrainConfig(SftSettings):
     """Settings with the data to train on and the place of the result."""
 
     data: list[str]
-    """Files of samples (see `webtraj.training.sft.rows`) or folders of exports."""
+    """Files of samples (see `webtraj.training.rows`) or folders of exports."""
     eval_data: list[str] | None = None
     """Data for evaluation, in the same form. Defaults to the split `val` of the exports among
     `data`; `[]` turns evaluation off."""

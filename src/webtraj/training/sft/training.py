@@ -36,7 +36,7 @@ from webtraj.training.sft.stepping import (
     sampled_logprobs,
 )
 
-__all__ = ["Meter", "TrainResult", "batches_ahead", "is_sharded", "make_accelerator", "train"]
+__all__ = ["Meter", "TrainResult", "batches_ahead", "make_accelerator", "train"]
 
 # Devices: one process or several, weights whole or sharded.
 
@@ -60,20 +60,15 @@ def make_accelerator(settings: SftSettings) -> Any:
     return accelerator
 
 
-def is_sharded(accelerator: Any) -> bool:
-    """Return whether each process holds only a part of the weights (FSDP)."""
-    return str(accelerator.distributed_type).endswith("FSDP")
-
-
 def _check_sharding(accelerator: Any) -> None:
     wanted = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
-    if wanted and not is_sharded(accelerator):  # accelerate ignores it silently.
+    if wanted and not checkpoints.is_sharded(accelerator):  # accelerate ignores it silently.
         raise errors.InvalidInputError(
             "FSDP needs several GPUs; this run has "
             f"{accelerator.num_processes} process(es) on {accelerator.device.type}. Launch it "
             "without FSDP."
         )
-    if is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
+    if checkpoints.is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
         raise errors.InvalidInputError(
             "fsdp_version is 1, which flattens all weights into one vector, so weight_decay could "
             "not skip biases. Set fsdp_version: 2 in accelerate's configuration."
@@ -389,7 +384,8 @@ class _Run:
             if log is not None and (end or first or number % settings.log_steps == 0):
                 log.write(entry | meter.read())
             if self._eval_data.report.used and (last or _due(number, settings.eval_steps)):
-                measured = self._evaluate(model)
+                shares = self._shares(self._eval_data)
+                measured = evaluate(self._accelerator, model, (batch for _, batch in shares))
                 eval_loss = measured["eval_loss"]
                 if log is not None:
                     log.write({"step": number, **measured})
@@ -404,12 +400,9 @@ class _Run:
         """Return the log-probabilities under the starting weights. A resumed run reads them."""
         path = self._output / _PROXIMAL
         if fresh:
-            accelerator = self._accelerator
-            shares = self._data.in_order(
-                self._settings.batch_size, accelerator.num_processes, accelerator.process_index
-            )
-            made = ((share, self._batch(share)) for share in shares)
-            found = sampled_logprobs(accelerator, model, made, temperature=self._data.temperature)
+            accelerator, temperature = self._accelerator, self._data.temperature
+            shares = self._shares(self._data)
+            found = sampled_logprobs(accelerator, model, shares, temperature=temperature)
             if accelerator.is_main_process:
                 written = io.BytesIO()
                 np.save(written, np.concatenate(found))
@@ -421,13 +414,12 @@ class _Run:
     def _batch(self, planned: MicroBatch) -> Batch:
         return self._data.batch(planned, masked=self._masked)
 
-    def _evaluate(self, model: Any) -> dict[str, float]:
-        accelerator = self._accelerator
-        shares = self._eval_data.in_order(
-            self._settings.batch_size, accelerator.num_processes, accelerator.process_index
-        )
-        batches = (self._eval_data.batch(share, masked=self._masked) for share in shares)
-        return evaluate(accelerator, model, batches)
+    def _shares(self, data: TrainingData) -> Iterator[tuple[MicroBatch, Batch]]:
+        """Yield this process's share of all samples of some data, in order."""
+        ours = self._accelerator
+        size = self._settings.batch_size
+        for share in data.in_order(size, ours.num_processes, ours.process_index):
+            yield share, data.batch(share, masked=self._masked)
 
     def _save(self, model: Any, optimizer: Any, step: int) -> None:
         try:

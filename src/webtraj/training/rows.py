@@ -1,4 +1,4 @@
-"""Samples read from rows of files, in the formats that exporters write.
+"""Samples read from rows of files: what exports wrote, and rows of your own.
 
 A row has token ids or messages, or both::
 
@@ -10,15 +10,16 @@ A row has token ids or messages, or both::
   Without a `completion`, the last message is the reply. `prompt` is accepted for `messages`, and a
   completion may be a list of one message, as in TRL.
 * `images` are paths beside the file, one for each part `image`, in order. A part `image_url` may
-  hold such a path itself.
+  hold such a path itself. In Parquet, images are `{"bytes": ...}`.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
 * `logprobs` (one for each token of the completion), `temperature`, `reward`, `advantage`, `group`
   and `iteration` are for policy-gradient training.
 
 Or it is a ShareGPT row: `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`. So
-the formats `tokens`, `openai` and `sharegpt` of `webtraj.training.export` can be read. Other keys
-become the sample's metadata. A row in no known format is an error that names its line.
+every format of `webtraj.training.export` is read here: by the trainer, by the check after an
+export, and by the preview. Other keys become the sample's metadata. A row in no known format is an
+error that names its line.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from __future__ import annotations
 import base64
 import binascii
 import bisect
+import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -36,64 +39,85 @@ import orjson
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
+from webtraj.agents.models.messages import PICTURE_MARKS
+from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.training.export import conversations
-from webtraj.training.export.openai import called_in
-from webtraj.training.samples import Sample, SampleKey
+from webtraj.named import class_at
+from webtraj.training.samples import Sample, SampleKey, key_of
 
 __all__ = [
+    "IMAGE",
     "SampleFile",
-    "as_messages",
     "completion_of",
-    "is_row",
-    "messages_of",
+    "hide",
     "open_held_out",
     "open_samples",
-    "picture_of",
     "read_row",
-    "shows_images",
+    "read_rows",
+    "show",
 ]
+
+# Marks for pictures in text, and text that only looks like a mark.
+#
+# Trainers that read `<image>` as a picture count the marks and abort if their number differs from
+# that of the pictures; so do models with tokens of their own (`<|image_pad|>`). One mark on
+# a page is enough. So such text is written with a zero-width character, which is removed again::
+#
+#     >>> hide("see <image>")
+#     ('see <\u200bimage>', 1)
+#     >>> show(hide("see <image>")[0])
+#     'see <image>'
+
+IMAGE = "<image>"
+
+_NO_WIDTH = "\u200b"
+_MARK = f"({PICTURE_MARKS})"
+_LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*){_MARK}")
+_HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
+
+
+def hide(text: str) -> tuple[str, int]:
+    """Return the text with every mark broken up, and the number of marks."""
+    if "<" not in text:
+        return text, 0
+    return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
+
+
+def show(text: str) -> str:
+    """Return the original text of `hide`."""
+    return _HIDDEN.sub(r"<\1\2", text)
+
 
 # Messages of a row: text, and images beside the file or inside the row.
 
 _ROLES = ("system", "user", "assistant", "tool")
+_Finder = Callable[[str], Image]
+"""Returns the image at a path."""
 
 
-def messages_of(
-    said: Any, images: Iterator[Image], what: str, folder: Path | None
-) -> list[Message]:
-    """Return a row's messages. Each image part takes the next image.
-
-    Raises:
-        InvalidInputError: The messages are malformed.
-    """
+def _messages_of(said: Any, images: Iterator[Image], find: _Finder, what: str) -> list[Message]:
+    """Return a row's messages. Each part `image` takes the next image."""
     if not isinstance(said, list):
-        raise errors.InvalidInputError(f"{what}: expected a list of messages; got {said!r:.60}.")
+        raise _wrong(what, "a list of messages", said)
     messages = []
     for position, message in enumerate(said):
         where = f"{what}: message {position}"
         if not isinstance(message, dict) or message.get("role") not in _ROLES:
-            raise errors.InvalidInputError(
-                f"{where}: expected a role of {', '.join(_ROLES)}; got {message!r:.100}."
-            )
+            raise _wrong(where, f"a role of {', '.join(_ROLES)}", message)
         content = message.get("content")
         parts = [content] if isinstance(content, str) else content
         if content is None and message.get("tool_calls"):
             parts = []
         if not isinstance(parts, list):
-            raise errors.InvalidInputError(
-                f"{where}: expected a text or a list of parts as content; got {content!r:.60}."
-            )
+            raise _wrong(where, "a text or a list of parts as content", content)
         if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
-            raise errors.InvalidInputError(
-                f"{where}: expected a tool_call_id with the role tool; got {message!r:.100}."
-            )
-        parts = tuple(_part(part, images, where, folder) for part in parts)
-        messages.append(Message(message["role"], parts, called_in(message)))
+            raise _wrong(where, "a tool_call_id with the role tool", message)
+        parts = tuple(_part(part, images, find, where) for part in parts)
+        messages.append(Message(message["role"], parts, _called_in(message)))
     return messages
 
 
-def _part(part: Any, images: Iterator[Image], where: str, folder: Path | None) -> Part:
+def _part(part: Any, images: Iterator[Image], find: _Finder, where: str) -> Part:
     match part:
         case str():
             return Text(part)
@@ -107,13 +131,21 @@ def _part(part: Any, images: Iterator[Image], where: str, folder: Path | None) -
                     f"{where}: not a base64 data URI: {error}."
                 ) from None
         case {"type": "image_url", "image_url": {"url": str(name)}}:
-            return Image(picture_of(name, folder, where))
+            return find(name)
         case {"type": "image"}:
             image = next(images, None)
             if image is None:
                 raise errors.InvalidInputError(f"{where} shows an image missing in `images`.")
             return image
-    raise errors.InvalidInputError(f"{where}: expected a text or image part; got {part!r:.100}.")
+    raise _wrong(where, "a text or image part", part)
+
+
+def _called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """Return the calls of a row's message; that which it answers, if it is a tool's."""
+    if message["role"] == "tool":
+        return (ToolCall(message["tool_call_id"], ""),)
+    calls = tool_calls_of({"choices": [{"message": message}]})
+    return tuple(ToolCall(call.id, call.name, call.arguments) for call in calls)
 
 
 def completion_of(said: Any, what: str) -> str | None:
@@ -129,18 +161,20 @@ def completion_of(said: Any, what: str) -> str | None:
             return text
         case [{"role": "assistant", "content": [{"type": "text", "text": str(text)}]}]:
             return text
-    raise errors.InvalidInputError(
-        f"{what}: expected a text or a list of one assistant message as completion; got "
-        f"{said!r:.60}."
-    )
+    raise _wrong(what, "a text or a list of one assistant message as completion", said)
 
 
-def picture_of(name: str, folder: Path | None, what: str) -> bytes:
-    """Read an image beside the file.
+def _image_of(given: Any, find: _Finder, what: str) -> Image:
+    match given:
+        case str():
+            return find(given)
+        case {"bytes": bytes(data)}:
+            return Image(data)
+    raise _wrong(what, "paths of images", given)
 
-    Raises:
-        InvalidInputError: The path leaves the file's folder, or the image cannot be read.
-    """
+
+def _beside(folder: Path | None, what: str, name: str) -> Image:
+    """Read an image beside the file. Its path must not leave the file's folder."""
     path = None if folder is None else (folder / name).resolve()
     if folder is None or path is None or not path.is_relative_to(folder.resolve()):
         raise errors.InvalidInputError(
@@ -148,16 +182,11 @@ def picture_of(name: str, folder: Path | None, what: str) -> bytes:
             "folder."
         )
     try:
-        return path.read_bytes()
+        return Image(path.read_bytes())
     except OSError as error:
         raise errors.InvalidInputError(
             f"{what}: cannot read the image {name!r:.200}: {error}."
         ) from error
-
-
-def shows_images(message: Message) -> bool:
-    """Return whether a message has an image."""
-    return any(isinstance(part, Image) for part in message.parts)
 
 
 # ShareGPT rows for LLaMA-Factory, converted to messages.
@@ -175,22 +204,8 @@ _SHAREGPT_ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
 _OTHERS = {"chosen", "rejected", "kto_tag", "videos", "audios", "tools"}
 
 
-def is_row(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is in ShareGPT format."""
-    return "conversations" in row
-
-
-def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return a ShareGPT row with `messages` instead of conversations.
-
-    Args:
-        row: A ShareGPT row.
-        what: Names the row in errors.
-
-    Raises:
-        InvalidInputError: The row has no turns, a turn of an unknown role, no reply at its end, or
-            something that this trainer does not support, such as a second reply.
-    """
+def _as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a ShareGPT row with `messages` instead of conversations."""
     if strange := sorted(key for key in _OTHERS & row.keys() if row[key]):
         raise errors.InvalidInputError(
             f"{what} has {', '.join(strange)}, which this trainer does not support; expected "
@@ -198,13 +213,10 @@ def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
         )
     turns = row["conversations"]
     if not isinstance(turns, list) or not turns:
-        raise errors.InvalidInputError(
-            f"{what}: expected a list of turns as conversations; got {turns!r:.60}."
-        )
+        raise _wrong(what, "a list of turns as conversations", turns)
     messages: list[dict[str, Any]] = []
-    system = row.get("system")
-    if system:
-        messages.append({"role": "system", "content": conversations.show(str(system))})
+    if system := row.get("system"):
+        messages.append({"role": "system", "content": show(str(system))})
     for position, turn in enumerate(turns):
         match turn:
             case {"from": str(speaker), "value": str(value)} if speaker in _SHAREGPT_ROLES:
@@ -212,10 +224,8 @@ def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
                 content = value if last else _parts(value)
                 messages.append({"role": _SHAREGPT_ROLES[speaker], "content": content})
             case _:
-                raise errors.InvalidInputError(
-                    f"{what}: turn {position}: expected a text from {', '.join(_SHAREGPT_ROLES)}; "
-                    f"got {turn!r:.100}."
-                )
+                expected = f"a text from {', '.join(_SHAREGPT_ROLES)}"
+                raise _wrong(f"{what}: turn {position}", expected, turn)
     if messages[-1]["role"] != "assistant" or len(messages) < 2:
         raise errors.InvalidInputError(f"{what}: expected a reply of gpt as the last turn.")
     rest = {key: value for key, value in row.items() if key not in ("conversations", "system")}
@@ -224,11 +234,11 @@ def as_messages(row: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 def _parts(value: str) -> list[dict[str, str]]:
     parts: list[dict[str, str]] = []
-    for index, text in enumerate(value.split(conversations.IMAGE)):
+    for index, text in enumerate(value.split(IMAGE)):
         if index:
             parts.append({"type": "image"})
         if text:
-            parts.append({"type": "text", "text": conversations.show(text)})
+            parts.append({"type": "text", "text": show(text)})
     return parts
 
 
@@ -237,13 +247,18 @@ _KNOWN = frozenset(
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
-        "policy_version", "temperature", "tools",
+        "policy_version", "temperature", "tools", "task", "goal",
     }
 )  # fmt: skip
 
 
 def read_row(
-    row: Mapping[str, Any], what: str, *, folder: Path | None = None, number: int = 0
+    row: Mapping[str, Any],
+    what: str,
+    *,
+    folder: Path | None = None,
+    number: int = 0,
+    picture: Callable[[str], Image] | None = None,
 ) -> Sample:
     """Return the sample in a row.
 
@@ -252,16 +267,18 @@ def read_row(
         what: The row's name in errors.
         folder: The base of its image paths; None allows no image files.
         number: The step in the sample's key, if the row has no key.
+        picture: Returns the image at a path, instead of `folder`.
 
     Raises:
         InvalidInputError: The row is not a sample.
     """
-    if is_row(row):
-        row = as_messages(row, what)
-    pictures = [Image(picture_of(name, folder, what)) for name in _list(row, "images", str, what)]
+    if "conversations" in row:
+        row = _as_messages(row, what)
+    find = picture or functools.partial(_beside, folder, what)
+    pictures = [_image_of(one, find, what) for one in _list(row, "images", what, str, dict)]
     said = row.get("messages", row.get("prompt"))
     unused = iter(pictures)
-    messages = messages_of([] if said is None else said, unused, what, folder)
+    messages = _messages_of([] if said is None else said, unused, find, what)
     completion = completion_of(row.get("completion"), what)
     calls: tuple[ToolCall, ...] = ()
     prompt_ids = _ids(row, "prompt_token_ids", "prompt_ids", what)
@@ -273,7 +290,7 @@ def read_row(
         completion = "".join(part.text for part in reply.parts if isinstance(part, Text))
         calls = reply.calls
     if left := list(unused):
-        if messages and said is not None and any(shows_images(m) for m in messages):
+        if any(isinstance(part, Image) for message in messages for part in message.parts):
             raise errors.InvalidInputError(
                 f"{what}: its messages leave {len(left)} of its {len(pictures)} images unused."
             )
@@ -285,11 +302,9 @@ def read_row(
             f"completion; got the keys {', '.join(sorted(row))}."
         )
     weight = row.get("loss_weight", row.get("weight", 1.0))
-    if not isinstance(weight, int | float) or isinstance(weight, bool):
-        raise errors.InvalidInputError(
-            f"{what}: expected a number as loss_weight; got {weight!r:.60}."
-        )
-    logprobs = _numbers(row, "logprobs", what)
+    if not _is_number(weight):
+        raise _wrong(what, "a number as loss_weight", weight)
+    logprobs = tuple(map(float, _list(row, "logprobs", what, float, int)))
     if logprobs and len(logprobs) != len(completion_ids):
         raise errors.InvalidInputError(
             f"{what}: {len(logprobs)} logprobs for {len(completion_ids)} completion token ids; "
@@ -297,15 +312,13 @@ def read_row(
         )
     iteration = row.get("iteration") or 0
     if type(iteration) is not int:
-        raise errors.InvalidInputError(
-            f"{what}: expected a whole number as iteration; got {iteration!r:.60}."
-        )
+        raise _wrong(what, "a whole number as iteration", iteration)
     return Sample(
         key=_key(row, what, number),
         messages=tuple(messages),
         completion=completion or "",
         calls=calls,
-        tools=tuple(_list(row, "tools", dict, what)),
+        tools=tuple(_list(row, "tools", what, dict)),
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
         logprobs=logprobs,
@@ -314,6 +327,8 @@ def read_row(
         advantage=_number(row, "advantage", what),
         group_id=str(row.get("group") or ""),
         iteration=iteration,
+        task=str(row.get("task") or ""),
+        goal=str(row.get("goal") or ""),
         policy_version=str(row.get("policy_version") or ""),
         loss_weight=float(weight),
         metadata={key: value for key, value in row.items() if key not in _KNOWN},
@@ -321,64 +336,104 @@ def read_row(
 
 
 def _key(row: Mapping[str, Any], what: str, number: int) -> SampleKey:
-    parts = str(row.get("sample", "")).rsplit("/", 2)
-    if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
-        return SampleKey(parts[0], int(parts[1]), int(parts[2]))
-    step, call = row.get("step", number), row.get("call", 0)
-    return SampleKey(
-        str(row.get("episode_id", what)),
-        step if isinstance(step, int) else number,
-        call if isinstance(call, int) else 0,
-    )
+    try:
+        return key_of(str(row.get("sample", "")))
+    except ValueError:
+        step, call = row.get("step", number), row.get("call", 0)
+        return SampleKey(
+            str(row.get("episode_id", what)),
+            step if isinstance(step, int) else number,
+            call if isinstance(call, int) else 0,
+        )
 
 
 def _number(row: Mapping[str, Any], name: str, what: str) -> float | None:
     value = row.get(name)
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise errors.InvalidInputError(
-            f"{what}: expected a number or null as {name}; got {value!r:.60}."
-        )
+    if not _is_number(value):
+        raise _wrong(what, f"a number or null as {name}", value)
     return float(value)
 
 
-def _numbers(row: Mapping[str, Any], name: str, what: str) -> tuple[float, ...]:
-    values = row.get(name) or []
-    if not isinstance(values, list) or any(type(each) not in (int, float) for each in values):
-        raise errors.InvalidInputError(
-            f"{what}: expected a list of numbers as {name}; got {values!r:.60}."
-        )
-    return tuple(map(float, values))
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _ids(row: Mapping[str, Any], name: str, other: str, what: str) -> tuple[int, ...]:
-    return tuple(_list(row, name if name in row else other, int, what))
+    return tuple(_list(row, name if name in row else other, what, int))
 
 
-def _list(row: Mapping[str, Any], name: str, kind: type, what: str) -> list[Any]:
+def _list(row: Mapping[str, Any], name: str, what: str, *kinds: type) -> list[Any]:
     value = row.get(name)
     if value is None:
         return []
-    if not isinstance(value, list) or any(type(item) is not kind for item in value):
-        raise errors.InvalidInputError(
-            f"{what}: expected a list of {kind.__name__} as {name}; got {value!r:.60}."
-        )
+    if not isinstance(value, list) or any(type(item) not in kinds for item in value):
+        names = "numbers" if float in kinds else " or ".join(kind.__name__ for kind in kinds)
+        raise _wrong(what, f"a list of {names} as {name}", value)
     return value
+
+
+def _wrong(what: str, expected: str, got: Any) -> errors.InvalidInputError:
+    return errors.InvalidInputError(f"{what}: expected {expected}; got {got!r:.100}.")
 
 
 # Files of samples and exports, read lazily row by row.
 
 _BETWEEN = (b"", b"[", b"]", b"[]")
-_FILES = {
-    "sharegpt": "finetune_{}.json",
-    "openai": "{}.jsonl",
-    "tokens": "{}.jsonl",
-    "pointing": "{}.jsonl",
-}
+_IMITATED = ("sharegpt", "openai", "tokens", "pointing", "trl")
+"""Formats of exports that can be trained on."""
 
 
-class SampleFile(Sequence[Sample]):
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of JSON lines, or of one JSON array with a row on each line.
+
+    Raises:
+        InvalidInputError: A line holds no row. The message names it.
+    """
+    for _, number, line in _lines(path):
+        yield _parsed(line, f"{path.name}, line {number}")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the lines that hold rows, each with its position in bytes and its number."""
+    position = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip() not in _BETWEEN:
+                yield position, number, line
+            position += len(line)
+
+
+def _parsed(line: bytes, what: str) -> dict[str, Any]:
+    try:
+        row = orjson.loads(line.rstrip().removesuffix(b","))
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInputError(
+            f"{what}: invalid JSON: {error}; expected one row on each line."
+        ) from error
+    if not isinstance(row, dict):
+        raise _wrong(what, "a JSON object", row)
+    return row
+
+
+class _Lazy(Sequence[Sample]):
+    """A sequence that makes a sample when it is asked for."""
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, int) else list(map(self._at, places))
+
+    def _at(self, index: int) -> Sample:
+        raise NotImplementedError
+
+
+class SampleFile(_Lazy):
     """The samples of a file, read lazily.
 
     Args:
@@ -390,61 +445,33 @@ class SampleFile(Sequence[Sample]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._starts: list[int] = []
-        self._lines: list[int] = []
         try:
-            self._find_rows()
+            self._rows = [(position, number) for position, number, _ in _lines(self.path)]
         except OSError as error:
             raise errors.InvalidInputError(
                 f"Cannot read {str(self.path)!r}: {errors.reason(error)}; "
                 "expected a file of JSON lines, or "
                 "of a JSON array."
             ) from error
-        if not self._starts:
+        if not self._rows:
             raise errors.InvalidInputError(
                 f"{str(self.path)!r} has no rows; expected one sample on each line."
             )
 
-    def _find_rows(self) -> None:
-        position = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip() not in _BETWEEN:
-                    self._starts.append(position)
-                    self._lines.append(number)
-                position += len(line)
-
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._rows)
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
-
-    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        start, number = self._starts[index], self._lines[index]
+    def _at(self, index: int) -> Sample:
+        position, number = self._rows[index]
         what = f"{self.path.name}, line {number}"
-        try:
-            with self.path.open("rb") as file:
-                file.seek(start)
-                data = orjson.loads(file.readline().rstrip().removesuffix(b","))
-        except orjson.JSONDecodeError as error:
-            raise errors.InvalidInputError(
-                f"{what}: invalid JSON: {error}; expected one row on each line."
-            ) from error
-        if not isinstance(data, dict):
-            raise errors.InvalidInputError(f"{what}: expected a JSON object; got {data!r:.60}.")
-        return read_row(data, what, folder=self.path.parent, number=number)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return (self[index] for index in range(len(self)))
+        with self.path.open("rb") as file:
+            file.seek(position)
+            row = _parsed(file.readline(), what)
+        return read_row(row, what, folder=self.path.parent, number=number)
 
 
-class _Joined(Sequence[Sample]):
-    """Several files in sequence."""
+class _Joined(_Lazy):
+    """Several sequences, one after the other."""
 
     def __init__(self, parts: Sequence[Sequence[Sample]]) -> None:
         self._parts = parts
@@ -453,17 +480,7 @@ class _Joined(Sequence[Sample]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
-
-    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        index %= len(self)
+    def _at(self, index: int) -> Sample:
         part = bisect.bisect_right(self._ends, index)
         return self._parts[part][index - (self._ends[part - 1] if part else 0)]
 
@@ -493,28 +510,28 @@ def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
 def _opened(path: Path, split: str) -> Sequence[Sample]:
     if not path.is_dir():
         return SampleFile(path)
+    from webtraj.training.export.running import FORMATS, read_export
+
     header = _header(path)
     if split not in header["splits"]:
         raise errors.InvalidInputError(
             f"{str(path)!r} has no split {split!r}; it has {', '.join(header['splits'])}."
         )
-    if name := _FILES.get(header["format"]):
-        return SampleFile(path / name.format(split))
-    from webtraj.training.export.running import read_export
-
-    return list(read_export(path, split))
+    # Not `make_format`, which needs the model that some formats were made for.
+    file: str = class_at(FORMATS[header["format"]][0]).file
+    return SampleFile(path / file.format(split)) if file else list(read_export(path, split))
 
 
-def _header(folder: Path) -> dict[str, Any]:
+def _header(folder: Path) -> Mapping[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise errors.InvalidInputError(
             f"The folder {str(folder)!r} has no {MANIFEST}; expected a file of samples, or a "
             "folder that webtraj export wrote."
         )
     header, _ = read_manifest(folder)
-    if header["format"] not in (*_FILES, "trl"):
+    if header["format"] not in _IMITATED:
         raise errors.InvalidInputError(
             f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which cannot be "
-            f"imitated; expected {', '.join((*_FILES, 'trl'))}."
+            f"imitated; expected {', '.join(_IMITATED)}."
         )
-    return dict(header)
+    return header
