@@ -109,8 +109,8 @@ def test_an_episode_prints_as_one_line():
     info = EpisodeInfo(episode_id="e1", task="click")
     played = dataclasses.replace(PLAYED, info=info)
     line = "<EpisodeTrajectory 'e1' of 'click': 2 steps, reward 1.5, "
-    assert repr(played) == line + "TERMINATED, UNKNOWN>"
-    assert repr(dataclasses.replace(played, end=None)) == line + "open>"
+    assert str(played) == line + "TERMINATED, UNKNOWN>"
+    assert str(dataclasses.replace(played, end=None)) == line + "open>"
 
 
 def test_zero_means_unknown():

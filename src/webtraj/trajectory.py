@@ -393,7 +393,7 @@ class Transition:
     decision: Decision | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True)
 class EpisodeTrajectory:
     """One complete episode."""
 
@@ -406,8 +406,8 @@ class EpisodeTrajectory:
     end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
 
-    def __repr__(self) -> str:
-        # Not all fields: one step may hold a megabyte of picture.
+    def __str__(self) -> str:
+        # Not the repr with all fields: one step may hold a megabyte of picture.
         ended = "open" if self.end is None else f"{self.end_reason.name}, {self.outcome.name}"
         return (
             f"<EpisodeTrajectory {self.episode_id!r} of {self.info.task!r:.100}: "
