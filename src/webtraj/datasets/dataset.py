@@ -682,7 +682,9 @@ def with_unindexed(
         find = functools.partial(_summarize, place, stored)
         for summary in map_in_order(find, lost, workers=_WORKERS) if lost else ():
             by_id[summary.episode_id] = summary
-    return sorted(by_id.values(), key=lambda summary: (summary.start_time or 0, summary.episode_id))
+    found = sorted(by_id.values(), key=lambda summary: summary.episode_id)
+    found.sort(key=lambda summary: summary.start_time or 0)
+    return found
 
 
 def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:

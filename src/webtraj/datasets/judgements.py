@@ -191,6 +191,8 @@ class Judgements(Closing):
 
     def summarized(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Return a summary with the outcome that the judgements beside the episode give it."""
+        if summary.episode_id not in self._of:
+            return summary
         outcome = self.outcome_of(summary.episode_id)
         return summary if outcome is None else dataclasses.replace(summary, outcome=outcome)
 

@@ -17,7 +17,9 @@ of files is read again.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import gc
 import hashlib
 import math
 import os
@@ -304,23 +306,39 @@ def parse_index_file(content: bytes) -> IndexFile:
     summaries: list[EpisodeSummary] = []
     removals: list[Removal] = []
     unreadable = 0
-    for start in range(0, len(lines), _CHUNK):
-        chunk = lines[start : start + _CHUNK]
-        usual = _as_written(chunk)
-        summaries += usual
-        for line in () if usual else chunk:
-            try:
-                if line in (b"", b"\r"):  # Left by an editor.
-                    continue
-                if line.startswith(_REMOVED):
-                    removals.append(Removal.from_line(line))
-                else:
-                    summaries.append(EpisodeSummary.from_line(line))
-            except errors.UnsupportedSchemaError:
-                raise
-            except ValueError:
-                unreadable += 1
+    with _garbage_collector_paused():
+        for start in range(0, len(lines), _CHUNK):
+            chunk = lines[start : start + _CHUNK]
+            usual = _as_written(chunk)
+            summaries += usual
+            for line in () if usual else chunk:
+                try:
+                    if line in (b"", b"\r"):  # Left by an editor.
+                        continue
+                    if line.startswith(_REMOVED):
+                        removals.append(Removal.from_line(line))
+                    else:
+                        summaries.append(EpisodeSummary.from_line(line))
+                except errors.UnsupportedSchemaError:
+                    raise
+                except ValueError:
+                    unreadable += 1
     return IndexFile(tuple(summaries), tuple(removals), unreadable)
+
+
+@contextlib.contextmanager
+def _garbage_collector_paused() -> Iterator[None]:
+    """Pause the garbage collector, which would look through all new summaries again and again.
+
+    They hold no cycles. It takes a third of the time to read 100,000 lines.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _REMOVED = b'{"removed"'

@@ -382,8 +382,13 @@ class DatasetLayout:
 
     def sealed_episodes(self) -> dict[str, str]:
         """Return the format names of the episodes that have a file, by id."""
-        names = filter(None, map(split_name, _files_in(self.episodes)))
-        return {name: format_name for name, format_name in names if is_episode_id(name)}
+        names = _files_in(self.episodes)
+        return {
+            episode_id: format_name
+            for format_name, suffix in _SUFFIXES
+            for name in names
+            if name.endswith(suffix) and is_episode_id(episode_id := name.removesuffix(suffix))
+        }
 
     def open_episodes(self) -> set[str]:
         """Return the ids of the episodes that have a journal."""
