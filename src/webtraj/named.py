@@ -27,9 +27,12 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
+
+    Upper and lower case are the same.
     """
-    near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)
-    return f"Did you mean {near[0]!r}? " if near else ""
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
+    return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
 
 
 def offered(group: str) -> dict[str, str]:

@@ -397,3 +397,18 @@ async def test_a_close_that_is_cancelled_can_be_made_again(collector, records, m
     may_seal.set()
     await collector.aclose()
     assert open_dataset(collector.path)["one"].end_reason is EndReason.CLOSED
+
+
+async def test_a_picture_that_cannot_be_synced_fails_its_own_step_alone(tmp_path, records):
+    collector = JsonTrajectoryCollector(tmp_path / "data", fsync="step")
+    recorder = collector.begin_episode(records.info("one"))
+    recorder.record_step(records.step(0, SHOT))
+    (blob,) = (collector.path / "blobs").rglob("*.jpg")
+    blob.unlink()
+    with pytest.raises(errors.CollectorError, match="No such file"):
+        recorder.record_step(records.step(1, SHOT))
+    recorder.record_step(records.step(2))
+    recorder.end_episode(records.end)
+    await collector.aclose()
+    episode = open_dataset(collector.path, blobs="lazy")["one"]
+    assert [step.index for step in episode.steps] == [0, 2]

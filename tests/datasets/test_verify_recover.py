@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
+from webtraj.store.files import LineFile
 from webtraj.store.journal import claim
+from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 
 SHOT = b"\xff\xd8\xff" + bytes(range(256)) * 20
@@ -318,3 +321,36 @@ async def test_recovery_beside_a_busy_writer_disturbs_nothing(dataset):
     assert not any(report.sealed or report.unreadable for report in reports)
     assert len(open_dataset(dataset)) == 153
     assert verify(dataset).clean
+
+
+def test_an_episode_that_cannot_be_read_does_not_keep_those_before_it_from_the_index(
+    dataset, monkeypatch
+):
+    for index in (dataset / "index").iterdir():
+        index.unlink()
+    read = Path.read_bytes
+
+    def read_bytes(path):
+        if path.name == "e2.json":
+            raise OSError(5, "Input/output error")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(errors.CollectorError, match=r"output error\. Nothing is lost"):
+        recover(dataset)
+    (index,) = (dataset / "index").iterdir()
+    assert read(index).count(b"\n") == 2
+
+
+@pytest.mark.parametrize("now", [b"", b'{"a":1}\n{"b":2}\n{"by hand":3}\n'], ids=["less", "more"])
+def test_lines_are_added_to_what_a_file_holds_now(tmp_path, now):
+    path = tmp_path / "lines.jsonl"
+    file = LineFile(path)
+    file.append(b'{"a":1}\n')
+    path.write_bytes(now)
+    with disk_full(after_bytes=3), pytest.raises(OSError, match="No space left"):
+        file.append(b'{"c":3}\n')
+    assert path.read_bytes() == now
+    file.append(b'{"d":4}\n')
+    file.close()
+    assert path.read_bytes() == now + b'{"d":4}\n'

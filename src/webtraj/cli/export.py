@@ -233,8 +233,10 @@ def export(
         )
     opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
     selected = _selected(opened, selection, episode, limit)
-    selection |= {"id": episode} if episode is not None else {}
-    selection |= {"limit": limit} if limit else {}
+    if episode is not None:
+        selection["id"] = episode
+    if limit:
+        selection["limit"] = limit
     transform = _sharing(redact) if shareable else None
     if redact and not shareable:
         raise errors.InvalidInputError("--redact needs --shareable; give both.")

@@ -95,7 +95,6 @@ class _Progress:
     """Print a line for each phase, and below them the output of the running phases."""
 
     def __init__(self) -> None:
-
         self._console = terminal.make_console(stderr=True)
         self._status = self._console.status("")
         self._total = self._done = 0
@@ -146,7 +145,6 @@ class _Progress:
         self._status.stop()
 
     def _say(self, text: str) -> None:
-
         self._console.print(printable(text), soft_wrap=True)
 
     def _show(self, slot: Slot, line: str) -> None:
@@ -157,7 +155,6 @@ class _Progress:
 
 
 def _brief(line: Mapping[str, Any]) -> str:
-
     evaluated = line.get("evaluation", {}).get("mean", {})
     if evaluated.get("value") is not None:
         return (

@@ -204,7 +204,7 @@ def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | Non
         rows += presenting.group_comparison([{"all": metrics} for metrics in overall])
     named = ((name or "-", *values) for name, *values in rows)
     return terminal.make_table(
-        by or "", *(f">{printable(name)}" for name, _ in reports), rows=named
+        by or "", *(f">{printable(name)}" for name, _ in reports), rows=named, widest=60
     )
 
 

@@ -157,7 +157,7 @@ def postprocess(
     here = loaded.read is not None and not is_url(loaded.read)  # Spools have those of a bucket.
     left = len(DatasetLayout(Path(loaded.read or "")).open_episodes()) if here else 0
     if left:
-        say(f"{loaded.read}{still_open(left)}")
+        say(f"{loaded.read}: {still_open(left).removeprefix('; ')}")
     if report.failures:
         raise typer.Exit(1)
 
@@ -238,7 +238,6 @@ def _all_dropped(report: ProcessingReport) -> str:
 
 
 def _check(config: ProcessingConfig, imports: list[str]) -> None:
-
     for name in ("read", "write"):
         if getattr(config, name) is None:
             raise errors.InvalidInputError(
@@ -253,7 +252,6 @@ def _check(config: ProcessingConfig, imports: list[str]) -> None:
 
 
 def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepChoice]:
-
     for text in settings:
         name, separator, rest = text.partition(".")
         if not separator or name not in {step for step, _ in choices}:

@@ -171,7 +171,6 @@ def _one_of(literal: Any, option: str, value: str) -> Any:
 
 
 def _name_and_folder(text: str) -> tuple[str, str]:
-
     name, separator, folder = text.partition("=")
     if not (name and separator and folder):
         raise errors.InvalidInputError(f"--lora got {text!r}; expected NAME=FOLDER.")

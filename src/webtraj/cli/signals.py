@@ -24,18 +24,18 @@ class SignalReceivedError(Exception):
 
 
 @contextlib.contextmanager
-def handled(handle: Callable[[int], None]) -> Iterator[Callable[[], None]]:
-    """Call `handle` with each signal; yield what gives signals their usual effect again."""
-    before = {
-        signum: signal.signal(signum, lambda number, frame: handle(number)) for signum in _SIGNALS
-    }
+def handled(handle: Callable[[int, Callable[[], None]], None]) -> Iterator[None]:
+    """Call `handle` with each signal, and with what gives signals their usual effect again."""
+    before = {signum: signal.getsignal(signum) for signum in _SIGNALS}
 
     def restore() -> None:
         for signum, handler in before.items():
             signal.signal(signum, handler)
 
     try:
-        yield restore
+        for signum in _SIGNALS:
+            signal.signal(signum, lambda number, frame: handle(number, restore))
+        yield
     finally:
         restore()
 

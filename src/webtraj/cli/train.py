@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,11 +83,11 @@ def train(
     _quiet()
     received: list[int] = []
 
-    def stop(signum: int) -> None:
+    def stop(signum: int, restore: Callable[[], None]) -> None:
         received.append(signum)
-        usual()  # A second signal has its usual effect.
+        restore()  # A second signal has its usual effect.
 
-    with signals.handled(stop) as usual, _Progress() as progress:
+    with signals.handled(stop), _Progress() as progress:
         result = train_model(
             settings,
             samples,
@@ -171,7 +171,6 @@ class _Progress(terminal.Bar):
 
 
 def _tell(result: TrainResult, settings: TrainConfig) -> None:
-
     if not result.planned:
         print(f"Nothing to train on; the weights are kept. Checkpoint: {result.checkpoint}")
         return

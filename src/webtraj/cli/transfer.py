@@ -296,7 +296,6 @@ def _push_to_hub(
 
 
 def _show(folder: Path, report: PushReport) -> None:
-
     for one in report.unsent:
         say(f"{one.episode_id}  not sent: {one.reason or 'no response'}")
     for what in report.recovery.unreadable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,7 +77,7 @@ def update(
     <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
     if check is not None:
-        check_folder(check, python)
+        check_folder(check, python, _SHOWN)
         return
     if train and publish:
         raise errors.InvalidInputError(
@@ -133,8 +134,8 @@ def _tell_how_to_train(prepared: Update) -> None:
     print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
 
 
-def check_folder(folder: Path, python: Path | None) -> None:
-    """Check a folder of training files for LLaMA-Factory, and print the problems.
+def check_folder(folder: Path, python: Path | None, most: int = sys.maxsize) -> None:
+    """Check a folder of training files for LLaMA-Factory, and print the first problems.
 
     Raises:
         Exit: With 1 if there are problems.
@@ -142,7 +143,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
-    say_first(list(map(str, report.problems)), _SHOWN, "problems")
+    say_first(list(map(str, report.problems)), most, "problems")
     if not report.clean:
         raise typer.Exit(1)
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
@@ -151,7 +152,6 @@ def check_folder(folder: Path, python: Path | None) -> None:
 
 
 def _tell(prepared: Update) -> None:
-
     for name, value in prepared.replay.rows():
         print(f"{name}: {value}")
     for name, split in prepared.exported.splits.items():
@@ -187,7 +187,8 @@ def _train(prepared: Update, python: Path) -> None:
 
     config = prepared.config
 
-    def end(signum: int) -> None:
+    def end(signum: int, restore: object) -> None:
+        del restore
         raise signals.SignalReceivedError(signum)
 
     with signals.handled(end):  # Stop the trainer's process too, which has its own session.

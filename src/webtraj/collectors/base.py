@@ -124,7 +124,7 @@ class TrajectoryCollector(Protocol):
 
 async def seal(collector: TrajectoryCollector) -> None:
     """Call a collector's `seal`, or `flush` if it has none."""
-    await _if_there(collector, "seal" if hasattr(collector, "seal") else "flush")
+    await _if_there(collector, "flush" if getattr(collector, "seal", None) is None else "seal")
 
 
 async def drain(collector: TrajectoryCollector) -> None:

@@ -57,7 +57,7 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
     """
     opened = open_place(place, storage_options)
     if opened.layout is None:
-        if found := _unindexed(opened):
+        if found := list(_unindexed(opened)):
             lines = b"".join(summary.to_line() for summary in found)
             opened.storage.write(INDEX + index_file_name("-recovered"), lines)
         return RecoveryReport(indexed=tuple(summary.episode_id for summary in found))
@@ -88,12 +88,14 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
         _restore_blobs(layout)
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being uploaded.
-        indexed = [] if header.destination else _unindexed(place)
-        for summary in indexed:
+        indexed = []
+        for summary in () if header.destination else _unindexed(place):
             index.append(summary)
+            indexed.append(summary)
     except OSError as error:
+        why = str(error).rstrip(".")
         raise errors.CollectorError(
-            f"Recovering {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
+            f"Recovering {str(layout.root)!r} stopped: {why}. Nothing is lost; run it again."
         ) from error
     finally:
         index.close()
@@ -151,14 +153,14 @@ def _remove_unshared(layout: DatasetLayout) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unindexed(place: DatasetPlace) -> list[EpisodeSummary]:
-    """Return the summaries of sealed episodes that the index lacks."""
+def _unindexed(place: DatasetPlace) -> Iterator[EpisodeSummary]:
+    """Yield the summaries of sealed episodes that the index lacks."""
     stored = place.sealed_episodes()
     # Open episodes are being sealed; their index lines come next.
     known = place.open_episodes() | merge(place.read_index()).keys()
     found = _summaries(place, {name: stored[name] for name in sorted(stored.keys() - known)})
     # The others were removed meanwhile, or `verify` reports them.
-    return [summary for summary in found if isinstance(summary, EpisodeSummary)]
+    return (summary for summary in found if isinstance(summary, EpisodeSummary))
 
 
 def _summaries(

@@ -240,8 +240,8 @@ class LoopThread:
             self._unfinished = None
             self._left.clear()
             self._host = _Host.shared_by(self) if self._shared else _Host(self._name, self)
-        if self._unfinished is not None:
-            _wait_for(self._unfinished)
+        if (unfinished := self._unfinished) is not None:  # Another thread may clear it.
+            _wait_for(unfinished)
             self._unfinished = None
         assert self._host is not None
         loop = self._host.loop

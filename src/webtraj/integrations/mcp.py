@@ -442,10 +442,15 @@ class BrowserTools:
     def _meta(self, handle: str, one: _Open) -> dict[str, Any]:
         turn = one.turn
         assert turn is not None
-        names = ("episode_id", "task", "seed", "goal", "step", "reward", "done")
         return {
             "session": handle,
-            **{name: getattr(turn, name) for name in names},
+            "episode_id": turn.episode_id,
+            "task": turn.task,
+            "seed": turn.seed,
+            "goal": turn.goal,
+            "step": turn.step,
+            "reward": turn.reward,
+            "done": turn.done,
             "total_reward": one.session.total_reward,
             "outcome": turn.outcome.name.lower() if turn.done else "",
         }

@@ -253,19 +253,27 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         assert self._loop is not None
         self._used = self._loop.time()
         outcome = turn.outcome.name.lower()
-        known = {name: getattr(turn, name) for name in ("task", "goal", "seed", "done")}
         self._state = WebState(
-            **known,
+            task=turn.task,
+            goal=turn.goal,
+            seed=turn.seed,
+            done=turn.done,
             episode_id=self._state.episode_id or turn.episode_id or None,
             step_count=turn.step,
             recorded_as=turn.episode_id,
             outcome=outcome if turn.done else "",
             total_reward=self._session.total_reward,
         )
-        shown = ("heading", "page", "instructions", "episode_id", "reward")
         return WebObservation(
-            **known,
-            **{name: getattr(turn, name) for name in shown},
+            task=turn.task,
+            goal=turn.goal,
+            seed=turn.seed,
+            done=turn.done,
+            heading=turn.heading,
+            page=turn.page,
+            instructions=turn.instructions,
+            episode_id=turn.episode_id,
+            reward=turn.reward,
             notices=list(turn.notices),
             image=base64.b64encode(turn.image).decode(),
             outcome=outcome,

@@ -33,7 +33,7 @@ def comparison(columns: Sequence[RolloutMetrics]) -> list[tuple[str, ...]]:
     """Return rows of a metric's name and its value in each column."""
     every = [list(_rows(metrics)) for metrics in columns]
     names = dict.fromkeys(row[0] for rows in every for known, row in rows if known)
-    values = [{name: value for _, (name, value, *_) in rows} for rows in every]
+    values = [{row[0]: row[1] for _, row in rows} for rows in every]
     return [(name, *(of.get(name, _UNKNOWN) for of in values)) for name in names]
 
 

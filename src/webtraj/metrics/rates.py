@@ -312,7 +312,7 @@ class PassAtK:
 
 
 def difference_interval(
-    first: tuple[int, int], second: tuple[int, int]
+    first: tuple[int, int], second: tuple[int, int], *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
     """Return an interval for how much the second probability exceeds the first.
 
@@ -325,14 +325,15 @@ def difference_interval(
     Args:
         first: Successes and trials.
         second: Successes and trials, independent of the first.
+        confidence: The confidence of the interval.
 
     Returns:
         Its bounds; None if either has no trials.
 
     Raises:
-        InvalidInputError: A count is invalid.
+        InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
     """
-    one, other = wilson_interval(*first), wilson_interval(*second)
+    one, other = (wilson_interval(*counts, confidence=confidence) for counts in (first, second))
     if one is None or other is None:
         return None
     before, after = first[0] / first[1], second[0] / second[1]
@@ -343,7 +344,7 @@ def difference_interval(
 
 
 def paired_difference_interval(
-    both: int, first_only: int, second_only: int, neither: int
+    both: int, first_only: int, second_only: int, neither: int, *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
     """Return an interval for the same difference from pairs: the same episodes, played by two.
 
@@ -355,6 +356,7 @@ def paired_difference_interval(
         first_only: The number in which only the first succeeds.
         second_only: The number in which only the second succeeds.
         neither: The number in which neither succeeds.
+        confidence: The confidence of the interval.
 
     >>> [round(end, 4) for end in paired_difference_interval(20, 2, 12, 16)]
     [0.0562, 0.3292]
@@ -363,14 +365,14 @@ def paired_difference_interval(
         Its bounds; None without pairs.
 
     Raises:
-        InvalidInputError: A count is negative.
+        InvalidInputError: A count is negative, or `confidence` is not between 0 and 1.
     """
     counts = (both, first_only, second_only, neither)
     if min(counts) < 0:
         raise errors.InvalidInputError(f"Invalid counts of pairs {counts}: expected 0 or more.")
     pairs = sum(counts)
-    one = wilson_interval(both + first_only, pairs)
-    other = wilson_interval(both + second_only, pairs)
+    one = wilson_interval(both + first_only, pairs, confidence=confidence)
+    other = wilson_interval(both + second_only, pairs, confidence=confidence)
     if one is None or other is None:
         return None
     before, after = (both + first_only) / pairs, (both + second_only) / pairs

@@ -365,7 +365,10 @@ class Tally:
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,
-            **{kind.value: classes[kind] for kind in EpisodeClass},
+            valid=valid,
+            blocked=blocked,
+            crashed=crashed,
+            unfinished=classes[EpisodeClass.UNFINISHED],
             successes=successes,
             failures=failures,
             ungraded=valid - successes - failures,

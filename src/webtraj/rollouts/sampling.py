@@ -22,6 +22,7 @@ import orjson
 from webtraj import errors
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.runs.run import EpisodeResult
+from webtraj.store import files
 from webtraj.store.places import is_url, open_storage
 from webtraj.tasks import TaskSpec, check_same, site_of, url_of
 from webtraj.trajectory import Outcome
@@ -118,7 +119,7 @@ class Blocklist(NullRolloutObserver):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
-                file.write(orjson.dumps(line) + b"\n")
+                files.write_all(file.fileno(), orjson.dumps(line) + b"\n")
         except OSError as error:
             raise errors.CollectorError(
                 f"Cannot write the blocklist {str(self.path)!r}: {error}."

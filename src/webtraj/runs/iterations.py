@@ -89,10 +89,9 @@ class Iterations:
         claimed = (_CLAIM.fullmatch(entry.key) for entry in self._storage().list(_CLAIMS))
         numbers = {int(match[1]) for match in claimed if match is not None}
         if not is_url(self.place):  # Folders without a claim, such as from an import.
-            folders = Path(self.place).glob("iteration_*")
-            numbers |= {
-                int(match[1]) for path in folders if (match := _FOLDER.fullmatch(path.name))
-            }
+            with contextlib.suppress(FileNotFoundError):
+                names = [path.name for path in Path(self.place).iterdir()]
+                numbers |= {int(match[1]) for match in map(_FOLDER.fullmatch, names) if match}
         return tuple(sorted(numbers))
 
     def claim(self, number: int | None = None) -> int:

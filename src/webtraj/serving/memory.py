@@ -9,6 +9,7 @@ workspaces, fragmentation, the driver. A vision tower counts by its weights, ass
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ class ModelSize:
         """
         folder = Path(path)
         try:
-            config = orjson.loads((folder / "config.json").read_bytes())
+            config = json.loads((folder / "config.json").read_bytes())  # It may hold Infinity.
             headers = [tensors_of(path)[0] for path in sorted(folder.glob("*.safetensors"))]
             shapes = [tensor["shape"] for header in headers for tensor in header.values()]
             parameters = sum(map(math.prod, shapes))

@@ -113,8 +113,8 @@ def claim(host: str, port: int) -> int:
 
 # A server's log file, its last lines for messages, and whether it is kept.
 
-_MAX_LINES = 25
-_MAX_LINE = 300
+_MAX_LINES = 30
+_MAX_LINE = 1000
 _MAX_BYTES = 64 * 1024
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "LazyBlob",
     "LazyBlobs",
     "RecordingSink",
+    "as_text",
     "blob_key",
     "blobs_in",
     "blobs_of",
@@ -65,7 +66,7 @@ class BlobSource(Protocol):
             CorruptDataError: The blob is missing, damaged, or not text.
         """
         data = self.read(blob)
-        return _as_text(data, blob) if text else data
+        return as_text(data, f"blob {blob.sha256}") if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes."""
@@ -134,6 +135,11 @@ class BlobStore(BlobSource):
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
         self._known.add(blob)
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Return a blob's bytes or its text. See `BlobSource.load`."""
+        data = self.read(blob)
+        return as_text(data, str(self.path(blob))) if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Return a blob's bytes, checked against its name.
@@ -247,12 +253,17 @@ class LazyBlobs:
         return self._store.read(blob)
 
 
-def _as_text(data: bytes, blob: Blob) -> str:
+def as_text(data: bytes, where: str) -> str:
+    """Return a blob's bytes as text. `where` names it in errors.
+
+    Raises:
+        CorruptDataError: They are not UTF-8.
+    """
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise errors.CorruptDataError(
-            f"The blob {blob.sha256!r:.100} should be text but is not UTF-8: {error}."
+            f"{where!r} should be text but is not UTF-8: {error}."
         ) from error
 
 

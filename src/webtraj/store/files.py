@@ -74,7 +74,7 @@ class LineFile:
             OSError: It cannot be opened, or it exists and `new` is true.
         """
         self._descriptor = _append_locked(path, new)
-        self._size = os.fstat(self._descriptor).st_size
+        self._size = 0
         self._torn = False
 
     @property
@@ -91,6 +91,8 @@ class LineFile:
         """
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
+        else:  # Others may have changed it: a person with an editor, a forked child.
+            self._size = os.fstat(self._descriptor).st_size
         self._torn = True
         try:
             write_all(self._descriptor, lines)
@@ -101,7 +103,6 @@ class LineFile:
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._torn = False
-        self._size += len(lines)
 
     def close(self) -> None:
         """Release the file and its lock. Idempotent."""

@@ -131,8 +131,9 @@ class JournalRecorder:
         try:
             line, kept_as_repr = encoding.dumps_fields(fields, self._sink)
             if self._sync:
-                self._blobs.sync(self._sink.blobs)
-                self._sink.blobs.clear()
+                blobs = set(self._sink.blobs)
+                self._sink.blobs.clear()  # If one cannot be synced, this step fails, not all.
+                self._blobs.sync(blobs)
             self._file.append(line + b"\n", sync=self._sync)
         except OSError as error:
             raise self._failed("recorded", error) from error

@@ -106,8 +106,8 @@ def _messages_of(said: Any, images: Iterator[Image], find: _Finder, what: str) -
             raise _wrong(where, f"a role of {', '.join(_ROLES)}", message)
         content = message.get("content")
         parts = [content] if isinstance(content, str) else content
-        if content is None and message.get("tool_calls"):
-            parts = []
+        if content is None and (message.get("tool_calls") or message["role"] == "tool"):
+            parts = []  # A tool may return nothing.
         if not isinstance(parts, list):
             raise _wrong(where, "a text or a list of parts as content", content)
         if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
@@ -247,7 +247,8 @@ _KNOWN = frozenset(
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
-        "policy_version", "temperature", "tools", "task", "goal",
+        "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen", "rejected",
+        "margin", "rejected_sample",
     }
 )  # fmt: skip
 

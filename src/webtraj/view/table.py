@@ -93,9 +93,13 @@ class Words(_Column):
     """
 
     def __init__(self, read: Callable[[Row], str]) -> None:
-        super().__init__(lambda row: self.known.setdefault(read(row), len(self.known)), np.int64)
+        super().__init__(self._code, np.int64)
+        self._read_word = read
         self.known: dict[str, int] = {}
         self._words: list[str] = []
+
+    def _code(self, row: Row) -> int:
+        return self.known.setdefault(self._read_word(row), len(self.known))
 
     @property
     def codes(self) -> NDArray[np.int64]:

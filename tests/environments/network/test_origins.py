@@ -41,6 +41,8 @@ DENIED = [
     ("*", "javascript:alert(1)"),
     ("*", "view-source:https://example.com"),
     ("*", "https://[bad"),
+    ("http://a.test", "http://a.test../"),
+    ("http://127.0.0.1", "http://127.0.0.1../"),
     ("*", ""),
 ]
 

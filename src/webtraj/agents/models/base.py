@@ -122,7 +122,7 @@ class Message:
         content: Any = [
             {"type": "text", "text": part.text} if isinstance(part, Text) else picture(part)
             for part in self.parts
-        ] or None
+        ]
         if len(self.parts) == 1 and isinstance(self.parts[0], Text):
             content = self.parts[0].text
         data = {"role": self.role, "content": content}

@@ -176,7 +176,10 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
             name = {"uuid": image.uuid} if uuids else {}
             return {"type": "image_url", "image_url": {"url": show(image)}, **name}
 
-        return [message.to_data(part_of) for message in apart]
+        return [
+            message.to_data(part_of) | ({} if message.parts else {"content": None})
+            for message in apart
+        ]
 
     return shaped(pictures.data_uri), shaped(_data_of)
 

@@ -384,7 +384,8 @@ class _Texts(_Leaf):
     def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
         texts = ["" if value is None else self._text(value, tell) for value in column]
         self.longest = max([self.longest, *map(len, texts)])
-        self.characters.update(*texts)
+        if self.kind != "bytes":  # Those of base64 are known.
+            self.characters.update(*texts)
         return texts
 
     def _text(self, value: Any, tell: Callable[[str], None]) -> str:

@@ -127,7 +127,7 @@ def answer_of(action: Any) -> str | None:
         return _told_in_webgym(action)
     field = ANSWERING.get(verb_of(action), "")
     if isinstance(action, OpaqueRecord):
-        told = action.fields.get(field)
+        told = action.fields.get(field) if field else None
     else:
         told = getattr(action, field, None) if field else None
     return told if isinstance(told, str) else None

@@ -85,6 +85,8 @@ async def check(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        if ended.done() and not ended.cancelled():
+            ended.exception()  # Retrieve it: whoever leaves early does not want it.
 
 
 async def _check_one(

@@ -227,9 +227,10 @@ class OriginPolicy:
 
     def judge_url(self, url: str) -> Verdict:
         """See `NetworkPolicy.judge_url`."""
-        scheme, host, port = _parts_of(url)
-        if not scheme:
+        parts = _parts_of(url)
+        if parts is None:
             return Verdict(False, f"{url!r:.200} is no URL")
+        scheme, host, port = parts
         if scheme not in _DEFAULT_PORTS:
             return Verdict(
                 False, f"the scheme {scheme!r} is not one of {', '.join(_DEFAULT_PORTS)}"
@@ -262,18 +263,22 @@ def origin_of(url: str) -> str:
     >>> origin_of("http://localhost:8000/shop"), origin_of("https://example.com"), origin_of("x")
     ('http://localhost:8000', 'https://example.com:443', '')
     """
-    scheme, host, port = _parts_of(url)
-    return f"{scheme}://{netloc(host, port)}" if scheme in SCHEMES and host else ""
+    scheme, host, port = _parts_of(url) or ("", "", 0)
+    return f"{scheme}://{netloc(normal_host(host), port)}" if scheme in SCHEMES and host else ""
 
 
-def _parts_of(url: str) -> tuple[str, str, int]:
-    """Return a URL's scheme, host in normal form, and port or the scheme's usual one; or blanks."""
+def _parts_of(url: str) -> tuple[str, str, int] | None:
+    """Return a URL's scheme, host as written, and port or the scheme's usual one.
+
+    None if it is no URL. The host is not in normal form: that may be taken only once, since each
+    time takes off a final dot, and `a.test..` is no name of `a.test`.
+    """
     try:
         parts = urlsplit(url)
         scheme, port = parts.scheme.lower(), parts.port
     except ValueError:
-        return "", "", 0
-    return scheme, normal_host(parts.hostname or ""), port or _DEFAULT_PORTS.get(scheme, 0)
+        return None
+    return scheme, parts.hostname or "", port or _DEFAULT_PORTS.get(scheme, 0)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -287,8 +292,8 @@ def destination_of(url: str) -> tuple[str, int] | None:
     >>> destination_of("https://Example.com./cart"), destination_of("about:blank")
     (('example.com', 443), None)
     """
-    scheme, host, port = _parts_of(url)
-    return (host, port) if scheme in _DEFAULT_PORTS and host else None
+    scheme, host, port = _parts_of(url) or ("", "", 0)
+    return (normal_host(host), port) if scheme in _DEFAULT_PORTS and host else None
 
 
 def normal_host(host: str) -> str:

@@ -186,7 +186,7 @@ class RelabelClicks(options.PlainStep):
     """
 
     name: str = dataclasses.field(default="relabel-clicks", init=False)
-    version: str = dataclasses.field(default="2", init=False)
+    version: str = dataclasses.field(default="3", init=False)
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
     sequences: bool = False

@@ -104,7 +104,9 @@ def check_flags(step: Any) -> None:
         InvalidInputError: One is something else.
     """
     for field in dataclasses.fields(step):
-        value = getattr(step, field.name) if field.type in (bool, "bool") else True
+        if field.type not in (bool, "bool"):
+            continue
+        value = getattr(step, field.name)
         if not isinstance(value, bool):
             raise errors.InvalidInputError(
                 f"{step.name}: {field.name} is {value!r:.200}; expected true or false."

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import decoding
-from webtraj.store.blobs import Blob, BlobSource
+from webtraj.store.blobs import Blob, BlobSource, as_text
 from webtraj.store.foreign import is_valid_text
 from webtraj.store.layout import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
 from webtraj.store.protobuf import records
@@ -189,7 +189,7 @@ class _InlineBlobs(BlobSource):
             return content
         # One string for all references, so that a small file cannot take much memory.
         if blob.sha256 not in self._texts:
-            self._texts[blob.sha256] = super().load(blob, text=True)
+            self._texts[blob.sha256] = as_text(content, f"blob {blob.sha256} in {self._where}")
         return self._texts[blob.sha256]
 
     def read(self, blob: Blob) -> bytes:

@@ -56,10 +56,13 @@ class HttpThread:
         self.port = port
         self.connections: set[_Connection] = set()
         self.loop: asyncio.AbstractEventLoop
+        self._server: asyncio.Server | None = None
         self._thread = LoopThread(name="fake-model-server", last_call=self._close)
 
     def start(self) -> None:
         """Start listening. Raise `OSError` if the port is taken."""
+        if self._server is not None:
+            raise RuntimeError("The server has been started already.")
         try:
             self._thread.run(self._listen)
         except BaseException:
@@ -67,7 +70,9 @@ class HttpThread:
             raise
 
     def stop(self) -> None:
-        """Cut all connections and stop listening."""
+        """Cut all connections and stop listening. Idempotent."""
+        if self._server is None:
+            return
         try:
             self._thread.run(self._close)
         finally:
@@ -82,14 +87,16 @@ class HttpThread:
     async def _close(self) -> None:
         # Closing a server while asyncio accepts a connection leaks its socket. So stop accepting
         # first. Connections being accepted have a task, and are not ours yet.
-        for listener in self._server.sockets:
+        server, self._server = self._server, None
+        for listener in () if server is None else server.sockets:
             self.loop.remove_reader(listener.fileno())
         others = {*self._not_ours, asyncio.current_task()}
         while (tasks := asyncio.all_tasks() - others) or self.connections:
             for connection in self.connections:
                 connection.abort()
             await asyncio.wait([*tasks, *(connection.lost for connection in self.connections)])
-        self._server.close()
+        if server is not None:
+            server.close()
 
 
 class _Connection(asyncio.Protocol):

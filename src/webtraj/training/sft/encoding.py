@@ -141,6 +141,7 @@ class ImageTokens:
         self._tools = tools
         self._sizes: dict[str, _Size] = {}
         self._spelling = functools.cache(self._spell)
+        self._between = functools.cache(self._process_alone)
 
     def ids(self, text: str, images: Sequence[Image]) -> list[int]:
         """Return the processor's tokens for a text and its images.
@@ -160,11 +161,13 @@ class ImageTokens:
         return [t for token in bare for t in (next(left) or () if token == mark else (token,))]
 
     def count(self, text: str, sizes: Sequence[_Size]) -> int:
-        """Return the number of the processor's tokens for a text with images of some sizes."""
-        lengths = [len(spelling) for size in sizes if (spelling := self._spelling(size))]
-        if len(lengths) < len(sizes):
-            return len(self._processed(text, sizes))
-        return len(self._text_ids(text)) + sum(lengths) - len(sizes)
+        """Return the number of the processor's tokens for a text with images of some sizes.
+
+        An image counts as it does between two words.
+        """
+        mark = len(self._text_ids(self._tools.processor.image_token)) if sizes else 0
+        images = sum(len(self._between(size)) - mark for size in sizes)
+        return len(self._text_ids(text)) + images
 
     def _size(self, image: Image) -> _Size:
         if image.uuid not in self._sizes:
@@ -173,14 +176,16 @@ class ImageTokens:
 
     def _spell(self, size: _Size) -> list[int] | None:
         """Return the tokens of an image; None if they depend on the text around it."""
-        tools = self._tools
-        made = self._processed(f"{_BEFORE}{tools.processor.image_token}{_AFTER}", [size])
-        before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
-        between = made[len(before) : len(made) - len(after)]
+        between = self._between(size)
         # Added tokens never join with the text beside them.
-        fixed = tools.tokenizer.added_tokens_decoder
-        known = between and between[0] in fixed and between[-1] in fixed
-        return between if known and made == [*before, *between, *after] else None
+        fixed = self._tools.tokenizer.added_tokens_decoder
+        return between if between and between[0] in fixed and between[-1] in fixed else None
+
+    def _process_alone(self, size: _Size) -> list[int]:
+        """Return the tokens of an image between two words."""
+        before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
+        made = self._processed(f"{_BEFORE}{self._tools.processor.image_token}{_AFTER}", [size])
+        return made[len(before) : len(made) - len(after)]
 
     def _text_ids(self, text: str) -> list[int]:
         return list(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
