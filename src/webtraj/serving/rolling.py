@@ -115,14 +115,11 @@ def make_updater(
                     f"To update weights by {way!r}, the server must be launched with {name}=True; "
                     "see `prepare_launch`."
                 )
-    made: dict[UpdateWay, Callable[[], WeightUpdater]] = {
-        "reload": lambda: _InPlace(server, lambda path, name: ReadWeights(path, name, hold)),
-        "lora": lambda: _InPlace(
-            server, lambda path, name: LoadAdapter(adapter, path, name, hold), adapter
-        ),
-        "restart": lambda: _Restart(server),
-    }
-    return made[way]()
+    if way == "reload":
+        return _InPlace(server, lambda path, name: ReadWeights(path, name, hold))
+    if way == "lora":
+        return _InPlace(server, lambda path, name: LoadAdapter(adapter, path, name, hold), adapter)
+    return _Restart(server)
 
 
 class _InPlace:

@@ -299,6 +299,18 @@ class Encoder:
         description = _described(dtype)
         return self._encode(description, "", 0) if isinstance(description, dict) else description
 
+    def _plain(self, value: Any, path: str, depth: int) -> Any:
+        return value
+
+    def _complex(self, value: complex, path: str, depth: int) -> Any:
+        return self._numbers("complex", value.real, value.imag)
+
+    def _timedelta(self, value: datetime.timedelta, path: str, depth: int) -> Any:
+        return self._numbers("timedelta", value.days, value.seconds, value.microseconds)
+
+    def _range(self, value: range, path: str, depth: int) -> Any:
+        return self._numbers("range", value.start, value.stop, value.step)
+
     def _numbers(self, kind: str, *numbers: float) -> Any:
         return {TAG: kind, "v": [self._encode(number, "", 0) for number in numbers]}
 
@@ -336,10 +348,10 @@ class Encoder:
 _EncodeMethod = Callable[[Encoder, Any, str, int], Any]
 
 _ENCODERS: dict[type, _EncodeMethod] = {
-    **dict.fromkeys((type(None), bool), lambda to, value, path, depth: value),
+    **dict.fromkeys((type(None), bool), Encoder._plain),
     int: Encoder._int,
     float: Encoder._float,
-    complex: lambda to, value, path, depth: to._numbers("complex", value.real, value.imag),
+    complex: Encoder._complex,
     str: Encoder._str,
     **dict.fromkeys((bytes, bytearray, memoryview), Encoder._bytes),
     list: Encoder._items,
@@ -348,11 +360,9 @@ _ENCODERS: dict[type, _EncodeMethod] = {
     dict: Encoder._dict,
     np.ndarray: Encoder._ndarray,
     **dict.fromkeys((datetime.datetime, datetime.date, datetime.time), Encoder._isoformat),
-    datetime.timedelta: lambda to, value, path, depth: to._numbers(
-        "timedelta", value.days, value.seconds, value.microseconds
-    ),
+    datetime.timedelta: Encoder._timedelta,
     **dict.fromkeys((decimal.Decimal, uuid.UUID), Encoder._shown),
-    range: lambda to, value, path, depth: to._numbers("range", value.start, value.stop, value.step),
+    range: Encoder._range,
     **dict.fromkeys((PurePosixPath, PosixPath, PureWindowsPath, WindowsPath), Encoder._path),
     ReprOnly: Encoder._repr_only,
 }
@@ -480,6 +490,18 @@ def _write_records(cls: type, encoder: Encoder, value: Any, path: str) -> Any:
         encode_record(_as_record(item, cls, f"{path}[{i}]"), encoder, f"{path}[{i}]")
         for i, item in enumerate(_as_list(value))
     ]
+
+
+def _write_text(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(value if type(value) is str else _as_text(value), path)
+
+
+def _write_texts(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(list(map(_as_text, _as_list(value))), path)
+
+
+def _write_list(encoder: Encoder, value: Any, path: str) -> Any:
+    return encoder.encode(_as_list(value), path)
 
 
 def _write_mapping(encoder: Encoder, value: Any, path: str) -> Any:
@@ -661,9 +683,7 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
         convert = _CONVERTERS.get(arguments[1])
         return functools.partial(_write_mapping_of, convert) if convert else _write_mapping
     if hint is str:
-        return lambda to, value, path: to.encode(
-            value if type(value) is str else _as_text(value), path
-        )
+        return _write_text
     is_row = origin is tuple
     item = arguments[0] if is_row else hint
     if item in _RECORDS:
@@ -674,9 +694,9 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
     if bare(item) in (int, float, bool):
         return functools.partial(_write_number, field, bare(item), bounds, is_row)
     if is_row and item is str:
-        return lambda to, value, path: to.encode(list(map(_as_text, _as_list(value))), path)
+        return _write_texts
     if is_row:
-        return lambda to, value, path: to.encode(_as_list(value), path)
+        return _write_list
     return Encoder.encode
 
 
