@@ -154,7 +154,7 @@ async def test_server_that_is_killed_answers_nobody_before_it_has_its_adapter(
 async def test_engine_that_sleeps_answers_when_it_is_awake(text_server, models, reference):
     """On a CPU this frees nothing, but the requests and what they do to replies are the same."""
     await text_server.reload_weights(models / "text-1", "round-8")
-    control = text_server._running.control
+    control = text_server._control
     assert isinstance(control, Control)
     async with client_of(text_server, version_interval=0.0) as client:
         for level in (1, 2):
