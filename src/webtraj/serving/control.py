@@ -18,6 +18,7 @@ __all__ = [
     "AdapterKeptError",
     "BASE_VERSION",
     "Control",
+    "DEFAULT_HOLD",
     "LoadAdapter",
     "ReadWeights",
     "SleepLevel",
@@ -142,6 +143,9 @@ class Control:
 # Clients share a version that they have read for `version_interval` seconds, 1 by default. A
 # version read just before a change would be put on a reply that comes just after. So the server
 # stays paused for `hold` seconds after the new version is named, until earlier readings expire.
+
+DEFAULT_HOLD = 1.0
+"""Seconds for which clients share a version by default (`ClientOptions.version_interval`)."""
 
 BASE_VERSION = "default"
 """vLLM's name for its initial weights."""

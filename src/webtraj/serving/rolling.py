@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from webtraj import errors
-from webtraj.serving.control import BASE_VERSION, LoadAdapter, ReadWeights, WeightChange
+from webtraj.serving.control import (
+    BASE_VERSION,
+    DEFAULT_HOLD,
+    LoadAdapter,
+    ReadWeights,
+    WeightChange,
+)
 from webtraj.serving.server import ModelServer
 from webtraj.serving.vllm import VllmLaunch
 
@@ -41,9 +47,6 @@ UpdateWay = Literal["reload", "lora", "restart"]
 """A way to update a server's weights."""
 
 _Path = str | os.PathLike[str]
-
-DEFAULT_HOLD = 1.0
-"""Seconds for which clients share a version by default (`ClientOptions.version_interval`)."""
 
 
 class WeightUpdater(Protocol):

@@ -21,7 +21,13 @@ from webtraj import errors
 from webtraj.http import httpx
 from webtraj.serving import process
 from webtraj.serving import vllm as vllm_lib
-from webtraj.serving.control import AdapterKeptError, Control, ReadWeights, WeightChange
+from webtraj.serving.control import (
+    DEFAULT_HOLD,
+    AdapterKeptError,
+    Control,
+    ReadWeights,
+    WeightChange,
+)
 from webtraj.serving.process import GuardedProcess, RestartPolicy, ServerLaunch, ServerLog
 
 __all__ = ["ModelServer"]
@@ -198,7 +204,9 @@ class ModelServer:
         """
         return await self._control.read_version()
 
-    async def reload_weights(self, path: str | os.PathLike[str], version: str) -> None:
+    async def reload_weights(
+        self, path: str | os.PathLike[str], version: str, *, hold: float = DEFAULT_HOLD
+    ) -> None:
         """Replace the weights while the server runs; requests wait meanwhile.
 
         If that fails, the server is started again with its previous weights.
@@ -206,13 +214,16 @@ class ModelServer:
         Args:
             path: The folder of a saved model of the same architecture.
             version: The version of these weights.
+            hold: Seconds that requests wait after the new weights are named, so that no record
+                names the old ones: the clients' `version_interval`. 0 if there are no requests
+                meanwhile.
 
         Raises:
             InvalidInputError: The folder has no weights, or the version is empty or the base's.
             ModelRefusedError: The server rejects the weights.
             ModelUnavailableError: The server is unavailable.
         """
-        await self.change_weights(ReadWeights(path, version))
+        await self.change_weights(ReadWeights(path, version, hold))
 
     async def change_weights(self, change: WeightChange) -> None:
         """Change the running server's weights, as `reload_weights` does.
