@@ -1,4 +1,4 @@
-"""Base classes for what a `with` or `async with` block closes at its end, and what has `aclose`."""
+"""Base classes that close at the end of a `with` or `async with` block, and `aclose`."""
 
 from __future__ import annotations
 

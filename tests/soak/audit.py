@@ -136,7 +136,7 @@ def _machine(soak: Soak) -> Iterator[str]:
             yield f"machine: the {kind} grew by {grown:.0f} MiB"
     if after.disk_mib > before.disk_mib + 50:
         yield f"machine: {before.disk_mib:.0f} MiB of temporary files became {after.disk_mib:.0f}"
-    # A connection that a browser keeps to the page server is a file and a task: six for a host.
+    # Each connection that a browser keeps to the proxy is a file and a task: up to six for a host.
     kept = 6 * before.processes["browser"]
     for what, allowed in {"zombies": 4, "threads": 4, "files": 4 + kept, "tasks": 4 + kept}.items():
         if getattr(after, what) > getattr(before, what) + allowed:
