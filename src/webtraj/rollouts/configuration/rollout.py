@@ -16,7 +16,7 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.judging.base import PARALLEL
-from webtraj.runs.spec import EpisodeFormat, MetricsConfig, RunSpec, When
+from webtraj.runs.spec import EpisodeFormat, MetricsConfig, Patience, RunSpec, When
 
 __all__ = [
     "ContextConfig",
@@ -225,7 +225,7 @@ class RetryConfig(Section):
     """Upper limit of the pause, in seconds."""
 
 
-class EnvConfig(Section):
+class EnvConfig(Patience):
     """Settings of tasks, browsers, limits and servers."""
 
     split: Literal["train", "test"] = "train"
@@ -260,8 +260,6 @@ class EnvConfig(Section):
     blocklist_path: str | None = "blocklist.jsonl"
     """File of sites that refused the agent, in `save_path`. `train` skips them, and both splits
     add to it. Null for no file."""
-    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
-    """Hours that a site stays blocked."""
 
     train_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
     """Step limits of `train` by difficulty: easy, medium and hard, or a list whose first entry is
@@ -277,29 +275,11 @@ class EnvConfig(Section):
     server_size: _AtLeastOne | Literal["auto"] = 1
     """Episodes to play at a time; `auto` for as many as the machine, or each machine of a cluster,
     can bear."""
-    contexts_per_browser: _AtLeastOne = 16
-    """Episodes that share a browser, each in its own context."""
-    browser_endpoint: str = ""
-    """Running browsers: a CDP endpoint or a Playwright server; empty to start our own."""
     http_pools: HttpPools = HttpPools()
     """Limits on concurrent browser operations."""
-    task_order: Literal["given", "longest", "fair"] = "given"
-    """Order of the episodes: as planned, hardest first, or one of each site in turn."""
-    episodes_per_site: _AtLeastOne | None = None
-    """Episodes to play on one site at a time."""
-    site_interval: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds between the starts of two episodes on one site."""
-    observe: list[str] | None = None
-    """Channels to observe; by default those that the agent needs, `timings` and `info`."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the presets."""
 
-    wait_timeout: _Seconds = 120.0
-    """Seconds to wait for a free browser page."""
-    operation_timeout: _Seconds = 30.0
-    """Time limit in seconds of one browser call, once started."""
-    step_timeout: _Seconds | None = None
-    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
     task_timeout_minutes: _Seconds | None = None
     """Time limit in minutes of one try at an episode."""
     run_timeout_minutes: _Seconds | None = None
@@ -308,13 +288,6 @@ class EnvConfig(Section):
     """Retries of an episode after an error of the environment or the model's server."""
     retry_policy: RetryConfig = RetryConfig()
     """Pauses before retries."""
-    max_consecutive_errors: _AtLeastOne | None = None
-    """Stop after this many infrastructure failures in a row; by default 10, or twice
-    `server_size`."""
-    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of episodes that must be done before the rest get only a grace period."""
-    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
-    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
     save_traj_progress: bool = True
     """Always true: every step is recorded when it is taken, every episode when it ends."""
     save_every_percent: Annotated[float, Field(gt=0, le=100)] = 25.0

@@ -17,7 +17,7 @@ from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metrics, plan_of
-from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.recipes import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.ledger import Ledger, recorded
