@@ -214,7 +214,7 @@ class RunSpec(Patience):
     model if a judging model is given, else no judge."""
     judge_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the judge, such as votes=3. The judge model also takes stages: options of single
-    stages, such as 'stages={blocked: {model: small}}'."""
+    stages, such as 'stages={"blocked": {"model": "small"}}'."""
     judge_when: When = "unknown"
     """Which episodes to judge: unknown (those whose outcome the environment does not know) or
     always."""

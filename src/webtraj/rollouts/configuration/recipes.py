@@ -127,7 +127,7 @@ def judging_of(spec: RunSpec) -> Judging | None:
     ):
         raise errors.InvalidInputError(
             f"The judge option stages is {stages!r:.100}; expected the options of single stages, "
-            "such as {blocked: {model: small}}."
+            'such as {"blocked": {"model": "small"}}.'
         )
     return Judging(
         spec=spec.judge,

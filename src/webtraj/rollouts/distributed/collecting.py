@@ -205,7 +205,9 @@ async def collect_on_ray(
                 await asyncio.to_thread(recover, place, storage_options=storage_options)
         seconds = time.perf_counter() - start
     await asyncio.to_thread(keep_metrics, run, place, storage_options)
-    return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+    return RolloutSummary(
+        results=(*progress.done, *results), seconds=seconds, earlier=len(progress.done)
+    )
 
 
 def _place(out: str | os.PathLike[str]) -> str:
