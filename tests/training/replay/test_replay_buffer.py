@@ -14,6 +14,7 @@ import pytest
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.judgements import Judgements
 from webtraj.environments import actions as a
+from webtraj.metrics import measure
 from webtraj.runs.iterations import Iterations
 from webtraj.training.replay import (
     AgentRenderer,
@@ -235,6 +236,21 @@ def test_success_band_leaves_out_what_is_hopeless_or_known(episode, dataset):
     buffer = ReplayBuffer.from_datasets(place, filters=filters)
     assert set(buffer.report().tasks) == {"fair"}
     assert buffer.report().dropped_episodes == {"outside the success band": {"easy": 4, "hard": 4}}
+
+
+def test_success_band_counts_an_agents_own_error_as_its_failure_as_metrics_do(episode, dataset):
+    episodes = [
+        episode(f"e{n}", task="t", outcome=outcome, reason=end)
+        for n, (outcome, end) in enumerate(
+            [(Outcome.SUCCESS, EndReason.TERMINATED), (Outcome.AGENT_ERROR, EndReason.ERRORED)] * 2
+            + [(Outcome.ENV_ERROR, EndReason.ERRORED)]
+        )
+    ]
+    place = dataset("d", episodes)
+    buffer = ReplayBuffer.from_datasets(place, filters=Filters(success_band=(0.3, 0.7)))
+    rate = measure(open_dataset(place), by=()).overall.success_rate
+    assert buffer.report().success_rates == {"t": rate.counts} == {"t": (2, 4)}
+    assert set(buffer.report().tasks) == {"t"}
 
 
 def test_where_is_a_condition_on_episodes(episode, dataset):

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.metrics.rates import succeeded
 from webtraj.runs.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
 from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
 from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
-from webtraj.trajectory import Outcome
 
 __all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
 
@@ -152,7 +152,7 @@ class Contents:
     dropped: dict[tuple[Reason, str], int]
     """Episodes or steps left out, by reason and task."""
     graded: dict[str, tuple[int, int]]
-    """Successes and graded episodes of each task."""
+    """Successes and graded episodes of each task, as `webtraj.metrics.rates` counts them."""
     problems: tuple[str, ...]
     """The errors of the first episodes that could not be read."""
 
@@ -296,8 +296,9 @@ class _Filling:
         if scan.reward is not None and ended:
             self._sums[group] += scan.reward
             self._counts[group] += 1
+        success = succeeded(summary.outcome)
+        if success is not None:  # An agent's own error has no reward, but is its failure.
             successes, graded = self._graded.get(summary.task, (0, 0))
-            success = summary.outcome is Outcome.SUCCESS
             self._graded[summary.task] = (successes + success, graded + 1)
         return group
 
