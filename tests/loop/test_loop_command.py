@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from webtraj import errors
 from webtraj.cli.loop import loop
 from webtraj.loop import PhaseFailedError
+from webtraj.serving import interpreters
 
 SHORT = {"iterations": 1, "judge": None, "postprocess": None, "evaluation": None, "export": None}
 
@@ -48,6 +49,16 @@ def test_wrong_key_is_told_with_the_nearest(webtraj_loop):
     failed = webtraj_loop("iteratons=2")
     assert isinstance(failed.exception, errors.InvalidInputError)
     assert "did you mean iterations?" in str(failed.exception)
+
+
+def test_a_loop_without_its_server_claims_no_folder(webtraj_loop, small_loop, monkeypatch):
+    monkeypatch.setattr(interpreters, "find_python", lambda tool, python=None: None)
+    failed = webtraj_loop("serve.engine=vllm")
+    assert isinstance(failed.exception, errors.MissingDependencyError)
+    assert "vLLM is not installed" in str(failed.exception)
+    assert not small_loop.out.exists()
+    done = webtraj_loop()
+    assert done.exit_code == 0, done.output
 
 
 def test_configuration_is_printed_with_what_was_given(webtraj_loop, small_loop):

@@ -93,6 +93,7 @@ async def run(
     Raises:
         InvalidInputError: The configuration is inconsistent; or the folder already has a loop and
             `resume` is false, or another loop is running there.
+        MissingDependencyError: A new loop needs vLLM or LLaMA-Factory, and it is not installed.
         ModelError: The policy's server does not start, or rejects weights.
         PhaseFailedError: A phase failed, retries included.
         StorageError: The loop's folder cannot be written.
@@ -100,6 +101,8 @@ async def run(
     config = configuration.check(config)
     check_first(config)
     places = Places(config)
+    if not places.state.exists():  # Otherwise a loop that cannot start would claim its folder.
+        servers.check_programs(config, only)
     with contextlib.ExitStack() as stack:
         own(stack, places)
         state = stack.enter_context(LoopState(places.state))

@@ -20,11 +20,11 @@ from webtraj.loop.configuration import LoopConfig, ServeConfig
 from webtraj.loop.phases import Output, Policy
 from webtraj.loop.places import Places, version_name
 from webtraj.named import nearest
-from webtraj.serving import ModelServer, VllmLaunch
+from webtraj.serving import ModelServer, VllmLaunch, interpreters
 from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
 from webtraj.store import files
 
-__all__ = ["PolicyServer", "RunCommand", "open_server"]
+__all__ = ["PolicyServer", "RunCommand", "check_programs", "open_server"]
 
 _UPDATES = 3
 """Attempts to update a server's weights if it dies meanwhile."""
@@ -67,6 +67,25 @@ def open_server(config: LoopConfig, run_command: RunCommand) -> PolicyServer:
             return _ExternalServer(config.serve, run_command)
         case _:
             return _NoServer()
+
+
+def check_programs(config: LoopConfig, only: str) -> None:
+    """Check that the programs of the server and of LLaMA-Factory are installed.
+
+    Args:
+        config: The loop's configuration.
+        only: Which phases run: those of `rollout`, of `update`, or of `both`.
+
+    Raises:
+        InvalidInputError: An option of the server is wrong.
+        MissingDependencyError: A program is not installed.
+    """
+    serve, train, places = config.serve, config.train, Places(config)
+    if serve.engine == "vllm" and only != "update":
+        launch = _launch(serve, places.weights(0), "", lock=places.lock("server"))
+        launch.command(serve.host, serve.port)
+    if train.engine == "llamafactory" and train.command is None and only != "rollout":
+        interpreters.require_python(interpreters.LLAMAFACTORY, train.python)
 
 
 class _NoServer(PolicyServer):
@@ -162,11 +181,13 @@ class _OwnServer(PolicyServer):
         # Adapters need the loop's initial model; otherwise start with the weights themselves.
         adapters = config.update == "lora"
         base = self._places.weights(0) if adapters else weights
+        lock = self._places.lock("server")
+        files.make_folder(lock.parent)
         launch = _launch(
             config,
             base,
             "" if adapters or not version else version_name(version),
-            lock=self._places.lock("server"),
+            lock=lock,
         )
         server = ModelServer(
             launch,
@@ -216,7 +237,6 @@ def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> V
                 f"Unknown option {option!r:.60} in serve.options. {nearest(option, known)}"
                 f"Expected one of {', '.join(sorted(known))}."
             )
-    files.make_folder(lock.parent)
     launch = _HeldLaunch(
         model=weights, name=config.name, version=version, lock=lock, **config.options
     )
