@@ -150,7 +150,7 @@ def test_rollout_of_nothing_but_errors_is_exit_code_1(run_webtraj, tmp_path):
 @pytest.mark.slow
 def test_debug_shows_the_traceback(run_webtraj):
     done = run_webtraj("rollout", "--preset", "a b", env={**os.environ, "WEBTRAJ_DEBUG": "1"})
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Traceback" in done.stderr
     assert "InvalidSelectorError" in done.stderr
 
@@ -186,9 +186,17 @@ def test_a_command_imports_its_own_module_alone():
 
 def test_verbose_shows_the_traceback(run_webtraj):
     done = run_webtraj("-v", "ls", "nowhere")
-    assert done.returncode == 1
+    assert done.returncode == 2  # As without -v.
     assert "Traceback" in done.stderr
     assert "NotADatasetError" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("webtraj: No dataset at 'nowhere'")
+
+
+def test_verbose_shows_what_a_rollout_logs(play_corridor):
+    told = play_corridor("-v", "rollout", "--out", "loud").stderr
+    assert "INFO Episode " in told
+    assert " of corridor: terminated, unknown, steps: 1.\n" in told
+    assert "INFO Episode " not in play_corridor("rollout", "--out", "quiet").stderr
 
 
 def test_shells_complete_commands(run_webtraj):

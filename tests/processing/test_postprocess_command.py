@@ -256,11 +256,19 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--step", "filter"], "needs 'where'"),
         (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
         (["--model-provider", "vllm"], "give model too"),
+        (["--model", "m", "--step", "clean"], "--model has no effect: none of the steps clean"),
+        (["--model", "m", "--step", "judge:environment"], "--model has no effect"),
+        (["--read-option", "region=x"], "--read-option has no effect: it needs a bucket's URL"),
+        (["--write-option", "region=x"], "--write-option has no effect"),
+        (["--option", "region=x"], "--option has no effect"),
         (["--set", "judge.by=environment"], "expected STEP.KEY=VALUE"),
         (["--where", "nothing =="], "Invalid condition"),
     ],
-    ids=["name", "option", "value", "main", "model", "needed", "url", "provider", "set", "where"],
-)
+    ids=[
+        "name", "option", "value", "main", "model", "needed", "url", "provider", "idle-model",
+        "idle-model-of-a-judge", "read-option", "write-option", "both-options", "set", "where",
+    ],
+)  # fmt: skip
 def test_wrong_steps_are_refused(raw, tmp_path, run, arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         run("--read", raw, "--write", tmp_path / "out", *arguments)

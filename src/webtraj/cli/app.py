@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import flags, signals
+from webtraj.cli import flags, logs, signals
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
@@ -121,7 +122,7 @@ def main() -> None:
         sys.exit(128 + error.signal)
     except errors.WebtrajError as error:
         if os.environ.get(DEBUG_VARIABLE) == "1":
-            raise
+            traceback.print_exc()
         print(f"webtraj: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, _WRONG_INPUT) else 1)
 
@@ -265,4 +266,4 @@ def _global_options(
     del version  # Handled by its callback.
     if verbose:
         os.environ[DEBUG_VARIABLE] = "1"
-        logging.basicConfig(level=logging.INFO if verbose == 1 else logging.DEBUG)
+        logs.show(logging.INFO if verbose == 1 else logging.DEBUG, "")

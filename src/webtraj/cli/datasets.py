@@ -335,8 +335,8 @@ def index(
             "Give either --rebuild or --parquet FILE; " + ("got both." if rebuild else "got none.")
         )
     if parquet is not None:
-        opened = open_dataset(dataset, storage_options=options_for(dataset, option))
-        elsewhere = options_for(parquet, option)
+        opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet))
+        elsewhere = options_for(parquet, option, dataset)
         rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
         say(f"{parquet}: {counted(rows, 'row')}")
         return

@@ -231,7 +231,7 @@ def export(
             f"{', '.join(training.given)} cannot be used with the episode format {to!r:.60}. "
             f"Choose a format of samples: {', '.join(OF_SAMPLES)}."
         )
-    opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
+    opened = open_dataset(dataset, storage_options=options_for(dataset, option, out), complete=True)
     selected = _selected(opened, selection, episode, limit)
     if episode is not None:
         selection["id"] = episode
@@ -256,7 +256,7 @@ def export(
         options=format_settings(setting),
         selection=selection,
         overwrite=overwrite,
-        storage_options=options_for(out, option),
+        storage_options=options_for(out, option, dataset),
     )
     _print_report(report, out, opened)
     if not report.complete:
@@ -292,7 +292,7 @@ def _share(
         out,
         format=format_name,
         rules=redaction_rules(redact),
-        target_options=options_for(out, option),
+        target_options=options_for(out, option, dataset.url),
     )
     for problem in (*report.failed, *report.clashes):
         say(problem)

@@ -81,6 +81,10 @@ def export_training(
     from webtraj.training.export import export_selection
 
     options = _with_seed(to, settings, chosen.seed)
+    if chosen.split_by and not chosen.val_split:
+        raise errors.InvalidInputError(
+            "--split-by needs --val-split: it says what to keep together in a split. Give both."
+        )
     if chosen.recency_bias_power is not None and not chosen.samples:
         raise errors.InvalidInputError(
             "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from webtraj.cli import signals, terminal
+from webtraj.cli import logs, signals, terminal
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -69,26 +68,13 @@ def loop(
         print(to_yaml(settings), end="")
         return
     try:
-        with _warnings(), _Progress() as observer:
+        logs.show(logging.WARNING)
+        with _Progress() as observer:
             result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     except signals.SignalReceivedError:
         say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
         raise
     _tell(result, settings)
-
-
-@contextlib.contextmanager
-def _warnings() -> Iterator[None]:
-    """Print warnings, one line each."""
-    logger = logging.getLogger("webtraj")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    handler.setLevel(logging.WARNING)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 class _Progress:

@@ -176,12 +176,27 @@ def read_settings(given: Iterable[str] | None) -> dict[str, Any]:
 
 
 def options_for(
-    place: str | os.PathLike[str], given: Iterable[str] | None
+    place: str | os.PathLike[str], given: Iterable[str] | None, *others: str, flag: str = "--option"
 ) -> dict[str, Any] | None:
-    """Return the bucket options for one of several places; a folder takes none."""
+    """Return the bucket options for one of several places; a folder takes none.
+
+    Args:
+        place: The place.
+        given: The values of the flag.
+        others: The other places that the flag is for.
+        flag: The flag, for the error message.
+
+    Raises:
+        InvalidInputError: There are options, but no place is a bucket; or an option is wrong.
+    """
     from webtraj.store.places import is_url
 
     options = storage_options(given)
+    if options and not any(map(is_url, (place, *others))):
+        folders = ", ".join(map(repr, map(str, (place, *others))))
+        raise errors.InvalidInputError(
+            f"{flag} has no effect: it needs a bucket's URL, but got {folders:.300}. Leave it out."
+        )
     return options if is_url(place) else None
 
 

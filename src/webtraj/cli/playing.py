@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from webtraj.cli import signals, terminal
+from webtraj.cli import logs, signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import say_unjudged
 from webtraj.cli.terminal import counted, say
@@ -175,12 +175,7 @@ def tell_proposed(proposed: Proposed, go_on: str) -> bool:
 
 def _log(*, verbose: bool) -> None:
     """Log details if asked to; without a terminal for the bar, log progress."""
-    if not verbose and sys.stderr.isatty():
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    milestones = "webtraj.rollouts.configuration.running"
-    logger = logging.getLogger("webtraj" if verbose else milestones)
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    logger.propagate = False
+    if verbose:
+        logs.show(logging.INFO)
+    elif not sys.stderr.isatty():
+        logs.show(logging.INFO, "webtraj.rollouts.configuration.running")

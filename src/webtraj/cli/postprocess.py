@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webtraj import errors
-from webtraj.cli import signals, terminal
+from webtraj.cli import logs, signals, terminal
 from webtraj.cli.options import (
     OPTION_HELP,
     ApiKeyVariable,
@@ -137,19 +137,25 @@ def postprocess(
     _check(loaded, imports or [])
     import_steps(imports or [])
     if loaded.verbose:
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-        logging.getLogger("webtraj").setLevel(logging.INFO)
+        logs.show(logging.INFO)
     chosen: list[StepChoice] = loaded.choices() if step is None else [*map(parse_step, step)]
     choices = _with_settings(chosen, settings or [])
+    source, target = str(loaded.read), str(loaded.write)
     options = {
-        f"{name}_options": options_for(place, [*(option or []), *(given or [])])
-        for name, place, given in (
-            ("read", str(loaded.read), read_option),
-            ("write", str(loaded.write), write_option),
+        name: {**(options_for(place, option, other) or {}), **(own or {})} or None
+        for name, place, other, own in (
+            (
+                "read_options", source, target,
+                options_for(source, read_option, flag="--read-option"),
+            ),
+            (
+                "write_options", target, source,
+                options_for(target, write_option, flag="--write-option"),
+            ),
         )
-    }
+    }  # fmt: skip
     try:
-        report = signals.run(_play(loaded, choices, options))
+        report = signals.run(_play(loaded, choices, options, model))
     except signals.SignalReceivedError:
         say("Stopped. Finished work is kept. To resume, run the same command.", stderr=True)
         raise
@@ -163,20 +169,30 @@ def postprocess(
 
 
 async def _play(
-    config: ProcessingConfig, choices: list[StepChoice], options: dict[str, Any]
+    config: ProcessingConfig,
+    choices: list[StepChoice],
+    options: dict[str, Any],
+    model: str | None,
 ) -> ProcessingReport:
-    from webtraj.processing.configuration import make_pipeline
+    from webtraj.processing.configuration import asks_model, make_pipeline
     from webtraj.processing.pipeline import process
 
     assert config.read is not None
     assert config.write is not None
     client = config.make_client()
     try:
+        pipeline = make_pipeline(choices, client=client)
+        if model is not None and not asks_model(pipeline):
+            raise errors.InvalidInputError(
+                f"--model has no effect: none of the steps {', '.join(n for n, _ in choices)} asks "
+                "a model. Add one that does, such as --step judge or --step describe, or leave it "
+                "out."
+            )
         with terminal.Bar("Processing") as bar:
             return await process(
                 config.read,
                 config.write,
-                make_pipeline(choices, client=client),
+                pipeline,
                 where=condition_of(config.where),
                 parallel=config.parallel,
                 format=config.format,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -118,7 +117,6 @@ def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]
 
 def _quiet() -> None:
     """Silence the progress bars of transformers, which shows one for every file."""
-    logging.getLogger("webtraj").setLevel(logging.INFO)
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with contextlib.suppress(ImportError):
         import transformers

@@ -63,14 +63,14 @@ def copy(
             "For example: webtraj copy FIRST SECOND TARGET."
         )
     *sources, target = places
-    options = storage_options(option)
+    buckets = [place for place in sources if is_url(place)]
     report = transfer.merge(
         sources,
         target,
         format=to,
         where=condition_of(where),
-        source_options=options if any(map(is_url, sources)) else None,
-        target_options=options if is_url(target) else None,
+        source_options=options_for((buckets or sources)[0], option, target),
+        target_options=options_for(target, option, *buckets),
     )
     print_report(report, target, json=json)
 
@@ -125,8 +125,8 @@ def split(
         parts,
         together=together,  # type: ignore[arg-type]  # `split` checks it.
         seed=seed,
-        source_options=options_for(source, option),
-        target_options=options_for(into, option),
+        source_options=options_for(source, option, into),
+        target_options=options_for(into, option, source),
     )
     failed = False
     for name, report in reports.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["view"]
 
+_HOST = "127.0.0.1"
+_TOKEN = "WEBTRAJ_VIEW_TOKEN"
 PORT_HELP = "The port; 0 for a free one. Default: 8640, or a free one if that is taken."
 
 
@@ -35,12 +38,12 @@ def view(
     host: Annotated[
         str,
         typer.Option(help="The address to listen on; one that others can reach needs a token."),
-    ] = "127.0.0.1",
+    ] = _HOST,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=PORT_HELP)] = None,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="WEBTRAJ_VIEW_TOKEN",
+            envvar=_TOKEN,
             show_envvar=True,
             help="The token that visitors need; default: a new one if the host needs one.",
         ),
@@ -99,6 +102,28 @@ def view(
     output is not a terminal.
     """
     options = storage_options(option)
+    for_page = {
+        "--host": host != _HOST,
+        "--port": port is not None,
+        "--token": token is not None and token != os.environ.get(_TOKEN),
+        "--open": open_browser is not None,
+        "--as": person is not None,
+        "--blob-cache": blob_cache is not None,
+    }
+    unserved = {"--write-labels": write_labels is not None}
+    if not web:
+        unserved |= {"--terminal": terminal, "--once": once, "--json": json}
+    instead = [name for name, given in unserved.items() if given]
+    for idle in [name for name, given in for_page.items() if given and instead]:
+        raise errors.InvalidInputError(
+            f"{idle} has no effect with {instead[0]}: it needs the page in the browser. Leave out "
+            "one of them."
+        )
+    if every is not None and (once or not (terminal or json)):
+        raise errors.InvalidInputError(
+            "--every needs --terminal or --json, without --once: it is the time between updates. "
+            "Leave it out."
+        )
     if write_labels is not None:
         _write_labels(datasets, write_labels, options)
         return
@@ -206,7 +231,6 @@ def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -
 
 
 def _has_desktop() -> bool:
-    import os
     import sys
 
     shown = sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

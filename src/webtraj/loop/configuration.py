@@ -388,6 +388,13 @@ class LoopConfig(Section):
                 f"train has no initial model, since first.policy is {base!r}; set train.model to a "
                 "folder or a name on the Hub"
             )
+        if self.overlap.max_staleness != 1 and not self.overlap.enabled:
+            raise ValueError(
+                "overlap.max_staleness has no effect without overlap; set overlap.enabled=true, or "
+                "leave it out"
+            )
+        if self.export and self.export.split_by and not self.export.val_split:
+            raise ValueError("export.split_by needs export.val_split, the share for validation")
         if self.overlap.enabled and self.serve.while_training != "keep":
             raise ValueError(
                 "overlap plays while training, but serve.while_training="

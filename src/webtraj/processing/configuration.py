@@ -30,6 +30,7 @@ from webtraj.processing.registry import MAIN_OPTIONS, make_step, parse_step
 __all__ = [
     "ProcessingConfig",
     "StepChoice",
+    "asks_model",
     "default_steps",
     "load_config",
     "make_pipeline",
@@ -196,3 +197,11 @@ def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None =
         InvalidInputError: A step or option is unknown, or a step needs a model.
     """
     return Pipeline(make_step(name, options, client=client) for name, options in choices)
+
+
+def asks_model(pipeline: Pipeline) -> bool:
+    """Return whether a step asks a model: it has a client, and not only for other options."""
+    return any(
+        getattr(step, "client", None) is not None and bool(step.settings.get("model", True))
+        for step in pipeline.steps
+    )

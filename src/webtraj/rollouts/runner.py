@@ -257,6 +257,11 @@ class Runner:
         return again, retry.delay(failures, self._random)
 
     def _report(self, result: EpisodeResult) -> None:
+        _logger.info(
+            "Episode %s of %s: %s, %s, steps: %d.", result.episode_id or "(not recorded)",
+            result.task, result.end_reason.name.lower(), result.outcome.name.lower(),
+            result.num_steps,
+        )  # fmt: skip
         self.results.append(result)
         self.observer.episode_ended(result)
 

@@ -55,6 +55,12 @@ def test_an_export_of_nothing_names_the_option(made, told, tmp_path):
     assert f"These let some in: {told}." in str(done.exception)
 
 
+def test_what_to_keep_together_needs_a_split(tmp_path):
+    done = export(tmp_path, [{"actions": 2}], "--split-by", "task")
+    assert isinstance(done.exception, errors.InvalidInputError)
+    assert "--split-by needs --val-split" in str(done.exception)
+
+
 def test_a_single_click_is_an_episode_like_others(tmp_path):
     done = export(tmp_path, [{"actions": 1}])
     assert done.exit_code == 0, done.exception
