@@ -21,7 +21,7 @@ def rollout(folder, *arguments):
     [
         (["--agent", "oracle", "--model", "tiny"], "'oracle' does not take 'model'"),
         (["--agent", "replay"], "needs 'dataset'"),
-        (["--agent", "model"], "The option 'model' is missing"),
+        (["--agent", "model"], "The agent 'model' needs a model: give --model NAME"),
         (
             ["--model", "tiny", "--agent-set", "mode=pixels"],
             "'text', 'aria', 'marks' or 'coordinates'",

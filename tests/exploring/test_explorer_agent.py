@@ -85,7 +85,7 @@ async def test_who_explores_and_proposes_can_be_had_by_name():
         (make_explorer, "curious", {"speed": 1}, "has no option 'speed'"),
         (make_explorer, "curious", {"avoid": "x"}, "avoid='x'.* valid tuple"),
         (make_explorer, "curious", {"ends": 2}, "ends must be a number from 0 to 1"),
-        (make_explorer, "model", {}, "The option 'model' is missing"),
+        (make_explorer, "model", {}, "needs a model: give --model NAME"),
         (make_proposer, "oracle", {}, "Choose one of: model, hindsight"),
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),
         (make_proposer, "model", {"model": "m", "prompt": "plain"}, "path of a .txt file"),

@@ -57,3 +57,30 @@ def test_a_condition_that_nothing_meets_names_what_is_there(folder):
     done = CliRunner().invoke(make_app(), ["ls", "d", "--task", "shop/buy-lmap"])
     assert done.exit_code == 0
     assert "No episode has the task 'shop/buy-lmap'. Did you mean 'shop/buy-lamp'?" in done.output
+
+
+def test_json_of_a_task_that_is_not_there_says_so_beside_it(folder):
+    done = CliRunner().invoke(make_app(), ["ls", "d", "--task", "shop/buy-lmap", "--json"])
+    assert done.stdout == ""
+    assert "Did you mean 'shop/buy-lamp'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("copy d e --to pb", "No such option: --to (Possible options: --format)"),
+        ("ls d --to x", "No such option: --to\n"),
+        ("ls d --polcy x", "No such option: --polcy (Possible options: --policy)"),
+        ("ls d --out x", "No such option: --out (Possible options: --outcome)"),
+    ],
+)
+def test_an_unknown_option_names_only_those_like_it(line, words, folder):
+    done = CliRunner().invoke(make_app(), line.split())
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_dataset_of_ours_is_not_imported(folder):
+    done = CliRunner().invoke(make_app(), ["import", "d", "--out", "e"])
+    assert "'d' is already a webtraj dataset, so there is nothing to import." in str(done.exception)
+    assert "`webtraj copy`" in str(done.exception)

@@ -69,7 +69,7 @@ def test_rollout_that_is_over_tells_no_way_to_go_on(show):
 
 def test_tries_at_one_row_count_once(show):
     told = show(1, result(0, Outcome.ENV_ERROR), result(0, Outcome.SUCCESS, number=1))
-    assert "1 of 1 episodes are in runs/x (2 tries)." in told
+    assert "1 of 1 episode is in runs/x (2 tries)." in told
     assert GO_ON not in told
 
 
@@ -88,6 +88,6 @@ def test_rollout_that_broke_off_tells_why_and_how_to_go_on(results, show):
 def test_earlier_episodes_of_a_resumed_run_are_told_apart(show):
     earlier = (result(0, Outcome.SUCCESS), result(1, Outcome.SUCCESS))
     told = show(1, result(2, Outcome.SUCCESS), earlier=earlier)
-    assert "2 episodes were recorded earlier" in told
-    assert "1 of 1 episodes" in told
+    assert "Recorded earlier: 2 episodes; these are new:" in told
+    assert "1 of 1 episode is" in told
     assert "Nothing left to run in runs/x." in show(1, earlier=earlier)

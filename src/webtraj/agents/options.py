@@ -194,7 +194,13 @@ def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") 
     try:
         return ModelOptions.model_validate(dict(options))
     except pydantic.ValidationError as error:
-        problems = " ".join(map(_problem, error.errors(include_url=False)))
+        found = error.errors(include_url=False)
+        if [problem["type"] for problem in found] == ["missing"]:  # Only `model` is required.
+            raise errors.InvalidInputError(
+                f"{who[0].upper()}{who[1:]} needs a model: give --model NAME, or the option model. "
+                "For a server of your own, also give --model-url URL, or base_url."
+            ) from None
+        problems = " ".join(map(_problem, found))
         raise errors.InvalidInputError(
             f"The options of {who} are wrong. {problems} It takes "
             f"{', '.join(ModelOptions.model_fields)}."

@@ -10,6 +10,7 @@ webtraj's own errors print as one line on stderr; `-v` or `WEBTRAJ_DEBUG=1` adds
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import logging
@@ -102,6 +103,9 @@ _OLD_NAMES = {
 }
 """Names of 0.2 that still work, with a hint."""
 
+_OLD_OPTIONS = {"--to": "--format"}
+"""Options of 0.2 that had another name."""
+
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 
 _PROGRAM = "webtraj"
@@ -154,7 +158,23 @@ class _Command(core.TyperCommand):
         """See click's `Command.parse_args`."""
         if any(re.fullmatch(r"-\d+", arg) for arg in args):
             ctx.ignore_unknown_options = True
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if hasattr(error, "possibilities"):  # No such option: Click's guesses are far off.
+                error.possibilities = self._like(ctx, str(getattr(error, "option_name", "")))
+            raise
+
+    def _like(self, ctx: Any, option: str) -> list[str]:
+        """Return the options that are like one that does not exist."""
+        known = [name for one in self.get_params(ctx) for name in one.opts if name[:2] == "--"]
+        if _OLD_OPTIONS.get(option) in known:
+            return [_OLD_OPTIONS[option]]
+        word = option.strip("-")
+        names = [name.strip("-") for name in known]
+        near = {f"--{name}" for name in difflib.get_close_matches(word, names)}
+        starts = {f"--{name}" for name in names if len(word) > 2 and name.startswith(word)}
+        return sorted(near | starts)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by heading."""

@@ -12,6 +12,7 @@ import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json, Parallel
+from webtraj.cli.terminal import counted
 
 __all__ = ["check", "install", "list_", "open_", "remove", "tasks"]
 
@@ -193,7 +194,7 @@ def tasks(
         for name, (level, belongs) in chosen.items()
     ]
     out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    print(f"{len(rows)} tasks in {out}")
+    print(f"{counted(len(rows), 'task')} in {out}")
 
 
 def remove(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from webtraj import trajectory as trajectory_lib
+    from webtraj.datasets.dataset import Dataset
 
 __all__ = ["find_episode", "index", "ls", "recover", "show", "verify"]
 
@@ -68,6 +69,8 @@ def ls(
     if json:
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())
+        if not shown and task is not None:
+            say(_no_match(task, whole), stderr=True)
         return
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False)
@@ -86,11 +89,8 @@ def ls(
         )
     if shown:
         console.print(table)
-    elif not whole.summaries:
-        say("This dataset has no sealed episodes.")
     else:
-        known = sorted({summary.task for summary in whole.summaries})
-        say(_no_match(task, known))
+        say(_no_match(task, whole))
     still_open = len(whole.open_episodes)
     say(
         f"{len(shown)} shown of {len(found)} found among {len(whole)}"
@@ -98,9 +98,12 @@ def ls(
     )
 
 
-def _no_match(task: str | None, known: list[str]) -> str:
+def _no_match(task: str | None, whole: Dataset) -> str:
     from webtraj.named import nearest
 
+    known = sorted({summary.task for summary in whole.summaries})
+    if not known:
+        return "This dataset has no sealed episodes."
     if task is None or task in known:
         return "No episode matches."
     some = ", ".join(known[:_MOST_TASKS]) + (", ..." if len(known) > _MOST_TASKS else "")

@@ -90,7 +90,7 @@ class _Progress:
         """See `LoopObserver`."""
         self._total, self._done = total, done
         if done:
-            self._say(f"{done} of {total} phases already done.")
+            self._say(f"{done} of {counted(total, 'phase')} already done.")
 
     def note(self, text: str) -> None:
         """See `LoopObserver`."""
@@ -145,8 +145,8 @@ def _brief(line: Mapping[str, Any]) -> str:
     if evaluated.get("value") is not None:
         return (
             f"success {evaluated['value']:.1%} ({evaluated['low']:.1%} to "
-            f"{evaluated['high']:.1%}), mean of {evaluated['tasks']} tasks, after iteration "
-            f"{line['iteration']}"
+            f"{evaluated['high']:.1%}), mean of "
+            f"{counted(evaluated['tasks'], 'task')}, after iteration {line['iteration']}"
         )
     if gradient := line.get("policy_gradient"):
         ratio = f", ratio {gradient['ratio']:.3f}" if "ratio" in gradient else ""
@@ -162,7 +162,7 @@ def _brief(line: Mapping[str, Any]) -> str:
         return f"{counted(line['kept'], 'episode')} to train on"
     success = line.get("success", {})
     if success.get("value") is not None:
-        return f"success {success['value']:.1%} of {success['denominator']} episodes"
+        return f"success {success['value']:.1%} of {counted(success['denominator'], 'episode')}"
     return ""
 
 

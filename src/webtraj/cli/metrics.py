@@ -233,7 +233,7 @@ def _said_of(name: str, report: MetricsReport) -> str:
     broken = counted(metrics.infrastructure_failures, "infrastructure failure")
     parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
-        parts.append(f"run {report.run}: {report.played} of {report.planned} rows done")
+        parts.append(f"run {report.run}: {report.played} of {counted(report.planned, 'row')} done")
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
         parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
@@ -258,4 +258,4 @@ def _write_page(
     write_report(made, file)
     say(f"Report: {file}")
     if png is not None:
-        say(f"{len(write_pictures(made, png))} charts: {png}")
+        say(f"{counted(len(write_pictures(made, png)), 'chart')}: {png}")

@@ -19,6 +19,7 @@ from webtraj.cli.options import (
     read_settings,
     storage_options,
 )
+from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
@@ -104,8 +105,8 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
         openenv.serving(sessions, host=host, port=port, session_timeout=session_timeout) as url,
     ):
         print(
-            f"{len(sessions.tasks)} tasks at {url}, for {sessions.size} clients at a time "
-            "(Ctrl-C ends it)",
+            f"{counted(len(sessions.tasks), 'task')} at {url}, for "
+            f"{counted(sessions.size, 'client')} at a time (Ctrl-C ends it)",
             flush=True,
         )
         await asyncio.Event().wait()
@@ -140,6 +141,6 @@ def manifest(
     for agent, rewards in measured.items():
         if rewards:
             mean = sum(rewards) / len(rewards)
-            print(f"{agent}: mean reward {mean:.3f} in {len(rewards)} episodes")
+            print(f"{agent}: mean reward {mean:.3f} in {counted(len(rewards), 'episode')}")
         else:
             print(f"{agent}: no episode had a reward, so it is not declared")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from webtraj.cli import terminal
-from webtraj.cli.terminal import say
+from webtraj.cli.terminal import counted, say
 from webtraj.metrics.rates import success_rate
 from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
@@ -105,7 +105,7 @@ class RolloutProgress:
         summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
         earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
         if earlier and results:
-            say(f"{earlier} episodes were recorded earlier; these are new:")
+            say(f"Recorded earlier: {counted(earlier, 'episode')}; these are new:")
         if not results:
             if exc is None:
                 say(f"Nothing left to run in {self._out}.")
@@ -117,7 +117,9 @@ class RolloutProgress:
         terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
         tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
-        say(f"{len(self._rows)} of {self._planned} episodes are in {self._out}{tries}.{ended}")
+        planned = counted(self._planned, "episode")
+        verb = "is" if self._planned == 1 else "are"
+        say(f"{len(self._rows)} of {planned} {verb} in {self._out}{tries}.{ended}")
         cut_off = any(last.outcome is Outcome.CANCELLED for last in summary.last_tries)
         if exc is not None or cut_off or len(self._rows) < self._planned:
             self._tell_how_to_go_on()

@@ -10,6 +10,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals
 from webtraj.cli.options import BucketOptions, storage_options
+from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,8 +89,8 @@ def record(
     recorded = signals.run(recording.run(), stop=recording.stop)
     for episode in recorded:
         print(
-            f"{episode.episode_id}: {episode.steps} steps, {episode.outcome.name.lower()}, "
-            f"reward {episode.reward:g}"
+            f"{episode.episode_id}: {counted(episode.steps, 'step')}, "
+            f"{episode.outcome.name.lower()}, reward {episode.reward:g}"
         )
     print(f"Recorded in {out}. To look at it: webtraj view {out}")
 

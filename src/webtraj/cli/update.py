@@ -147,8 +147,14 @@ def check_folder(folder: Path, python: Path | None, most: int = sys.maxsize) -> 
     if not report.clean:
         raise typer.Exit(1)
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
-    longest = "" if report.max_tokens is None else f"; the longest has {report.max_tokens} tokens"
-    print(f"LLaMA-Factory accepts every row: {rows}{longest}.")
+    if report.max_tokens is None:
+        print(
+            f"No problem found: {rows}. LLaMA-Factory itself did not read them; it does with "
+            "--python and a train_config.yaml, as `webtraj train update` writes."
+        )
+    else:
+        longest = counted(report.max_tokens, "token")
+        print(f"LLaMA-Factory accepts every row: {rows}; the longest has {longest}.")
 
 
 def _tell(prepared: Update) -> None:
@@ -162,7 +168,7 @@ def _tell(prepared: Update) -> None:
     if prepared.config.algorithm_config.val_split_ratio and "val" not in prepared.exported.splits:
         print("val: no rows; every page also occurs in training")
     if prepared.too_few_tokens:
-        print(f"too few tokens: {prepared.too_few_tokens} samples")
+        print(f"too few tokens: {counted(prepared.too_few_tokens, 'sample')}")
     if prepared.in_neither_part:
         print(f"in neither split, because they also occur in training: {prepared.in_neither_part}")
     if prepared.published is not None:
@@ -201,7 +207,7 @@ def _train(prepared: Update, python: Path) -> None:
         )
     told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
     print(
-        f"{result.last_step - result.first_step} steps, {told}{result.seconds:.0f} s. "
+        f"{counted(result.last_step - result.first_step, 'step')}, {told}{result.seconds:.0f} s. "
         f"Log: {result.log}"
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)

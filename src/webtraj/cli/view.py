@@ -11,6 +11,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import BucketOptions, storage_options
+from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
     from typing import Any
@@ -227,7 +228,7 @@ def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -
             read_person_labels(place, storage_options=options if is_url(place) else None).values()
         )
     ]
-    print(f"{file}: {write_labels(file, labels)} labels")
+    print(f"{file}: {counted(write_labels(file, labels), 'label')}")
 
 
 def _has_desktop() -> bool:

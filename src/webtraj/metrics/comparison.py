@@ -209,7 +209,7 @@ def _iteration(
     judged = _open(iterations.judged(number), storage_options)
     if judged is not None and len(judged):
         dataset, place, short = judged, iterations.judged(number), len(recorded) - len(judged)
-        note = f"judged; {short} episodes not judged" if short > 0 else "judged"
+        note = f"judged; not judged: {short}" if short > 0 else "judged"
     else:
         dataset, place = recorded, iterations.dataset(number)
         note = "judged" if recorded.judgements.episode_ids else ""
@@ -249,7 +249,7 @@ def _point(
             raise errors.InvalidInputError(f"No episode in {place!r:.200} matches. Change --where.")
         raise errors.InvalidInputError(f"No episodes in {place!r:.200}, so nothing to report.")
     if report.unreadable:
-        left = f"{len(report.unreadable)} episodes unreadable; `webtraj verify` shows why"
+        left = f"unreadable episodes: {len(report.unreadable)}; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
     faults, examples = _faults(dataset, summaries, steps=reading.steps)
     graded = _graded(summaries)

@@ -105,7 +105,7 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield True, ("retries", str(m.retries), "", "")
     for k, chance in m.pass_at_k.items():
         left = f", {chance.left_out} with fewer attempts left out" if chance.left_out else ""
-        yield True, (f"pass@{k}", percent(chance.value), "", f"{chance.groups} tasks{left}")
+        yield True, (f"pass@{k}", percent(chance.value), "", f"tasks: {chance.groups}{left}")
     yield True, ("steps per episode", number(m.avg_steps.value), "", _by(m.avg_steps))
     seen, reward = m.steps_to_success, m.reward
     yield True, ("steps to success", number(seen.mean), "", _range(seen, 0))

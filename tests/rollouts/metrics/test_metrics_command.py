@@ -61,7 +61,7 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert found["crashed rate"][0::2] == ["33.3%", "1 of 3, by the rule 'typed'"]
     assert found["go-back rate"] == ["33.3%", "1 / 3"]
     assert found["characters per response"] == ["-", "0 / 0"]
-    assert found["pass@2"] == ["100.0%", "1 tasks"]
+    assert found["pass@2"] == ["100.0%", "tasks: 1"]
     assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
 
 
@@ -110,7 +110,7 @@ async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
     found = rows(call(tmp_path, "--each-run"))
     assert found["episodes"] == ["2", "1"]
     assert found["success rate"] == ["100.0%", "0.0%"]
-    assert "run second: 1 of 1 rows done" in call(tmp_path, "--run", "last")
+    assert "run second: 1 of 1 row done" in call(tmp_path, "--run", "last")
     kept = tmp_path / "runs" / "first" / "metrics.json"
     before = kept.read_bytes()
     kept.unlink()

@@ -72,7 +72,7 @@ def test_two_processes_train_as_one(text_model, tmp_path):
     )
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert out.count("1 of 1 steps done.") == 1
+    assert out.count("1 of 1 step done.") == 1
     together = find_latest(tmp_path / "two")
     assert together.state["world"] == 2
     one, two = weights(alone.checkpoint / "model"), weights(together.model)

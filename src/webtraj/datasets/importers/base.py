@@ -419,8 +419,8 @@ def detect(path: Path) -> str:
             return system
     if (path / HEADER).is_file():
         raise errors.InvalidInputError(
-            f"{str(path)!r} is already a webtraj dataset. Use `webtraj copy`, `convert` or "
-            "`merge` instead."
+            f"{str(path)!r} is already a webtraj dataset, so there is nothing to import. `webtraj "
+            "copy` copies datasets into one, or converts them."
         )
     raise errors.InvalidInputError(
         f"Cannot tell which system recorded {str(path)!r}; expected experiment folders of AgentLab "
