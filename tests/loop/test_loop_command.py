@@ -45,6 +45,15 @@ def test_only_some_phases_leave_more_to_do(webtraj_loop, small_loop):
     assert f"More phases are left: {small_loop.out}" in done.stdout
 
 
+def test_json_is_the_loops_metrics(webtraj_loop, small_loop):
+    done = webtraj_loop("--json")
+    assert done.exit_code == 0, done.output
+    data = orjson.loads(done.stdout)
+    assert (data["out"], data["finished"]) == (str(small_loop.out), True)
+    assert [line["iteration"] for line in data["lines"]] == [1]
+    assert "train of iteration 1" in done.stderr
+
+
 def test_wrong_key_is_told_with_the_nearest(webtraj_loop):
     failed = webtraj_loop("iteratons=2")
     assert isinstance(failed.exception, errors.InvalidInputError)

@@ -13,6 +13,7 @@ from webtraj.cli.options import (
     EndReason,
     Episode,
     Json,
+    JsonLines,
     Outcome,
     Place,
     Policy,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from webtraj import trajectory as trajectory_lib
     from webtraj.datasets.dataset import Dataset
+    from webtraj.datasets.recovery import RebuildReport
 
 __all__ = ["find_episode", "index", "ls", "recover", "show", "verify"]
 
@@ -46,7 +48,7 @@ def ls(
     min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
     where: Where = None,
     limit: Annotated[int, typer.Option(min=0, help="Show only the latest; 0 shows all.")] = 50,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    json: JsonLines = False,
     option: BucketOptions = None,
 ) -> None:
     """List a dataset's episodes, even while it is being written."""
@@ -326,6 +328,7 @@ def index(
     parquet: Annotated[
         str | None, typer.Option(help="Write the index as a Parquet file to this path or URL.")
     ] = None,
+    json: Json = False,
     option: BucketOptions = None,
 ) -> None:
     """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
@@ -341,9 +344,21 @@ def index(
         opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet))
         elsewhere = options_for(parquet, option, dataset)
         rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
-        say(f"{parquet}: {counted(rows, 'row')}")
+        if json:
+            terminal.print_json({"target": parquet, "rows": rows})
+        else:
+            say(f"{parquet}: {counted(rows, 'row')}")
         return
     report = rebuild_index(dataset, storage_options=storage_options(option))
+    if json:
+        terminal.print_json(report)
+    else:
+        _print_rebuilt(report)
+    if report.unreadable:
+        raise typer.Exit(1)
+
+
+def _print_rebuilt(report: RebuildReport) -> None:
     for episode_id in report.dropped:
         say(f"{episode_id}: file missing; removed from the index")
     for what in report.unreadable:
@@ -353,5 +368,3 @@ def index(
         f"{report.files_after} now"
         + (f", {report.being_written} of them still being written" if report.being_written else "")
     )
-    if report.unreadable:
-        raise typer.Exit(1)

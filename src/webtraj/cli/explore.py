@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from webtraj import errors
-from webtraj.cli import playing, signals
+from webtraj.cli import playing, signals, terminal
 from webtraj.cli.flags import fields_of, flag
+from webtraj.cli.options import Json
 
 __all__ = ["explore"]
 
@@ -37,6 +38,7 @@ def explore(
         bool,
         typer.Option("--resume", help="Resume a crawl: explore and propose what is left."),
     ] = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Explore sites from coarse tasks, and propose concrete tasks from what was seen.
@@ -59,7 +61,7 @@ def explore(
             raise errors.InvalidInputError(
                 f"{flag(idle[0])} has no effect on `webtraj explore propose`. Leave it out."
             )
-        _propose(exploring(fields_of(given)), words[1], run)
+        _propose(exploring(fields_of(given)), words[1], run, json=json)
         return
     if "out" not in given or len(words) > 1 or (not words and not resume) or run is not None:
         raise errors.InvalidInputError(
@@ -78,10 +80,10 @@ def explore(
             )
     else:
         built, go_on = playing.from_flags("explore", {"preset": words, **given}, settle=exploring)
-    playing.play(built, None, f"{go_on} --resume {built.run_id}")
+    playing.play(built, None, f"{go_on} --resume {built.run_id}", json=json)
 
 
-def _propose(fields: dict[str, Any], place: str, run: str | None) -> None:
+def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool) -> None:
     from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.configuration.recipes import proposing_of
     from webtraj.runs.spec import RunSpec
@@ -92,5 +94,8 @@ def _propose(fields: dict[str, Any], place: str, run: str | None) -> None:
     assert proposing is not None
     options = spec.storage_options if is_url(place) else None
     proposed = signals.run(proposing.propose(place, run, storage_options=options or None))
-    if not playing.tell_proposed(proposed, f"webtraj explore propose {place}"):
+    with terminal.json_output(json) as give:
+        done = playing.tell_proposed(proposed, f"webtraj explore propose {place}")
+        give(playing.proposed_data(proposed))
+    if not done:
         raise typer.Exit(1)

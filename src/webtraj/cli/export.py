@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +14,7 @@ from webtraj.cli import terminal
 from webtraj.cli.options import (
     BucketOptions,
     EndReason,
+    Json,
     Outcome,
     Place,
     Policy,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from webtraj.datasets.dataset import Dataset
     from webtraj.datasets.exporters import ExportReport
+    from webtraj.datasets.sharing import ShareReport
     from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["check", "export", "otel"]
@@ -48,11 +51,12 @@ def check(
             help="The Python of LLaMA-Factory's environment, to measure the rows in tokens."
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Find rows that LLaMA-Factory would abort on or silently drop. Exit with 1 if any."""
     from webtraj.cli.update import check_folder
 
-    check_folder(folder, python)
+    check_folder(folder, python, json=json)
 
 
 _TRAINING = "For training"
@@ -102,6 +106,7 @@ def export(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    json: Json = False,
     option: BucketOptions = None,
     then: Annotated[
         list[str] | None,
@@ -215,7 +220,7 @@ def export(
             )
         export_training(
             dataset, out, to, training, selection, format_settings(setting),
-            overwrite=overwrite, storage_options=storage_options(option),
+            overwrite=overwrite, storage_options=storage_options(option), json=json,
         )  # fmt: skip
         return
     of_episodes = all_formats()
@@ -246,7 +251,7 @@ def export(
                 f"A shareable dataset of the format {to!r} can only be added to: leave out "
                 "--overwrite and --set, and choose a new folder to replace one."
             )
-        _share(selected, out, to, redact, option)
+        _share(selected, out, to, redact, option, json=json)
         return
     report = export_dataset(
         selected,
@@ -258,7 +263,10 @@ def export(
         overwrite=overwrite,
         storage_options=options_for(out, option, dataset),
     )
-    _print_report(report, out, opened)
+    if json:
+        terminal.print_json(_data(report, out))
+    else:
+        _print_report(report, out, opened)
     if not report.complete:
         raise typer.Exit(1)
 
@@ -283,6 +291,8 @@ def _share(
     format_name: str,
     redact: list[str] | None,
     option: list[str] | None,
+    *,
+    json: bool,
 ) -> None:
     from webtraj.datasets.sharing import share
 
@@ -294,6 +304,15 @@ def _share(
         rules=redaction_rules(redact),
         target_options=options_for(out, option, dataset.url),
     )
+    if json:
+        terminal.print_json({"target": out, **dataclasses.asdict(report)})
+    else:
+        _print_shared(report, out, left)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _print_shared(report: ShareReport, out: str, left: int) -> None:
     for problem in (*report.failed, *report.clashes):
         say(problem)
     counts = [f"{count} {kind}" for kind, count in report.dropped.items() if count]
@@ -303,8 +322,6 @@ def _share(
         f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
         + still_open(left)
     )
-    if not report.complete:
-        raise typer.Exit(1)
 
 
 def _selected(
@@ -322,6 +339,20 @@ def _selected(
         wanted = frozenset(ids)
         found = found.filter(lambda summary: summary.episode_id in wanted)
     return found[:limit] if limit else found
+
+
+def _data(report: ExportReport, out: str) -> dict[str, Any]:
+    """Return an export's report as JSON data."""
+    return {
+        "target": out,
+        "format": report.format,
+        "complete": report.complete,
+        "written": [item.episode_id for item in report.written],
+        "steps": sum(item.num_steps for item in report.written),
+        "unfinished": [item.episode_id for item in report.written if not item.finished],
+        "left_out": report.left_out,
+        "notes": report.notes,
+    }
 
 
 def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:

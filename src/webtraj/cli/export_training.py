@@ -12,7 +12,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import BucketOptions, read_setting, storage_options
+from webtraj.cli.options import BucketOptions, JsonLines, read_setting, storage_options
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def export_training(
     *,
     overwrite: bool,
     storage_options: Mapping[str, Any] | None,
+    json: bool = False,
 ) -> None:
     """Write the samples of a dataset in a format of `webtraj.training.export`."""
     from webtraj.store.places import is_url
@@ -105,7 +106,19 @@ def export_training(
         overwrite=overwrite,
         storage_options=storage_options if is_url(out) else None,
     )
-    _print_report(report, out, drawn, 0 if parts is None else parts.left_out)
+    leaking = 0 if parts is None else parts.left_out
+    if json:
+        skipped = drawn.buffer.contents.dropped_by_reason()
+        terminal.print_json(
+            {
+                "target": out,
+                **report.to_data(),
+                "skipped": {reason.value: count for reason, count in skipped.items()},
+                "also_in_training": leaking,
+            }
+        )
+    else:
+        _print_report(report, out, drawn, leaking)
 
 
 def _buffer(
@@ -237,6 +250,7 @@ def preview(
             help="For a dataset: also show decisions without a model call, such as an oracle's."
         ),
     ] = False,
+    json: JsonLines = False,
     option: BucketOptions = None,
 ) -> None:
     """Print samples in readable form. For a dataset, include failures and one-click episodes."""
@@ -268,7 +282,36 @@ def preview(
         skip = 0
     console = terminal.make_console()
     for item in itertools.islice(found, skip, skip + samples):
-        console.print(shown(item))
+        if json:
+            terminal.print_json(_data(item))
+        else:
+            console.print(shown(item))
+
+
+def _data(sample: Sample) -> dict[str, Any]:
+    """Return a sample as JSON data; of a picture, its name and size."""
+    from webtraj.training.export.preferences import rejected_of
+    from webtraj.training.samples import name_of
+
+    rejected = rejected_of(sample)
+    return {
+        "name": name_of(sample.key),
+        "messages": [
+            {"role": message.role, "text": "".join(map(_part, message.parts))}
+            for message in sample.messages
+        ],
+        "completion": sample.completion,
+        "rejected": None if rejected is None else rejected.completion,
+        "prompt_tokens": len(sample.prompt_token_ids),
+        "completion_tokens": len(sample.completion_token_ids),
+        "task": sample.task,
+        "reward": sample.reward,
+        "advantage": sample.advantage,
+        "weight": sample.loss_weight,
+        "iteration": sample.iteration or None,
+        "policy_version": sample.policy_version,
+        "recorded": sample.recorded,
+    }
 
 
 def shown(sample: Sample) -> RenderableType:

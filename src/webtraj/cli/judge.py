@@ -12,7 +12,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.judge_quality import print_quality, say_unjudged
+from webtraj.cli.judge_quality import judged_data, print_quality, say_unjudged
 from webtraj.cli.options import (
     ApiKeyVariable,
     BucketOptions,
@@ -102,15 +102,7 @@ def run(
     judged = signals.run(judge())
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if json:
-        terminal.print_json(
-            {
-                "judge": judged.judge,
-                "verdicts": judged.verdicts,
-                "outcomes": dict(counts.most_common()),
-                "failures": dict(judged.failures),
-                "stopped": judged.stopped,
-            }
-        )
+        terminal.print_json(judged_data(judged))
     else:
         say(f"{judged.judge}: {judged.verdicts} new verdicts.")
         found = ", ".join(f"{name} {n}" for name, n in counts.most_common())

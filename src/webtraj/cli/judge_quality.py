@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import collections
+from typing import TYPE_CHECKING, Any
 
 from webtraj.cli import terminal
 from webtraj.cli.terminal import say
@@ -11,9 +12,21 @@ if TYPE_CHECKING:
     from webtraj.judging.judged import Judged
     from webtraj.judging.quality import QualityReport
 
-__all__ = ["print_quality", "say_unjudged"]
+__all__ = ["judged_data", "print_quality", "say_unjudged"]
 
 _MAX_SHOWN = 10
+
+
+def judged_data(judged: Judged) -> dict[str, Any]:
+    """Return what a judge reached as JSON data."""
+    counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
+    return {
+        "judge": judged.judge,
+        "verdicts": judged.verdicts,
+        "outcomes": dict(counts.most_common()),
+        "failures": dict(judged.failures),
+        "stopped": judged.stopped,
+    }
 
 
 def say_unjudged(judged: Judged) -> None:

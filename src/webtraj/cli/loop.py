@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from webtraj.cli import logs, signals, terminal
+from webtraj.cli.options import Json
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def loop(
         bool,
         typer.Option("--print-config", help="Print the configuration without running it."),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Run a policy, train it on its episodes, and repeat with the trained policy.
 
@@ -74,7 +76,10 @@ def loop(
     except signals.SignalReceivedError:
         say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
         raise
-    _tell(result, settings)
+    if json:
+        terminal.print_json(result)
+    else:
+        _tell(result, settings)
 
 
 class _Progress:

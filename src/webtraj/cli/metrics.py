@@ -9,7 +9,14 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import PLACE_HELP, BucketOptions, Where, condition_of, storage_options
+from webtraj.cli.options import (
+    PLACE_HELP,
+    BucketOptions,
+    JsonLines,
+    Where,
+    condition_of,
+    storage_options,
+)
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ def metrics(
         typer.Option(
             metavar="FILE",
             help="Write a report as a page, with charts, differences and errors, instead of a "
-            "table.",
+            "table; with --json, print it instead.",
         ),
     ] = None,
     png: Annotated[
@@ -82,14 +89,7 @@ def metrics(
     write: Annotated[
         bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print one JSON object per dataset; with --html, one for the whole report, and "
-            "no page.",
-        ),
-    ] = False,
+    json: JsonLines = False,
     option: BucketOptions = None,
     out: Annotated[Path | None, typer.Option(hidden=True, help="As of `report`: --html.")] = None,
 ) -> None:
@@ -233,7 +233,7 @@ def _said_of(name: str, report: MetricsReport) -> str:
     broken = counted(metrics.infrastructure_failures, "infrastructure failure")
     parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
-        parts.append(f"run {report.run}: {report.played} of {counted(report.planned, 'row')} done")
+        parts.append(f"run {report.run}: {report.played} of {counted(report.planned or 0, 'row')} done")
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
         parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")

@@ -23,6 +23,7 @@ __all__ = [
     "Episode",
     "Host",
     "Json",
+    "JsonLines",
     "MaxSteps",
     "ModelProvider",
     "ModelUrl",
@@ -60,7 +61,10 @@ Episode = Annotated[
     str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
 ]
 BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="Print JSON on stdout, one object per line.")
+]
 Parallel = Annotated[int, typer.Option(min=1, help="Episodes at a time.")]
 
 # Which episodes.

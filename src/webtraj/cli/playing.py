@@ -15,16 +15,18 @@ import typer
 
 from webtraj.cli import logs, signals, terminal
 from webtraj.cli.flags import fields_of
-from webtraj.cli.judge_quality import say_unjudged
+from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.terminal import counted, say
 from webtraj.configuration import without_secrets
+from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
+    from webtraj.judging.judged import Judged
     from webtraj.rollouts.configuration import ConfiguredRollout
     from webtraj.rollouts.results import RolloutSummary
 
-__all__ = ["from_flags", "play", "tell_proposed"]
+__all__ = ["from_flags", "play", "proposed_data", "tell_proposed"]
 
 _MOST_SHOWN = 10
 
@@ -73,7 +75,12 @@ def _text(value: Any) -> str:
 
 
 def play(
-    built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool = False
+    built: ConfiguredRollout,
+    ray: str | None,
+    go_on: str,
+    *,
+    monitor: bool = False,
+    json: bool = False,
 ) -> RolloutSummary:
     """Run a rollout, judge it and propose tasks if configured, and report the results.
 
@@ -82,6 +89,7 @@ def play(
         ray: The address of a Ray cluster to run on; None for this machine.
         go_on: The command that resumes the run.
         monitor: Whether to show each row of the plan while it runs, instead of a bar.
+        json: Whether to print the results as JSON.
 
     Returns:
         What came of it, a resumed run's earlier episodes included.
@@ -93,15 +101,20 @@ def play(
     from webtraj.cli import progress
 
     _log(verbose=built.spec.verbose)
-    with (
-        progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
-        _monitored(built) if monitor else contextlib.nullcontext(),
-    ):
-        summary = signals.run(built.only_play(observer=observer, ray=ray))
-        observer.rollout_ended(summary)
-    judged = _judge(built, summary, go_on)
-    proposed = signals.run(built.propose())
-    done = (proposed is None or tell_proposed(proposed, go_on)) and judged
+    with terminal.json_output(json) as give:
+        with (
+            progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
+            _monitored(built) if monitor else contextlib.nullcontext(),
+        ):
+            summary = signals.run(built.only_play(observer=observer, ray=ray))
+            observer.rollout_ended(summary)
+        judged = _judge(built, summary, go_on)
+        proposed = signals.run(built.propose())
+        done = judged is None or _is_judged(judged)
+        if proposed is not None:
+            done = tell_proposed(proposed, go_on) and done
+        if json:
+            give(_data(built, summary, judged, proposed))
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
     return summary
@@ -127,10 +140,59 @@ def _monitored(built: ConfiguredRollout) -> Iterator[None]:
         say(f"The monitor failed: {screen.trouble}", stderr=True)
 
 
-def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
-    """Judge the recorded episodes, report the verdicts, and return whether all are judged."""
+def _data(
+    built: ConfiguredRollout,
+    summary: RolloutSummary,
+    judged: Judged | None,
+    proposed: Proposed | None,
+) -> dict[str, Any]:
+    """Return what came of a run as JSON data; success rates are of the judge's verdicts, if any."""
+    from webtraj.metrics.measuring import measure_results, plain
+
+    if judged is not None:
+        summary = summary.with_outcomes(judged.outcomes)
+    report = measure_results(summary.results, seconds=summary.seconds, by=("task",))
+    data: dict[str, Any] = {
+        "dataset": built.out,
+        "run": built.run_id,
+        "planned": len(built.plan),
+        "played": len({result.row for result in summary.results}),
+        "seconds": summary.seconds,
+        "steps_per_second": summary.steps_per_second,
+        "metrics": report.overall.to_data(),
+        "tasks": {name: metrics.to_data() for name, metrics in report.by["task"].items()},
+        "errors": [
+            {name: getattr(result, name) for name in ("task", "attempt", "episode_id", "error")}
+            for result in summary.errors
+        ],
+        "judged": None if judged is None else judged_data(judged),
+        "proposed": None if proposed is None else proposed_data(proposed),
+    }
+    return {name: plain(value) for name, value in data.items()}
+
+
+def proposed_data(proposed: Proposed) -> dict[str, Any]:
+    """Return proposed tasks as JSON data, as they are in the tasks' file."""
+    return {
+        "tasks_file": proposed.tasks_place,
+        "tasks": len(proposed.tasks),
+        "episodes": proposed.episodes,
+        "new": proposed.new,
+        "unfinished": proposed.unfinished,
+        "rejections": dict(proposed.rejections),
+        "failures": dict(proposed.failures),
+    }
+
+
+def _is_judged(judged: Judged) -> bool:
+    """Return whether every episode is judged, and the judge did not fail on all of them."""
+    return judged.complete and {*judged.outcomes.values()} != {Outcome.JUDGE_ERROR}
+
+
+def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> Judged | None:
+    """Judge the recorded episodes and report the verdicts; None if there is no judge."""
     if built.judging is None:
-        return True
+        return None
     from webtraj.cli import progress
 
     try:
@@ -149,7 +211,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
     say_unjudged(judged)
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
-    return judged.complete and counts.keys() != {"judge_error"}
+    return judged
 
 
 def tell_proposed(proposed: Proposed, go_on: str) -> bool:

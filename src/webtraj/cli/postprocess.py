@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from webtraj.cli import logs, signals, terminal
 from webtraj.cli.options import (
     OPTION_HELP,
     ApiKeyVariable,
+    Json,
     ModelProvider,
     ModelUrl,
     Where,
@@ -103,6 +105,7 @@ def postprocess(
         list[str] | None, typer.Option(help="Like --read-option, for --read and --write.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log details.")] = False,
+    json: Json = False,
 ) -> None:
     """Make a processed dataset from a recorded one, which stays unchanged.
 
@@ -159,11 +162,13 @@ def postprocess(
     except signals.SignalReceivedError:
         say("Stopped. Finished work is kept. To resume, run the same command.", stderr=True)
         raise
-    print_report(report, str(loaded.write))
+    with terminal.json_output(json) as give:
+        print_report(report, target)
+        give({"source": source, "target": target, **dataclasses.asdict(report)})
     here = loaded.read is not None and not is_url(loaded.read)  # Spools have those of a bucket.
     left = len(DatasetLayout(Path(loaded.read or "")).open_episodes()) if here else 0
     if left:
-        say(f"{loaded.read}: {still_open(left).removeprefix('; ')}")
+        say(f"{loaded.read}: {still_open(left).removeprefix('; ')}", stderr=json)
     if report.failures:
         raise typer.Exit(1)
 

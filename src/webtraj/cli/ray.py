@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from webtraj import errors
+from webtraj.cli import terminal
+from webtraj.cli.options import Json
 
 __all__ = ["submit"]
 
@@ -69,6 +71,7 @@ def submit(
         str, typer.Option(help="The Python on the cluster that has webtraj installed.")
     ] = "python",
     wait: Annotated[bool, typer.Option(help="Follow the job's output until it ends.")] = True,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Submit a rollout to a Ray cluster through Ray's job API.
@@ -105,12 +108,17 @@ def submit(
         pass_variables=pass_variable or ("OPENAI_API_KEY",),
         python=python,
     )
-    print(job_id, flush=True)
-    if not wait:
-        return
-    status, message = asyncio.run(
-        job.follow_job(job_id, address=address, tell=lambda text: print(text, end="", flush=True))
-    )
-    print(f"{job_id}: {status.lower()}. {message}")
+    with terminal.json_output(json) as give:
+        print(job_id, flush=True)
+        if not wait:
+            give({"job": job_id})
+            return
+        status, message = asyncio.run(
+            job.follow_job(
+                job_id, address=address, tell=lambda text: print(text, end="", flush=True)
+            )
+        )
+        print(f"{job_id}: {status.lower()}. {message}")
+        give({"job": job_id, "status": status.lower(), "message": message})
     if status != "SUCCEEDED":
         raise typer.Exit(1)

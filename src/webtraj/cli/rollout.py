@@ -12,6 +12,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import playing
 from webtraj.cli.flags import flag
+from webtraj.cli.options import Json
 
 __all__ = ["rollout"]
 
@@ -63,6 +64,7 @@ def rollout(
             "instead of a bar. `webtraj view --terminal` does this from another terminal.",
         ),
     ] = False,
+    json: Json = False,
     **given: Any,
 ) -> None:
     """Run an agent and record every episode.
@@ -110,7 +112,7 @@ def rollout(
         go_on = playing.naming("rollout", built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
-    playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor)
+    playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor, json=json)
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:

@@ -5,12 +5,14 @@ What takes long to import is imported when it is first needed, so that commands 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from webtraj.closing import Closing
 
@@ -23,6 +25,7 @@ __all__ = [
     "brief",
     "clock",
     "counted",
+    "json_output",
     "make_console",
     "make_table",
     "print_json",
@@ -118,24 +121,42 @@ class Bar(Closing):
         self._bar.stop()
 
 
-def print_json(data: Any) -> None:
-    """Print data, dataclasses too, as one line of JSON."""
+@contextlib.contextmanager
+def json_output(wanted: bool) -> Iterator[Callable[[Any], None]]:
+    """Give a function that prints a command's result as JSON, if JSON is wanted.
+
+    Stdout then holds nothing else: what is printed meanwhile goes to stderr. If it is not wanted,
+    the function does nothing.
+    """
+    if not wanted:
+        yield lambda data: None
+        return
+    stdout = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield lambda data: print_json(data, stdout)
+
+
+def print_json(data: Any, file: TextIO | None = None) -> None:
+    """Print data, dataclasses and paths too, as one line of JSON; to stdout by default."""
     import orjson
 
     from webtraj.store.foreign import valid_data
 
     try:
-        text = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
+        text = orjson.dumps(data, default=_as_data, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # A lone surrogate, perhaps within a dataclass.
         plain = json.loads(json.dumps(data, default=_as_data))
         text = orjson.dumps(valid_data(plain), option=orjson.OPT_APPEND_NEWLINE)
-    sys.stdout.write(text.decode())
-    sys.stdout.flush()
+    file = file or sys.stdout
+    file.write(text.decode())
+    file.flush()
 
 
 def _as_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     raise TypeError(f"{value!r:.100} cannot be printed as JSON")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webtraj.cli import signals, terminal
-from webtraj.cli.options import PLACE_HELP, BucketOptions, storage_options
+from webtraj.cli.options import PLACE_HELP, BucketOptions, Json, storage_options
 from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def train(
         str | None,
         typer.Option(help="When done, put the model into this folder as model.pt."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Train a model on samples, or resume a training run.
 
@@ -86,22 +88,25 @@ def train(
         received.append(signum)
         restore()  # A second signal has its usual effect.
 
-    with signals.handled(stop), _Progress() as progress:
-        result = train_model(
-            settings,
-            samples,
-            eval_samples=eval_samples,
-            observer=progress,
-            stopped=lambda: bool(received),
-        )
-    if int(os.environ.get("RANK", "0")) > 0:
-        return
-    _tell(result, settings)
-    if received and not result.finished:
-        raise signals.SignalReceivedError(received[0])
-    if settings.publish is not None:
-        path = publish_model(settings.output, settings.publish)
-        print(f"Model: {path}")
+    with terminal.json_output(json) as give:
+        with signals.handled(stop), _Progress() as progress:
+            result = train_model(
+                settings,
+                samples,
+                eval_samples=eval_samples,
+                observer=progress,
+                stopped=lambda: bool(received),
+            )
+        if int(os.environ.get("RANK", "0")) > 0:
+            return
+        _tell(result, settings)
+        if received and not result.finished:
+            raise signals.SignalReceivedError(received[0])
+        path = None
+        if settings.publish is not None:
+            path = publish_model(settings.output, settings.publish)
+            print(f"Model: {path}")
+        give({"output": settings.output, **dataclasses.asdict(result), "model": path})
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:

@@ -213,6 +213,7 @@ def push(
             rich_help_panel=_HUB,
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Upload the episodes waiting in spools to their buckets, or a dataset to the Hugging Face Hub.
 
@@ -233,7 +234,7 @@ def push(
             )
         _push_to_hub(
             *places, shareable=shareable, redact=redact, where=where, format=format,
-            tables=tables, setting=setting, private=not public, replace=replace,
+            tables=tables, setting=setting, private=not public, replace=replace, json=json,
             source_options=given,
         )  # fmt: skip
         return
@@ -249,20 +250,23 @@ def push(
         )
     folders = spool or spools()
     if not folders:
-        say("no spools found: nothing to send")
-    complete = True
+        say("no spools found: nothing to send", stderr=json)
+    pushed: list[dict[str, Any]] = []
     for folder in folders:
         try:
             report = transfer.push(folder, to=to, storage_options=given, max_uploads=max_uploads)
         except errors.WebtrajError as error:
             if len(folders) == 1:
                 raise
-            say(f"{folder}: {error}")
-            complete = False
+            say(f"{folder}: {error}", stderr=json)
+            pushed.append({"spool": str(folder), "complete": False, "error": str(error)})
             continue
-        _show(folder, report)
-        complete = complete and report.complete
-    if not complete:
+        if not json:
+            _show(folder, report)
+        pushed.append(_pushed(folder, report))
+    if json:
+        terminal.print_json(pushed)
+    if not all(one["complete"] for one in pushed):
         raise typer.Exit(1)
 
 
@@ -273,6 +277,7 @@ def _push_to_hub(
     redact: list[str] | None,
     where: str | None,
     setting: list[str] | None,
+    json: bool,
     **arguments: Any,
 ) -> None:
     from webtraj.datasets.hub import push_to_hub
@@ -285,14 +290,40 @@ def _push_to_hub(
         table_options=format_settings(setting),
         **arguments,
     )
-    for problem in (*report.episodes.failed, *report.episodes.clashes):
-        say(problem)
-    say(
-        f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
-        f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
-    )
+    if json:
+        terminal.print_json(
+            {
+                "target": report.url,
+                "commit": report.commit,
+                "changed": report.changed,
+                "complete": report.complete,
+                **dataclasses.asdict(report.episodes),
+            }
+        )
+    else:
+        for problem in (*report.episodes.failed, *report.episodes.clashes):
+            say(problem)
+        say(
+            f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
+            f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
+        )
     if not report.complete:
         raise typer.Exit(1)
+
+
+def _pushed(folder: Path, report: PushReport) -> dict[str, Any]:
+    """Return a push's report as JSON data."""
+    return {
+        "spool": str(folder),
+        "target": report.destination,
+        "complete": report.complete,
+        "sent_episodes": report.sent_episodes,
+        "sent_bytes": report.sent_bytes,
+        "sealed": [summary.episode_id for summary in report.recovery.sealed],
+        "being_written": report.recovery.being_written,
+        "unreadable": report.recovery.unreadable,
+        "unsent": [{"episode_id": o.episode_id, "reason": o.reason} for o in report.unsent],
+    }
 
 
 def _show(folder: Path, report: PushReport) -> None:
@@ -339,6 +370,7 @@ def import_(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only failures.")] = False,
+    json: Json = False,
 ) -> None:
     """Import other systems' recordings. Exit with 1 if anything could not be read.
 
@@ -361,21 +393,31 @@ def import_(
                 f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
             )
 
-    report = importers.import_episodes(
-        importers.Source(
-            path=source,
-            descriptor=descriptor,
-            images=images,
-            allow_classes=tuple(allow_class or ()),
-        ),
-        out,
-        system=system,
-        format=format,
-        on_found=tell,
-    )
-    say(
-        f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
-        f"{len(report.problems)} failed"
-    )
+    with terminal.json_output(json) as give:
+        report = importers.import_episodes(
+            importers.Source(
+                path=source,
+                descriptor=descriptor,
+                images=images,
+                allow_classes=tuple(allow_class or ()),
+            ),
+            out,
+            system=system,
+            format=format,
+            on_found=tell,
+        )
+        say(
+            f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
+            f"{len(report.problems)} failed"
+        )
+        give(
+            {
+                "target": out,
+                "system": report.system,
+                "imported": [summary.episode_id for summary in report.imported],
+                "skipped": report.skipped,
+                "problems": report.problems,
+            }
+        )
     if report.problems:
         raise typer.Exit(1)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from webtraj import errors
-from webtraj.cli import signals
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import Json
 from webtraj.cli.terminal import counted, say_first
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def update(
             show_default=False,
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Prepare a LLaMA-Factory training from recorded episodes; run it with --train.
 
@@ -77,7 +80,7 @@ def update(
     <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
     if check is not None:
-        check_folder(check, python, _SHOWN)
+        check_folder(check, python, _SHOWN, json=json)
         return
     if train and publish:
         raise errors.InvalidInputError(
@@ -88,21 +91,40 @@ def update(
     from webtraj.training.llamafactory import load_update_config, prepare_update
 
     config = load_update_config(config_name, overrides or (), config_dir=config_dir)
-    if publish:
-        _publish(config)
-        return
-    if train:
-        python = interpreters.require_python(interpreters.LLAMAFACTORY, python)
-    prepared = prepare_update(config, python=python)
-    _tell(prepared)
-    if not train:
-        _tell_how_to_train(prepared)
-        return
-    assert python is not None
-    _train(prepared, python)
+    with terminal.json_output(json) as give:
+        if publish:
+            _publish(config, give)
+            return
+        if train:
+            python = interpreters.require_python(interpreters.LLAMAFACTORY, python)
+        prepared = prepare_update(config, python=python)
+        _tell(prepared)
+        trained = None
+        if train:
+            assert python is not None
+            trained = _train(prepared, python)
+        else:
+            _tell_how_to_train(prepared)
+        give(_data(prepared, trained))
 
 
-def _publish(config: UpdateConfig) -> None:
+def _data(prepared: Update, model: Path | None) -> dict[str, Any]:
+    """Return an update as JSON data, with the model if it trained one."""
+    return {
+        "data": prepared.data,
+        "output": prepared.output,
+        "exported": prepared.exported.to_data(),
+        "rows": prepared.checked.rows,
+        "max_tokens": prepared.checked.max_tokens,
+        "too_few_tokens": prepared.too_few_tokens,
+        "in_neither_part": prepared.in_neither_part,
+        "published": prepared.published,
+        "unfinished": prepared.unfinished,
+        "model": model,
+    }
+
+
+def _publish(config: UpdateConfig, give: Callable[[Any], None]) -> None:
     from webtraj.training.llamafactory import checkpoints
 
     name = config.algorithm_config.model_output_name
@@ -110,11 +132,14 @@ def _publish(config: UpdateConfig) -> None:
     run = checkpoints.publish_finished(config.folder, name)
     if run is not None:
         print(f"Published {run} as {model}.")
+        give({"published": run, "model": model})
         return
     unfinished = checkpoints.unfinished(config.folder, name)
+    known = model if model.exists() and unfinished is None else None
+    give({"published": None, "model": known, "unfinished": unfinished})
     if unfinished is not None:
         print(f"Nothing to publish: the training in {unfinished} has not finished.")
-    elif model.exists():
+    elif known is not None:
         print(f"{model} is up to date: no training has finished since.")
         return
     else:
@@ -134,7 +159,9 @@ def _tell_how_to_train(prepared: Update) -> None:
     print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
 
 
-def check_folder(folder: Path, python: Path | None, most: int = sys.maxsize) -> None:
+def check_folder(
+    folder: Path, python: Path | None, most: int = sys.maxsize, *, json: bool = False
+) -> None:
     """Check a folder of training files for LLaMA-Factory, and print the first problems.
 
     Raises:
@@ -143,9 +170,14 @@ def check_folder(folder: Path, python: Path | None, most: int = sys.maxsize) -> 
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
-    say_first(list(map(str, report.problems)), most, "problems")
+    if json:
+        terminal.print_json({"clean": report.clean, **dataclasses.asdict(report)})
+    else:
+        say_first(list(map(str, report.problems)), most, "problems")
     if not report.clean:
         raise typer.Exit(1)
+    if json:
+        return
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
     if report.max_tokens is None:
         print(
@@ -188,7 +220,7 @@ def _tell(prepared: Update) -> None:
     print(f"files: {prepared.data}")
 
 
-def _train(prepared: Update, python: Path) -> None:
+def _train(prepared: Update, python: Path) -> Path:
     from webtraj.training.llamafactory import publish, run_training, train_config
 
     config = prepared.config
@@ -212,6 +244,7 @@ def _train(prepared: Update, python: Path) -> None:
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)
     print(f"Model: {path}")
+    return path
 
 
 class _Progress:

@@ -10,7 +10,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.options import BucketOptions, storage_options
+from webtraj.cli.options import BucketOptions, JsonLines, storage_options
 from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def view(
     once: Annotated[
         bool, typer.Option("--once", help="Show the run's status once in the terminal, then exit.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the run's status as JSON, one line per update.")
-    ] = False,
+    json: JsonLines = False,
     web: Annotated[bool, typer.Option("--web", hidden=True)] = False,
 ) -> None:
     """Browse datasets in the browser, even while they are being written. Stop with Ctrl-C.

@@ -61,6 +61,11 @@ def test_fields_of_the_source_come_from_the_environment(submitted):
     assert KEY not in entrypoint + repr(runtime_env) + files["job.json"] + repr(spec)
 
 
+def test_json_is_the_jobs_id(submitted):
+    result = run("--no-wait", "--json", "--source=miniwob/all", "--save=s3://a/out")
+    assert json.loads(result.stdout) == {"job": "job-1"}
+
+
 def test_the_defaults_are_the_sources(submitted):
     result = run("--no-wait", "--source=miniwob/all", "--save=s3://a/out", OPENAI_API_KEY="")
     assert result.exit_code == 0, result.output

@@ -1,0 +1,109 @@
+"""`--json`: a command's result on stdout, for machines, and nothing else."""
+
+import inspect
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from webtraj import trajectory as t
+from webtraj.cli import app, options
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments.actions import Click
+
+WITH_JSON = {
+    "apps list", "apps check", "copy", "doctor", "explore", "export", "export check", "import",
+    "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "push",
+    "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
+}  # fmt: skip
+WITH_JSON_LINES = {"export preview", "ls", "metrics", "view"}
+
+
+def test_one_option_is_declared_for_every_command_with_a_result():
+    declared = {}
+    for name, (home, _) in app.COMMANDS.items():
+        if home:
+            module, _, function = home.partition(":")
+            command = getattr(__import__(f"webtraj.cli.{module}", fromlist=["_"]), function)
+            json_ = inspect.signature(command, eval_str=True).parameters.get("json")
+            declared[name] = None if json_ is None else json_.annotation
+    assert {name for name, kind in declared.items() if kind == options.Json} == WITH_JSON
+    assert {name for name, kind in declared.items() if kind == options.JsonLines} == WITH_JSON_LINES
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with DatasetWriter("d") as writer:
+        for name, outcome in (("e1", t.Outcome.SUCCESS), ("e2", t.Outcome.FAILURE)):
+            message = {"role": "user", "content": f"Buy a lamp, {name}"}
+            action = Click("1")
+            call = t.ModelCall(messages=(message,), text="click('1')")
+            decision = t.Decision(action=action, model_calls=(call,))
+            steps = (
+                t.StepRecord(0, t.StepType.FIRST, {"axtree": "button 'Go'"}),
+                t.StepRecord(
+                    1, t.StepType.LAST, {"axtree": "Done"}, action, 1.0, 0.0, decision=decision
+                ),
+            )
+            info = t.EpisodeInfo(episode_id=name, task="buy-lamp")
+            end = t.EpisodeEnd(reason=t.EndReason.TERMINATED, outcome=outcome)
+            writer.add(t.EpisodeTrajectory(info, steps, end))
+
+
+def told(line, code=0):
+    done = CliRunner().invoke(app.make_app(), line.split())
+    assert done.exit_code == code, done.output
+    (line,) = done.stdout.splitlines()
+    return json.loads(line)
+
+
+COMMANDS = {
+    "export d --format atif --out x --json": {
+        "target": "x", "format": "atif", "complete": True, "written": ["e1", "e2"], "steps": 2
+    },
+    "export d --format json --shareable --out x --json": {"target": "x", "added": ["e1", "e2"]},
+    "export d --format sharegpt --out x --json": {
+        "target": "x", "format": "sharegpt", "skipped": {"not successful": 1}
+    },
+    "postprocess --read d --write p --step clean:min_steps=1 --json": {
+        "source": "d", "target": "p", "episodes": 2, "outputs": 2, "now": 2, "failures": []
+    },
+    "index d --rebuild --json": {"num_episodes": 2, "dropped": [], "unreadable": []},
+    "export preview d --samples 1 --json": {"completion": "click('1')", "task": "buy-lamp"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_stdout_is_one_object(line, recorded):
+    assert COMMANDS[line].items() <= told(line).items()
+
+
+def test_what_was_exported_is_checked_and_imported(recorded):
+    told("export d --format sharegpt --out x --json")
+    checked = told("export check x --json")
+    assert checked["clean"] is True
+    assert checked["rows"] == {"webtraj_train": 1}
+    assert told("train update --check x --json") == checked
+    told("export d --format atif --out a --json")
+    imported = told("import a --out i --json")
+    assert (imported["system"], len(imported["imported"])) == ("atif", 2)
+
+
+def test_a_spool_that_is_not_there_is_an_error_without_json(recorded):
+    done = CliRunner().invoke(app.make_app(), ["push", "nowhere", "--json"])
+    assert (done.exit_code, done.stdout) == (1, "")
+
+
+def test_a_rollout_tells_its_rates_with_intervals(play_corridor):
+    done = play_corridor("rollout", "--out", "d", "--episodes", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    data = json.loads(line)
+    assert (data["dataset"], data["planned"], data["played"], data["errors"]) == ("d", 3, 3, [])
+    assert data["metrics"]["total"] == data["tasks"]["corridor"]["total"] == 3
+    assert data["metrics"]["success_rate"].keys() == {
+        "value", "numerator", "denominator", "low", "high"
+    }  # fmt: skip
+    assert (data["judged"], data["proposed"]) == (None, None)
+    assert f"3 of 3 episodes are in {data['dataset']}." in done.stderr
