@@ -10,6 +10,7 @@ from webtraj import trajectory as t
 from webtraj.cli import app, options
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
+from webtraj.training.rows import open_samples
 
 WITH_JSON = {
     "apps list", "apps check", "copy", "doctor", "explore", "export", "export check", "import",
@@ -107,3 +108,33 @@ def test_a_rollout_tells_its_rates_with_intervals(play_corridor):
     }  # fmt: skip
     assert (data["judged"], data["proposed"]) == (None, None)
     assert f"3 of 3 episodes are in {data['dataset']}." in done.stderr
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["one line", "pretty"])
+def test_an_export_rewritten_as_another_json_array_is_read_by_all(indent, recorded, tmp_path):
+    told("export d --format sharegpt --out x --json")
+    before = told("export preview x --json")
+    path = tmp_path / "x" / "finetune_train.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+    assert told("export check x --json")["clean"] is True
+    assert told("export preview x --json") == before
+    (sample,) = open_samples(["x"])
+    assert sample.completion == before["completion"]
+
+
+def test_a_preview_names_a_wrong_row_in_words(recorded, tmp_path):
+    told("export d --format sharegpt --out x --json")
+    (tmp_path / "x" / "finetune_train.json").write_text("[5]")
+    done = CliRunner().invoke(app.make_app(), ["export", "preview", "x"])
+    assert str(done.exception) == (
+        "Row 0 does not follow the format 'sharegpt': finetune_train.json, item 0: expected a "
+        "JSON object; got 5."
+    )
+
+
+def test_a_preview_in_a_pipe_has_no_box_and_keeps_lines(recorded):
+    done = CliRunner().invoke(app.make_app(), ["export", "preview", "d", "--samples", "1"])
+    assert done.exit_code == 0, done.output
+    assert "Buy a lamp, e1\n" in done.stdout
+    assert not {"│", "╭"} & set(done.stdout)
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())

@@ -285,7 +285,7 @@ def preview(
         if json:
             terminal.print_json(_data(item))
         else:
-            console.print(shown(item))
+            console.print(shown(item, boxed=console.is_terminal), soft_wrap=not console.is_terminal)
 
 
 def _data(sample: Sample) -> dict[str, Any]:
@@ -314,8 +314,8 @@ def _data(sample: Sample) -> dict[str, Any]:
     }
 
 
-def shown(sample: Sample) -> RenderableType:
-    """Return the printable form of a sample."""
+def shown(sample: Sample, *, boxed: bool = True) -> RenderableType:
+    """Return the printable form of a sample; without a box for a file or a pipe."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text as Shown
@@ -339,10 +339,13 @@ def shown(sample: Sample) -> RenderableType:
         lines += [Shown(), Shown("worse reply", style="bold red")]
         lines.append(Shown(printable(rejected.completion, keep_lines=True), style="red"))
     lines += _tokens(sample)
+    title, facts = Shown(printable(name_of(sample.key))), Shown(printable(_facts(sample)))
+    if not boxed:
+        return Group(title, facts, Shown(), *lines, Shown())
     return Panel(
         Group(*lines),
-        title=Shown(printable(name_of(sample.key))),
-        subtitle=Shown(printable(_facts(sample))),
+        title=title,
+        subtitle=facts,
         title_align="left",
         subtitle_align="left",
     )

@@ -233,7 +233,9 @@ def _said_of(name: str, report: MetricsReport) -> str:
     broken = counted(metrics.infrastructure_failures, "infrastructure failure")
     parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
-        parts.append(f"run {report.run}: {report.played} of {counted(report.planned or 0, 'row')} done")
+        parts.append(
+            f"run {report.run}: {report.played} of {counted(report.planned or 0, 'row')} done"
+        )
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
         parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")

@@ -387,13 +387,42 @@ _IMITATED = ("sharegpt", "openai", "tokens", "pointing", "trl")
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file of JSON lines, or of one JSON array with a row on each line.
+    """Yield the rows of a file of JSON lines, or of one JSON array.
+
+    An array with a row on each line is read as a stream; any other is read at once.
 
     Raises:
-        InvalidInputError: A line holds no row. The message names it.
+        InvalidInputError: A line or item holds no row. The message names it.
     """
+    if _is_read_at_once(path):
+        yield from _items(path)
+        return
     for _, number, line in _lines(path):
         yield _parsed(line, f"{path.name}, line {number}")
+
+
+def _is_read_at_once(path: Path) -> bool:
+    """Return whether a file is a JSON array that does not have a row on each line."""
+    with path.open("rb") as file:
+        lines = filter(None, map(bytes.strip, file))
+        first = next(lines, b"")
+        if first == b"[":
+            return next(lines, b"") == b"{"
+        return first.startswith(b"[") and first != b"[]"
+
+
+def _items(path: Path) -> list[dict[str, Any]]:
+    """Return the items of a JSON array."""
+    try:
+        items = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInputError(
+            f"{path.name}: invalid JSON: {error}; expected an array of rows."
+        ) from error
+    for number, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise _wrong(f"{path.name}, item {number}", "a JSON object", item)
+    return list(items)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
@@ -438,7 +467,8 @@ class SampleFile(_Lazy):
     """The samples of a file, read lazily.
 
     Args:
-        path: A file of JSON lines, or of one JSON array with a row on each line.
+        path: A file of JSON lines, or of one JSON array. An array that does not have a row on each
+            line is kept in memory.
 
     Raises:
         InvalidInputError: The file is missing or empty; on reading a row, that row is wrong.
@@ -446,23 +476,31 @@ class SampleFile(_Lazy):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._items: Sequence[dict[str, Any]] | None = None
+        self._rows: Sequence[tuple[int, int]] = ()
         try:
-            self._rows = [(position, number) for position, number, _ in _lines(self.path)]
+            if _is_read_at_once(self.path):
+                self._items = _items(self.path)
+            else:
+                self._rows = [(position, number) for position, number, _ in _lines(self.path)]
         except OSError as error:
             raise errors.InvalidInputError(
                 f"Cannot read {str(self.path)!r}: {errors.reason(error)}; "
                 "expected a file of JSON lines, or "
                 "of a JSON array."
             ) from error
-        if not self._rows:
+        if not len(self):
             raise errors.InvalidInputError(
                 f"{str(self.path)!r} has no rows; expected one sample on each line."
             )
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows if self._items is None else self._items)
 
     def _at(self, index: int) -> Sample:
+        if self._items is not None:
+            what = f"{self.path.name}, item {index}"
+            return read_row(self._items[index], what, folder=self.path.parent, number=index)
         position, number = self._rows[index]
         what = f"{self.path.name}, line {number}"
         with self.path.open("rb") as file:

@@ -31,7 +31,6 @@ __all__ = [
     "estimate",
     "image_tokens",
     "images_of",
-    "read",
 ]
 
 _MARKS = {"<image>": "images", "<video>": "videos", "<audio>": "audios"}
@@ -127,7 +126,7 @@ def _check_rows(
     filled = dict.fromkeys(attributes.columns, False)
     pictures: dict[str, str] = {}
     try:
-        for number, row in enumerate(read(path)):
+        for number, row in enumerate(read_rows(path)):
             found.rows += 1
             for column, key in attributes.columns.items():
                 filled[column] = filled[column] or (key is not None and key in row)
@@ -157,23 +156,6 @@ def _check_rows(
                 Problem("dataset_info.json", f"it names the column {key!r} for {column}, which no "
                       f"row of {path.name} has", "Leave the column out there.")
             )  # fmt: skip
-
-
-def read(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield a file's rows. Files with one row per line are read as a stream.
-
-    Raises:
-        ValueError: The file does not contain rows.
-    """
-    with path.open("rb") as file:
-        first = file.readline().strip()
-    if path.suffix == ".jsonl" or first in (b"[", b"[]"):
-        yield from read_rows(path)
-        return
-    data = orjson.loads(path.read_bytes())
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise ValueError("it is not a list of rows")
-    yield from data
 
 
 def images_of(row: Mapping[str, Any], attributes: Attributes) -> list[str]:
@@ -316,7 +298,7 @@ def estimate(
     cutoff = int(values.get("cutoff_len", _CUTOFF))
     known: dict[str, int] = {}
     path = folder / entry["file_name"]
-    for number, row in enumerate(read(path)):
+    for number, row in enumerate(read_rows(path)):
         total = 0
         for image in images_of(row, attributes):
             if image not in known:
@@ -333,6 +315,9 @@ def estimate(
 
 def image_tokens(size: tuple[int, int], sizes: Mapping[str, int], *, most: int, least: int) -> int:
     """Return the number of tokens for a picture, for Qwen-like models.
+
+    An estimate without transformers: `webtraj.training.sft.encoding.ImageTokens`, which our trainer
+    uses, asks the model's own processor.
 
     Args:
         size: Its width and height in pixels.
