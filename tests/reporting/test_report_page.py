@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
+from webtraj.datasets.place import absolute_place
 from webtraj.metrics.comparison import subjects_of
 from webtraj.metrics.page import (
     MARK,
@@ -144,8 +145,39 @@ def test_it_begins_with_the_result_and_links_to_the_episodes(play, ends_by, tmp_
     assert all(link.startswith(VIEWER) for link in links)
     with Viewer([place]) as viewer:
         for link in links:
-            query = parse_query(urllib.parse.parse_qsl(link.partition("?")[2]))
-            assert 0 < viewer.page(query).total <= len(open_dataset(place))
+            if "#/episode/" in link:
+                named, episode = map(urllib.parse.unquote, link.split("/")[-2:])
+                assert named == absolute_place(place)
+                assert episode in open_dataset(place)
+            else:
+                query = parse_query(urllib.parse.parse_qsl(link.partition("?")[2]))
+                assert 0 < viewer.page(query).total <= len(open_dataset(place))
+    port = urllib.parse.urlsplit(VIEWER).port
+    assert f"webtraj view {place} --port {port}" in headline
+
+
+def test_a_run_s_links_show_that_run_alone(play, ends_by):
+    place = play("data", ("one", "two"), ends_by(0.5))
+    again = play("data", ("one", "two"), ends_by(0.5))
+    assert again == place
+    subjects = subjects_of(place, each_run=True)
+    page = report_html(make_report(subjects))
+    links = [a["href"] for tag, a in Structure(page).tags if tag == "a"]
+    lists = [link.partition("?")[2] for link in links if "#/?" in link]
+    assert len(set(lists)) == len(subjects) == 2
+    with Viewer([place]) as viewer:
+        for query in lists:
+            shown = viewer.page(parse_query(urllib.parse.parse_qsl(query))).total
+            assert shown == len(open_dataset(place)) / 2
+
+
+def test_what_is_of_one_episode_leads_to_it(play, ends_by):
+    place = play("data", ("one", "two"), ends_by(0.5), attempts=1)
+    (point,) = subjects_of(place)[0].points
+    assert sorted(point.single) == ["one", "two"]
+    page = report_html(make_report(subjects_of(place)))
+    for episode in point.single.values():
+        assert f"#/episode/{urllib.parse.quote(absolute_place(place), safe='')}/{episode}" in page
 
 
 def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(play, ends_by, tmp_path):

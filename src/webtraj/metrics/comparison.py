@@ -75,6 +75,8 @@ class Point:
     """Episodes that ended with an error, by kind."""
     examples: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The latest episode of each kind of error."""
+    single: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The episode of each task that has no other."""
     iteration: int | None = None
     split: str = ""
     """The split of an iteration: `train` or `test`."""
@@ -253,7 +255,11 @@ def _point(
         note = f"{note}; {left}" if note else left
     faults, examples = _faults(dataset, summaries, steps=reading.steps)
     graded = _graded(summaries)
-    return dataclasses.replace(point, graded=graded, faults=faults, examples=examples, note=note)
+    counts = collections.Counter(summary.task for summary in summaries)
+    single = {s.task: s.episode_id for s in summaries if counts[s.task] == 1}
+    return dataclasses.replace(
+        point, graded=graded, faults=faults, examples=examples, single=single, note=note
+    )
 
 
 def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:

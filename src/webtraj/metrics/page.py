@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import hashlib
 import html
+import shlex
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -329,8 +330,12 @@ def _headline(report: Report) -> str:
             f"{_escaped(comparison.first_name)}: {_signed(value)} points (95 %: {_signed(low)} to "
             f"{_signed(high)}), {clear}.</li>"
         )
-    places = " ".join(dict.fromkeys(point.place for _, point in report.points))
-    links = _soft(f"Links open the episodes in the viewer, once it runs: webtraj view {places}")
+    places = shlex.join(dict.fromkeys(point.place for _, point in report.points))
+    port = urllib.parse.urlsplit(VIEWER).port
+    links = _soft(
+        "Links open the episodes in the viewer, once it runs at that port: webtraj view "
+        f"{places} --port {port}"
+    )
     return f'<section class="headline"><ul>{"".join(told)}</ul>{links}</section>'
 
 
@@ -435,17 +440,32 @@ def _fault(kind: str, point: Point) -> object:
     """Return the number of an error, linked to the latest episode that ended with it."""
     number = str(point.faults.get(kind, 0))
     example = point.examples.get(kind)
-    return _listed(number, point, q=example) if example else number
+    return _Cell(number, _episode(point, example)) if example else number
 
 
 def _listed(text: str, point: Point, **fields: str) -> object:
-    """Return text that links to the viewer's list of some episodes, if it can tell them apart."""
-    if not fields.keys() <= {"task", "site", "q"}:
+    """Return text that links to some episodes in the viewer, if it can tell them apart.
+
+    The link leads to the episode if there is one, else to a list.
+    """
+    if not fields.keys() <= {"task", "site"}:
         return text
+    if fields.keys() == {"task"} and (only := point.single.get(fields["task"])):
+        return _Cell(text, _episode(point, only))
+    if point.report.run:
+        fields["run"] = point.report.run
     query = urllib.parse.urlencode(
         {"dataset": absolute_place(point.place), **fields}, errors="replace"
     )
     return _Cell(text, f"{VIEWER}#/?{query}")
+
+
+def _episode(point: Point, episode_id: str) -> str:
+    """Return the address of an episode in the viewer."""
+    names = (absolute_place(point.place), episode_id)
+    return f"{VIEWER}#/episode/" + "/".join(
+        urllib.parse.quote(name, safe="", errors="replace") for name in names
+    )
 
 
 def _details(report: Report) -> str:

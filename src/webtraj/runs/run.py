@@ -50,6 +50,7 @@ __all__ = [
     "new_run_id",
     "progress_of",
     "run_ids",
+    "run_in",
     "run_of",
     "tries_of",
 ]
@@ -255,6 +256,17 @@ class Run:
 
 
 # Tries at the rows of a plan.
+
+
+def run_in(episode_id: str) -> str:
+    """Return the run that an episode's id names; empty if it names none.
+
+    >>> run_in("20261128T000153-795-42d7c83b-000000-00"), run_in("e1")
+    ('20261128T000153-795-42d7c83b', '')
+    """
+    run, _, number = episode_id.rpartition("-")
+    run, _, row = run.rpartition("-")
+    return run if (row + number).isdecimal() and row and number else ""
 
 
 def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:

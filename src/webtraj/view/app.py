@@ -21,7 +21,7 @@
                                     "note", the stored note is kept; returns what is stored
 
 `/api/episodes` takes `dataset`, `task`, `site`, `outcome`, `end_reason`, `policy`,
-`policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `seed`;
+`policy_version`, `iteration`, `run` and `label` (`none`: without one), each repeatable; `seed`;
 `min_reward` and `max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front
 for descending; `offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each
 field, with the number of episodes that have it and match everything else. `graded` counts the

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from webtraj import errors
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.metrics.rates import GRADED, Rate, is_broken, success_rate
+from webtraj.runs.run import run_in
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 from webtraj.view.values import exact
@@ -177,7 +178,7 @@ class Ranks:
 
 FACETS = (
     "dataset", "task", "site", "outcome", "end_reason", "policy", "policy_version", "iteration",
-    "label",
+    "run", "label",
 )  # fmt: skip
 """The fields whose values are counted and can be filtered by."""
 
@@ -363,6 +364,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "end_reason": _end_reason,
     "policy": lambda row: _valid(row.summary.policy),
     "policy_version": lambda row: _valid(row.summary.policy_version),
+    "run": lambda row: _valid(run_in(row.summary.episode_id)),
     "label": lambda row: row.label,
 }
 """Fields with few distinct values, for filters and counts."""

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import urllib.parse
 
 import orjson
 import pytest
 from playwright.async_api import Page, expect
 
+from webtraj.datasets.place import absolute_place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
@@ -55,6 +57,22 @@ async def test_filters_search_and_order(look, serve, written_episodes, tmp_path)
     await page.keyboard.press("Tab")
     await expect(page.get_by_label("Smallest reward")).to_have_attribute("aria-invalid", "true")
     await expect(total(page)).to_have_text("5 episodes")
+
+
+async def test_a_report_s_links_find_datasets_by_place(look, serve, written_episodes, tmp_path):
+    folder = written_episodes(tmp_path / "d", 3)
+    url = await serve(folder)
+    place = urllib.parse.quote(absolute_place(str(folder)), safe="")
+    page = await look(url, f"#/episode/{place}/e0001")
+    await expect(page.get_by_text("Do the thing number 1.").first).to_be_visible()
+    assert "#/episode/d/e0001" in page.url
+    page = await look(url, f"#/?dataset={place}")
+    await expect(total(page)).to_have_text("3 episodes")
+    page = await look(url, "#/?dataset=%2Felsewhere%2Fx")
+    words = "The dataset /elsewhere/x is not open in this viewer. Name it too: webtraj view"
+    await expect(page.locator(".empty")).to_contain_text(words)
+    page = await look(url, "#/episode/%2Felsewhere%2Fx/e1")
+    await expect(page.get_by_text(words)).to_be_visible()
 
 
 async def test_the_success_rate_follows_the_filters(look, serve, written_episodes, tmp_path):

@@ -37,6 +37,18 @@ export async function fetchDatasets() {
   return (await request("api/datasets")).datasets;
 }
 
+// Returns the name of the dataset at a place, as the links of reports name it.
+export async function datasetAt(place) {
+  const found = (await fetchDatasets()).find((dataset) => dataset.place === place);
+  if (!found) throw new ApiError(notOpen(place), 404);
+  return found.name;
+}
+
+// Returns the message for a dataset that the viewer does not show.
+export function notOpen(dataset) {
+  return `The dataset ${dataset} is not open in this viewer. Name it too: webtraj view ${dataset}`;
+}
+
 // Returns {total, offset, rows, facets} of the episodes that match a query.
 export function fetchEpisodes(query, { offset = 0, limit = 100, signal = undefined } = {}) {
   const params = new URLSearchParams([...pairsOf(query), ["offset", offset], ["limit", limit]]);

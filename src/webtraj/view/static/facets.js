@@ -13,6 +13,7 @@ const FACETS = [
   { name: "policy_version", title: "Weights" },
   { name: "iteration", title: "Iteration" },
   { name: "end_reason", title: "End reason" },
+  { name: "run", title: "Run" },
 ];
 
 const LABELS = [["", "any label"], ["success", "success"], ["failure", "failure"], ["note", "note"], ["none", "no label"]];

@@ -1,6 +1,6 @@
 // The list of episodes: filters on the left, and rows that are fetched as they scroll into view.
 
-import { fetchDatasets, fetchEpisodes } from "./api.js";
+import { fetchDatasets, fetchEpisodes, notOpen } from "./api.js";
 import { add, fill, h, said } from "./dom.js";
 import { facetPanel } from "./facets.js";
 import { count, number, percent, short } from "./format.js";
@@ -125,6 +125,8 @@ class EpisodeList {
         add(this.datasets, h("option", { value: name }, short(words, 60)));
       }
       this.datasets.hidden = datasets.length < 2;
+      this.known = new Set(datasets.flatMap(({ name, place }) => [name, place]));
+      if (this.message.querySelector(".none")) this.explain();
       const linked = datasets.find(({ place }) => place === this.query.dataset); // By a report.
       if (linked && this.element.isConnected) this.change({ dataset: linked.name });
       this.datasets.value = this.query.dataset ?? "";
@@ -189,10 +191,14 @@ class EpisodeList {
     this.facets.show(facets, this.query);
     this.grid.hidden = total === 0;
     this.message.hidden = total > 0;
-    if (total === 0) {
-      const reset = h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes");
-      fill(this.message, h("div", { class: "empty" }, h("h2", {}, "No episodes"), h("p", {}, "No episode matches the filters."), reset));
-    }
+    if (total === 0) this.explain();
+  }
+
+  explain() {
+    const reset = h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes");
+    const missing = [this.query.dataset ?? []].flat().find((one) => one && this.known && !this.known.has(one));
+    const why = h("p", {}, missing ? said(notOpen(missing)) : "No episode matches the filters.");
+    fill(this.message, h("div", { class: "empty none" }, h("h2", {}, "No episodes"), why, reset));
   }
 
   fail(error) {

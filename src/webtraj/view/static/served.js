@@ -1,6 +1,6 @@
 // An episode's view with a server: labels, neighbours, comparison, and live updates.
 
-import { fetchEpisode } from "./api.js";
+import { datasetAt, fetchEpisode } from "./api.js";
 import { chooseOther } from "./compare.js";
 import { fill, h, icon } from "./dom.js";
 import { episodePanes } from "./episode.js";
@@ -60,6 +60,11 @@ export function episodeView(route) {
   };
   const load = async () => {
     try {
+      if (now.dataset.includes("/")) { // A place, in a report's link; names have no slash.
+        const dataset = await datasetAt(now.dataset);
+        if (!gone) go({ ...now, dataset }, { replace: true });
+        return;
+      }
       const found = await fetchEpisode(now.dataset, now.id);
       if (gone) return;
       episode = found;
