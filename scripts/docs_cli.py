@@ -28,6 +28,9 @@ line (`ls`, `metrics`, `view`, `export preview`). All else is left out or goes t
 code is the same, and a result with failures is printed too; after an error or a signal nothing is.
 A rate has its counts and 95 % interval: `{"value", "numerator", "denominator", "low", "high"}`.
 
+**Completion**: `webtraj --install-completion` makes your shell complete commands, options, presets,
+agents, judges, formats and dialects.
+
 **Log messages** go to stderr: `webtraj -v COMMAND` shows them, `-vv` debugging messages too.
 """
 

@@ -54,6 +54,7 @@ __all__ = [
     "SelectedPreset",
     "info",
     "make",
+    "names",
     "parse_selector",
     "register",
     "register_app",
@@ -302,6 +303,13 @@ def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
     with _lock:
         presets = sorted(_presets.values(), key=lambda preset: preset.name)
     return tuple(preset.describe() for preset in presets)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all presets, sorted, without their facts, which take longer to find."""
+    _load_all()
+    with _lock:
+        return tuple(sorted(_presets))
 
 
 def select(selector: str) -> SelectedPreset:

@@ -26,7 +26,7 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import flags, logs, signals
+from webtraj.cli import completing, flags, logs, signals
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
@@ -256,7 +256,12 @@ def make_command(name: str) -> Any:
         function = flags.with_flags(function)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(name, cls=_Command, help=text, epilog="\n\n".join(also) or None)(function)
-    return typer.main.get_command(app)
+    command = typer.main.get_command(app)
+    command.name = name
+    completing.complete(
+        command, [o.removeprefix(f"{name} ") for o in COMMANDS if o.startswith(f"{name} ")]
+    )
+    return command
 
 
 def _show_version(wanted: bool) -> None:

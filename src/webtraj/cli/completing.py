@@ -1,0 +1,84 @@
+"""What shells complete beside names of commands and options: values, and second words.
+
+A shell waits for each completion, so the names are listed here and not read from the tables, whose
+modules take long to import. A test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["AGENTS", "DIALECTS", "EPISODE_FILES", "EXPORTS", "JUDGES", "complete"]
+
+AGENTS = ("oracle", "random", "curious", "model", "explorer", "scripted", "replay")
+JUDGES = ("environment", "rules", "model")
+DIALECTS = ("webtraj", "browsergym", "webgym", "webgym_marks", "anthropic", "openai")
+EPISODE_FILES = ("json", "pb", "pb.zst", "pb.xz")
+EXPORTS = (
+    "atif", "minari", "huggingface", "otel", "inspect", "playwright", "har", "html",
+    "sharegpt", "openai", "trl", "preferences", "trl-preferences", "tokens",
+)  # fmt: skip
+
+
+def _with_packages(names: tuple[str, ...], group: str) -> list[str]:
+    """Return names, and those that installed packages offer."""
+    import importlib.metadata
+
+    return [*names, *(found.name for found in importlib.metadata.entry_points(group=group))]
+
+
+def _presets() -> Iterable[str]:
+    from webtraj import registry
+
+    return registry.names()
+
+
+_VALUES: dict[str, Callable[[], Iterable[str]]] = {
+    "--preset": _presets,
+    "--agent": lambda: _with_packages(AGENTS, "webtraj.agents"),
+    "--judge": lambda: _with_packages(JUDGES, "webtraj.judges"),
+    "--dialect": lambda: DIALECTS,
+    "--format": lambda: EPISODE_FILES,
+}
+"""The values of options, by option."""
+
+
+def complete(command: Any, seconds: Iterable[str]) -> None:
+    """Make a command's options complete their values, and its first argument second words.
+
+    Args:
+        command: The command.
+        seconds: The second words of commands that begin with this one's name, such as `submit`.
+    """
+    values = dict(_VALUES)
+    if command.name == "export":
+        values["--format"] = lambda: _with_packages(EXPORTS, "webtraj.exporters")
+    for param in command.params:
+        for option in param.opts:
+            if option in values:
+                param.shell_complete = _completer(param, values[option])
+    words = list(seconds)
+    first = next((one for one in command.params if one.param_type_name == "argument"), None)
+    if words and first is not None:
+        first.shell_complete = _completer(first, lambda: words, alone=True)
+
+
+def _completer(
+    param: Any, values: Callable[[], Iterable[str]], *, alone: bool = False
+) -> Callable[[Any, str], list[Any]]:
+    """Return what completes a parameter's value; with `alone`, only its first, if begun.
+
+    Where a place can be named too, an empty word is left to the shell, which lists folders.
+    """
+    usual = param.shell_complete
+
+    def shell_complete(ctx: Any, incomplete: str) -> list[Any]:
+        from typer.core import CompletionItem
+
+        if alone and (ctx.params.get(param.name) or not (incomplete or param.nargs == -1)):
+            return list(usual(ctx, incomplete))
+        found = [CompletionItem(one) for one in values() if one.startswith(incomplete)]
+        return found or list(usual(ctx, incomplete))
+
+    return shell_complete

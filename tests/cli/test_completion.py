@@ -1,0 +1,81 @@
+"""What shells complete: values of options, and second words."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from webtraj.agents.catalog import AGENTS
+from webtraj.cli import completing
+from webtraj.datasets.exporters.base import FORMATS
+from webtraj.environments.actions.dialects import DIALECTS
+from webtraj.judging.catalog import JUDGES
+from webtraj.store.layout import FORMATS as EPISODE_FILES
+from webtraj.training.export.running import FORMATS as OF_SAMPLES
+
+ALSO = {"pointing"}  # Of a demonstration, which is not offered.
+
+
+def test_names_are_those_of_the_tables():
+    assert set(completing.AGENTS) == {*AGENTS, "curious", "explorer"} - ALSO
+    assert set(completing.JUDGES) == set(JUDGES)
+    assert set(completing.DIALECTS) == set(DIALECTS) - ALSO
+    assert set(completing.EPISODE_FILES) == set(EPISODE_FILES)
+    assert set(completing.EXPORTS) == {*FORMATS, *OF_SAMPLES} - ALSO
+
+
+@pytest.fixture
+def completed(run_webtraj):
+    def complete(line):
+        words = line.split(" ")
+        variables = {
+            "_WEBTRAJ_COMPLETE": "complete_bash",
+            "COMP_WORDS": f"webtraj {line}",
+            "COMP_CWORD": str(len(words)),
+        }
+        return run_webtraj(env={**os.environ, **variables}).stdout.split()
+
+    return complete
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rollout su", ["submit"]),
+        ("train up", ["update"]),
+        ("train ", ["scratch", "update"]),
+        ("train update x", []),
+        ("export ch", ["check"]),
+        ("export ", []),
+        ("rollout --agent or", ["oracle"]),
+        ("rollout submit --agent cur", ["curious"]),
+        ("rollout --preset miniwob/click-butt", [
+            "miniwob/click-button", "miniwob/click-button-sequence"
+        ]),
+        ("judge run d --judge r", ["rules"]),
+        ("export d --format share", ["sharegpt"]),
+        ("copy d e --format p", ["pb", "pb.zst", "pb.xz"]),
+        ("openenv serve --dialect web", ["webtraj", "webgym", "webgym_marks"]),
+    ],
+)  # fmt: skip
+def test_values_and_second_words_are_completed(line, words, completed):
+    assert completed(line) == words
+
+
+def test_completing_values_loads_nothing_heavy():
+    program = (
+        "import os, sys, webtraj.cli\n"
+        "os.environ |= dict(_WEBTRAJ_COMPLETE='complete_bash', COMP_CWORD='4', COMP_WORDS="
+        "'webtraj export d --format a')\n"
+        "sys.argv = ['webtraj']\n"
+        "try: webtraj.cli.main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('playwright', 'numpy', 'httpx', 'rich', 'asyncio',"
+        " 'webtraj.agents.catalog') if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["atif"]
+    assert done.stderr == "[]\n"
