@@ -89,7 +89,7 @@ def read_named(
     """Return the contents of a named configuration file, references unresolved.
 
     Args:
-        name: The name without `.yaml`.
+        name: The name, with or without `.yaml`.
         config_dir: A folder of the user's own files, searched first.
         package: The package whose folder `files` has the built-in ones.
 
@@ -99,9 +99,10 @@ def read_named(
     """
     if not _NAME.fullmatch(name):
         raise errors.InvalidInputError(
-            f"Invalid configuration name {name!r:.120}: expected a file's name without .yaml. Give "
-            "its folder as config_dir (--config-dir)."
+            f"Invalid configuration name {name!r:.120}: expected a file's name, such as my or "
+            "my.yaml. Give its folder as config_dir (--config-dir)."
         )
+    name = name.removesuffix(".yaml")
     places: list[Any] = [] if config_dir is None else [Path(config_dir) / f"{name}.yaml"]
     for place in (*places, resources.files(package).joinpath("files", f"{name}.yaml")):
         if place.is_file():

@@ -200,8 +200,9 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("reed: x", "reed is unknown"),
-        ("parallel: 0", "parallel: Input should be greater"),
+        ("reed: x", "reed is unknown; did you mean read?"),
+        ("modle_url: x", "modle_url is unknown; did you mean model_url?"),
+        ("parallel: 0", "parallel: must be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
         ("steps: [3]", "3 is not a step"),
@@ -211,13 +212,45 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
         ("read: [", "cannot be read as YAML"),
         ("read: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
     ],
-    ids=["key", "range", "twice", "step", "number", "main", "list", "reference", "yaml", "tag"],
+    ids=[
+        "key",
+        "near",
+        "range",
+        "twice",
+        "step",
+        "number",
+        "main",
+        "list",
+        "reference",
+        "yaml",
+        "tag",
+    ],
 )
 def test_wrong_configurations_are_refused(tmp_path, text, words):
     path = tmp_path / "pipeline.yaml"
     path.write_text(text)
     with pytest.raises(errors.InvalidInputError, match=words.replace("[", r"\[")):
         configuration.load_config(path, {}).choices()
+
+
+def test_overrides_go_before_the_file_and_options_before_both(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text("parallel: 2\npatience: 3\nsteps: [clean]\n")
+    loaded = configuration.load_config(
+        path, {"patience": 9}, ["parallel=4", "patience=5", "steps=[clean,dedupe]"]
+    )
+    assert (loaded.parallel, loaded.patience) == (4, 9)
+    assert [name for name, _ in loaded.choices()] == ["clean", "dedupe"]
+
+
+def test_a_command_line_takes_overrides(raw, tmp_path, run):
+    out = tmp_path / "out"
+    run("--read", raw, f"write={out}", "steps=['clean:min_steps=1']")
+    assert len(open_dataset(out)) == 9
+    with pytest.raises(errors.InvalidInputError, match="parralel is unknown; did you mean parall"):
+        run("--read", raw, "--write", out, "parralel=4")
+    with pytest.raises(errors.InvalidInputError, match="expected key=value, such as parallel=4"):
+        run("--read", raw, "--write", out, "clean")
 
 
 OWN = """

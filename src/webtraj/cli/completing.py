@@ -25,7 +25,8 @@ def _with_packages(names: tuple[str, ...], group: str) -> list[str]:
     """Return names, and those that installed packages offer."""
     import importlib.metadata
 
-    return [*names, *(found.name for found in importlib.metadata.entry_points(group=group))]
+    offered = (found.name for found in importlib.metadata.entry_points(group=group))
+    return list(dict.fromkeys((*names, *offered)))
 
 
 def _presets() -> Iterable[str]:

@@ -34,6 +34,15 @@ _MAX_FAILURES_SHOWN = 5
 
 
 def postprocess(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Values that override the configuration's, such as parallel=4 or "
+            "steps=[clean,dedupe]. Options override both.",
+            show_default=False,
+        ),
+    ] = None,
     read: Annotated[
         str | None,
         typer.Option("--read", "--read-s3-dir", help="The recorded dataset: a folder or URL."),
@@ -136,7 +145,7 @@ def postprocess(
         "retry_failed": retry_failed,
         "verbose": verbose or None,
     }
-    loaded = load_config(config, values)
+    loaded = load_config(config, values, overrides or ())
     _check(loaded, imports or [])
     import_steps(imports or [])
     if loaded.verbose:

@@ -16,7 +16,7 @@ The names `read_s3_dir`, `write_s3_dir` and `model_name` from Orby's script are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,10 +43,8 @@ StepChoice = tuple[str, Mapping[str, Any]]
 _ALIASES = {"read_s3_dir": "read", "write_s3_dir": "write", "model_name": "model"}
 
 
-class ProcessingConfig(pydantic.BaseModel):
+class ProcessingConfig(configuration.Section):
     """Settings for a pipeline run."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
     read: str | None = None
     """The recorded dataset."""
@@ -54,7 +52,7 @@ class ProcessingConfig(pydantic.BaseModel):
     """The destination of the processed dataset."""
     steps: list[Any] | None = None
     """The steps, each as `read_choice` takes it; None for `default_steps`."""
-    imports: list[str] = []
+    imports: list[str] = pydantic.Field(default_factory=list)
     """Modules that define steps. They are only imported if the command line names them too."""
     model: str | None = None
     """The model's name on its server."""
@@ -155,39 +153,34 @@ def default_steps(*, with_model: bool) -> list[StepChoice]:
     return [(name, {}) for name in names]
 
 
-def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfig:
+def load_config(
+    path: Path | None, values: Mapping[str, Any], overrides: Iterable[str] = ()
+) -> ProcessingConfig:
     """Load a configuration file and override it with other values.
 
     Args:
         path: The file, or None.
         values: Values that take precedence. None means not given.
+        overrides: `key=value` texts with YAML values, such as `parallel=4`. `values` go before.
 
     Raises:
         InvalidInputError: The file cannot be read, or a key is unknown or a value wrong.
-        MissingDependencyError: OmegaConf, which files need, is not installed.
+        MissingDependencyError: OmegaConf, which files and overrides need, is not installed.
     """
-    data = {} if path is None else configuration.resolved(configuration.read_file(path), str(path))
-    what = "The configuration" if path is None else f"The configuration {str(path)!r}"
+    name = configuration.COMMAND_LINE if path is None else str(path)
+    what = "The command line" if path is None else f"The configuration {name!r}"
+    data = {} if path is None else configuration.read_file(path)
+    data = configuration.with_overrides(data, overrides, example="parallel=4")
+    data = configuration.resolved(data, name)
     for old, new in _ALIASES.items():
         if old in data:
             if new in data:
                 raise errors.InvalidInputError(f"{what} has both {old} and {new}; give one.")
             data[new] = data.pop(old)
     data.update({name: value for name, value in values.items() if value is not None})
-    try:
-        return ProcessingConfig.model_validate(data)
-    except pydantic.ValidationError as error:
-        problems = "; ".join(map(_problem, error.errors(include_url=False)))
-        raise errors.InvalidInputError(
-            f"{what} is wrong: {problems}. It takes {', '.join(ProcessingConfig.model_fields)}."
-        ) from None
-
-
-def _problem(problem: Any) -> str:
-    name = ".".join(map(str, problem["loc"]))
-    if problem["type"] == "extra_forbidden":
-        return f"{name} is unknown"
-    return f"{name}: {problem['msg']}; got {problem['input']!r:.60}"
+    configuration.check_names(data, ProcessingConfig, name)
+    configuration.check_complete(data, name)
+    return configuration.validate(data, ProcessingConfig, name)
 
 
 def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:

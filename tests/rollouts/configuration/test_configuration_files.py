@@ -143,6 +143,14 @@ def test_value_that_has_to_be_given_is_asked_for():
 def test_unknown_configuration_is_told_with_the_nearest():
     assert "Did you mean 'rollout_train'?" in problem(name="rolout_train")
     assert "Invalid configuration name" in problem(name="../secret")
+    assert "No configuration 'mine'" in problem(name="mine.yaml")
+
+
+def test_a_configuration_s_name_may_have_its_ending(tmp_path):
+    (tmp_path / "mine.yaml").write_text("seed: 7\nsave_path: runs\n")
+    with_ending = load(name="mine.yaml", config_dir=tmp_path)
+    assert with_ending == load(name="mine", config_dir=tmp_path)
+    assert with_ending.seed == 7
 
 
 def test_file_builds_on_others_in_the_order_given(tmp_path):
