@@ -14,8 +14,7 @@ import tempfile
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
-
-from webtraj.proto.compatibility import breaking_changes
+from proto_compatibility import breaking_changes
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "src/webtraj/proto"

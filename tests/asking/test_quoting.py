@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.judging.model.asking import JUDGING_WORDS, read_reply
+from webtraj.judging.model.asking import read_reply
 from webtraj.structured_output import Quotes, defused, json_string, quoted
+
+WORDS = ("success", "failure", "unclear")
 
 VERDICT = '{"reasoning": "All was done.", "verdict": "success"}'
 
@@ -50,7 +52,7 @@ def test_injection_stays_in_its_block(text) -> None:
     assert lines[-1] == f"<<<end {quotes.number}>>>"
     assert all(line.startswith("| ") for line in lines[1:-1])
     assert not MARKUP.search("\n".join(lines[1:-1]).replace("| |", ""))
-    assert read_reply("\n".join(lines), JUDGING_WORDS).broken
+    assert read_reply("\n".join(lines), WORDS).broken
 
 
 @given(st.lists(st.text(st.characters()), max_size=4))

@@ -1,6 +1,6 @@
 """The compiled schema is the schema, and no change to it breaks what was written."""
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +10,6 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from webtraj.datasets.dataset import decode_episode
-from webtraj.proto.compatibility import breaking_changes
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.layout import format_named
 
@@ -22,12 +21,9 @@ SCHEMA = "webtraj/v1/trajectory.proto"
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location(
-        "compile_proto", ROOT / "scripts/compile_proto.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        return importlib.import_module("compile_proto")
 
 
 def described(data):
@@ -53,8 +49,8 @@ def test_what_is_compiled_is_the_schema(script):
         assert f"\nclass {message.name}(" in checked_in, "run scripts/compile_proto.py"
 
 
-def test_the_schema_does_not_break_what_was_frozen():
-    assert breaking_changes(frozen(), compiled()) == []
+def test_the_schema_does_not_break_what_was_frozen(script):
+    assert script.breaking_changes(frozen(), compiled()) == []
 
 
 def test_additions_are_frozen_too(script):
@@ -123,10 +119,10 @@ def parse(source, folder):
         ("package p;", "package q;", "the file has the package 'q'"),
     ],
 )  # fmt: skip
-def test_every_breaking_change_is_found(before, after, change, tmp_path):
+def test_every_breaking_change_is_found(before, after, change, script, tmp_path):
     source = OLD.replace(before, after)
     assert source != OLD
-    found = breaking_changes(parse(OLD, tmp_path), parse(source, tmp_path))
+    found = script.breaking_changes(parse(OLD, tmp_path), parse(source, tmp_path))
     assert any(change in each for each in found), found
 
 
@@ -143,10 +139,10 @@ def test_every_breaking_change_is_found(before, after, change, tmp_path):
     ],
     ids=["field", "alternative", "value", "message", "numbers", "names", "comment"],
 )
-def test_additions_break_nothing(before, after, tmp_path):
+def test_additions_break_nothing(before, after, script, tmp_path):
     source = OLD.replace(before, after)
     assert source != OLD
-    assert breaking_changes(parse(OLD, tmp_path), parse(source, tmp_path)) == []
+    assert script.breaking_changes(parse(OLD, tmp_path), parse(source, tmp_path)) == []
 
 
 def test_a_breaking_change_is_neither_compiled_nor_frozen(script, tmp_path, monkeypatch, capsys):

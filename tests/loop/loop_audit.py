@@ -15,6 +15,7 @@ import orjson
 from loop_answers import wrong_answers
 from loop_calls import calls_of
 from loop_evidence import Evidence, lost
+from loop_state import read_entries
 
 from webtraj import EndReason, EpisodeTrajectory, Outcome, open_dataset
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
@@ -22,7 +23,7 @@ from webtraj.datasets.verification import verify
 from webtraj.loop import LoopConfig, metrics
 from webtraj.loop.phases import Slot, digest, lanes
 from webtraj.loop.places import Places, version_name
-from webtraj.loop.state import LoopState, read_entries
+from webtraj.loop.state import LoopState
 from webtraj.rollouts.scheduling import RetryPolicy
 from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from loop_processes import Loop, Target
+from loop_state import read_entries
 
 from webtraj.loop.places import Places
-from webtraj.loop.state import read_entries
 
 __all__ = ["KILLS", "Kill", "Watch"]
 

@@ -9,12 +9,13 @@ import signal
 import time
 
 import pytest
+from loop_state import read_entries
 
 from webtraj import errors
 from webtraj.loop import PhaseFailedError, load_loop_config
 from webtraj.loop import run as run_loop
 from webtraj.loop.phases import NullLoopObserver
-from webtraj.loop.state import LoopState, read_entries
+from webtraj.loop.state import LoopState
 
 SHORT = {
     "iterations": 1,

@@ -8,13 +8,13 @@ import time
 
 import orjson
 import pytest
+from loop_state import read_entries
 
 from webtraj import Outcome, open_dataset
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.verification import verify
 from webtraj.loop import load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.state import read_entries
 from webtraj.testing.model_server import FakeModelServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]

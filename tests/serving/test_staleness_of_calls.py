@@ -29,13 +29,6 @@ def test_staleness_is_that_of_the_older_version(recorded, trained, version, behi
     assert HISTORY.of(call, trained=trained) == Staleness(version, behind)
 
 
-def test_stalest_call_counts_and_an_unknown_one_is_not_overlooked():
-    fresh, old, unknown = (ModelCall(policy_version=v) for v in ("clicker@3", "default", ""))
-    assert HISTORY.stalest([fresh, old]) == 3
-    assert HISTORY.stalest([fresh, unknown]) is None
-    assert HISTORY.stalest([]) == 0
-
-
 @pytest.mark.parametrize("label", ["", "clicker@1", "a..b"])
 def test_version_has_a_name_of_its_own(label):
     with pytest.raises(errors.InvalidInputError, match="cannot be the next version"):

@@ -24,18 +24,17 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/support")]
+
+from tiny_vision import make_vision_model  # noqa: E402
 
 VOCABULARY = 2048
 CONTEXT = 16384
-IMAGE_SIZE = 112
-PATCH_SIZE = 14
-SCALE_FACTOR = 2
+SPREAD = 0.2
+"""Wider than for training: replies then differ clearly from prompt to prompt."""
 
 LORA_RANK = 8
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-IMAGE_TOKENS = (IMAGE_SIZE // PATCH_SIZE // SCALE_FACTOR) ** 2
-"""How many tokens stand for an image."""
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -75,7 +74,9 @@ def main(folder: Path) -> None:
         save(folder / f"text-lora-{number}", adapted, tokenizer)
     wide = add_adapter(make_text_model(tokenizer, 0), 3, 8 * LORA_RANK)
     save_adapter(folder / "lora-wide", wide, 8 * LORA_RANK)
-    save(folder / "vision", make_vision_model(tokenizer), make_processor(tokenizer))
+    make_vision_model(
+        folder / "vision", corpus(), vocab_size=VOCABULARY, context=CONTEXT, spread=SPREAD
+    )
 
 
 def save(folder: Path, model: transformers.PreTrainedModel, tokenizer_or_processor: object) -> None:
@@ -149,31 +150,8 @@ def save_adapter(folder: Path, adapter: dict[str, torch.Tensor], rank: int) -> N
     draft.rename(folder)
 
 
-def make_vision_model(
-    tokenizer: transformers.PreTrainedTokenizerFast,
-) -> transformers.PreTrainedModel:
-    """Makes an Idefics3 of 0.5 million parameters."""
-    torch.manual_seed(0)
-    config = transformers.Idefics3Config(
-        vision_config={
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": IMAGE_SIZE,
-            "patch_size": PATCH_SIZE,
-            "initializer_range": 0.2,
-        },
-        text_config={"model_type": "llama", **language_settings(tokenizer)},
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=SCALE_FACTOR,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return transformers.Idefics3ForConditionalGeneration(config)
-
-
 def language_settings(tokenizer: transformers.PreTrainedTokenizerFast) -> dict[str, object]:
-    """Returns what both language models share."""
+    """Returns the configuration of a language model."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": 64,
@@ -183,27 +161,11 @@ def language_settings(tokenizer: transformers.PreTrainedTokenizerFast) -> dict[s
         "num_key_value_heads": 1,
         "head_dim": 32,
         "max_position_embeddings": CONTEXT,
-        # Wider than for training: replies then differ clearly from prompt to prompt.
-        "initializer_range": 0.2,
+        "initializer_range": SPREAD,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
         "bos_token_id": None,
     }
-
-
-def make_processor(
-    tokenizer: transformers.PreTrainedTokenizerFast,
-) -> transformers.ProcessorMixin:
-    """Makes what turns pictures and text into Idefics3's input, with Pillow alone."""
-    edge = {"longest_edge": IMAGE_SIZE}
-    return transformers.Idefics3Processor(
-        image_processor=transformers.Idefics3ImageProcessorPil(
-            size=edge, max_image_size=edge, do_image_splitting=False
-        ),
-        tokenizer=tokenizer,
-        image_seq_len=IMAGE_TOKENS,
-        chat_template=CHAT_TEMPLATE,
-    )
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def _completer(
     usual = param.shell_complete
 
     def shell_complete(ctx: Any, incomplete: str) -> list[Any]:
-        from typer.core import CompletionItem
+        from typer.core import CompletionItem  # type: ignore[attr-defined]
 
         if alone and (ctx.params.get(param.name) or not (incomplete or param.nargs == -1)):
             return list(usual(ctx, incomplete))

@@ -38,7 +38,7 @@ from webtraj.loop.places import Places
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
-__all__ = ["Begun", "LoopState", "begin", "own", "read_entries"]
+__all__ = ["Begun", "LoopState", "begin", "own"]
 
 _VERSION = 1
 
@@ -198,16 +198,6 @@ class LoopState(Closing):
         except OSError as error:
             raise errors.StorageError(f"Cannot write the loop's state: {error}.") from error
         self._entries.append(entry)
-
-
-def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a state file, the oldest first; none if there is no file.
-
-    Raises:
-        CorruptDataError: A line other than the last is damaged.
-        UnsupportedSchemaError: The file was written by a newer webtraj.
-    """
-    return _read(path)[0]
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:

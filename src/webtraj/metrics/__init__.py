@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from webtraj.metrics.measuring import MetricsReport as MetricsReport
     from webtraj.metrics.measuring import measure as measure
     from webtraj.metrics.measuring import measure_results as measure_results
-    from webtraj.metrics.measuring import measure_summaries as measure_summaries
     from webtraj.metrics.measuring import measure_trajectories as measure_trajectories
     from webtraj.metrics.measuring import read_metrics as read_metrics
     from webtraj.metrics.measuring import write_metrics as write_metrics
@@ -59,7 +58,6 @@ _HOMES = {
     "WandbSink": "live",
     "measure": "measuring",
     "measure_results": "measuring",
-    "measure_summaries": "measuring",
     "measure_trajectories": "measuring",
     "pass_at_k": "rates",
     "read_metrics": "measuring",

@@ -47,7 +47,6 @@ __all__ = [
     "MetricsReport",
     "measure",
     "measure_results",
-    "measure_summaries",
     "measure_trajectories",
     "metrics_key",
     "plain",
@@ -387,18 +386,6 @@ def measure_results(
     for result in results:
         measuring.add(EpisodeFacts.of_result(result, policy))
     return measuring.report(wall_seconds=seconds)
-
-
-def measure_summaries(summaries: Iterable[EpisodeSummary], **options: Any) -> MetricsReport:
-    """Return the metrics of summaries from any source.
-
-    Raises:
-        InvalidInputError: An option is invalid, or the crash rule needs steps.
-    """
-    measuring = Measuring(**options)
-    for summary in summaries:
-        measuring.add(EpisodeFacts.of_summary(summary))
-    return measuring.report()
 
 
 def measure_trajectories(

@@ -265,9 +265,3 @@ class VersionHistory:
             return Staleness(recorded, None)
         oldest = min(known)
         return Staleness(self.labels[oldest], max(0, now - oldest))
-
-    def stalest(self, calls: Iterable[ModelCall], *, trained: str | None = None) -> int | None:
-        """Return the greatest staleness of some calls; None if any of them is unknown."""
-        behind = [self.of(call, trained=trained).behind for call in calls]
-        known = [count for count in behind if count is not None]
-        return max(known, default=0) if len(known) == len(behind) else None

@@ -11,11 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_text_model", "make_vision_model"]
-
-_IMAGE_SIZE = 112
-_PATCH_SIZE = 14
-_SCALE_FACTOR = 2
+__all__ = ["make_text_model"]
 
 _SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -81,57 +77,6 @@ def make_text_model(
     return _saved(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
 
 
-def make_vision_model(
-    folder: str | os.PathLike[str],
-    corpus: Iterable[str],
-    *,
-    seed: int = 0,
-    vocab_size: int = 1536,
-    width: int = 64,
-    layers: int = 2,
-    context: int = 2048,
-    spread: float = 0.02,
-) -> Path:
-    """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters.
-
-    It is one of few vision-language models whose processor works without torchvision; PyPI's builds
-    of that do not load with torch for CPUs. The arguments are those of `make_text_model`.
-    """
-    import torch
-    import transformers
-
-    tokenizer = _make_tokenizer(corpus, vocab_size, context)
-    torch.manual_seed(seed)
-    config = transformers.Idefics3Config(
-        vision_config={
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": _IMAGE_SIZE,
-            "patch_size": _PATCH_SIZE,
-            "initializer_range": max(spread, 0.02),
-        },
-        text_config={
-            "model_type": "llama",
-            **_language(tokenizer, width, layers, context, spread),
-        },
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=_SCALE_FACTOR,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    edge = {"longest_edge": _IMAGE_SIZE}
-    processor = transformers.Idefics3Processor(
-        image_processor=transformers.Idefics3ImageProcessorPil(
-            size=edge, max_image_size=edge, do_image_splitting=False
-        ),
-        tokenizer=tokenizer,
-        image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
-        chat_template=_CHAT_TEMPLATE,
-    )
-    return _saved(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
-
-
 def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
     import tokenizers
     import transformers
@@ -159,7 +104,7 @@ def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any
 def _language(
     tokenizer: Any, width: int, layers: int, context: int, spread: float
 ) -> Mapping[str, Any]:
-    """Return the configuration that both language models share."""
+    """Return the configuration of a language model."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": width,

@@ -55,7 +55,7 @@ def pool_processes(pool):
 async def test_leases_share_a_browser_and_nothing_else():
     async with BrowserPool() as pool:
         first, second = await pool.lease(), await pool.lease()
-        assert first.browser_pid == second.browser_pid
+        assert first.browser.pid == second.browser.pid
         cookie = [{"name": "a", "value": "b", "url": "https://example.com"}]
         await first.context.add_cookies(cookie)
         assert len(await first.context.cookies()) == 1
@@ -82,7 +82,7 @@ async def test_a_lease_raises_what_kept_a_browser_from_starting_before(monkeypat
 async def test_leases_spread_over_the_browsers():
     async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
-        pids = [lease.browser_pid for lease in leases]
+        pids = [lease.browser.pid for lease in leases]
         assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
 
 
@@ -122,12 +122,12 @@ async def test_a_call_that_hangs_ends_at_its_deadline():
 async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
     async with BrowserPool(browsers=2, contexts_per_browser=2, limits=QUICK) as pool:
         victim, bystander = await pool.lease(), await pool.lease()
-        assert victim.browser_pid != bystander.browser_pid
+        assert victim.browser.pid != bystander.browser.pid
         waiting = asyncio.ensure_future(
             victim.run(victim.page.evaluate("new Promise(() => {})"), what="wait")
         )
         await answer(victim)
-        os.kill(victim.browser_pid, signal.SIGKILL)
+        os.kill(victim.browser.pid, signal.SIGKILL)
         with pytest.raises(errors.BrowserCrashedError, match=r"died|went away"):
             await waiting
         with pytest.raises(errors.BrowserCrashedError):
@@ -143,7 +143,7 @@ async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
 async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pid = lease.browser_pid
+        pid = lease.browser.pid
         os.kill(pool._driver.pid, signal.SIGKILL)
         with pytest.raises(errors.BrowserCrashedError):
             await answer(lease)
@@ -180,7 +180,7 @@ async def test_a_driver_that_ends_at_once_has_an_error_of_its_type(monkeypatch):
 async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pids = [lease.browser_pid, pool._driver.pid]
+        pids = [lease.browser.pid, pool._driver.pid]
         os.kill(pool._driver.pid, signal.SIGSTOP)
         with pytest.raises(errors.BrowserTimeoutError):
             await lease.run(lease.page.evaluate("1"), what="answer", seconds=0.1)
@@ -249,30 +249,30 @@ def processes_of(browser_pid, kind):
 async def test_a_browser_that_can_open_no_more_pages_is_replaced_and_its_pages_stay():
     async with BrowserPool(contexts_per_browser=3, limits=QUICK) as pool:
         bystander = await pool.lease()
-        for zygote in processes_of(bystander.browser_pid, "zygote"):
+        for zygote in processes_of(bystander.browser.pid, "zygote"):
             zygote.kill()
         newcomer = await pool.lease()
-        assert newcomer.browser_pid != bystander.browser_pid
+        assert newcomer.browser.pid != bystander.browser.pid
         assert await answer(newcomer) == 42
         assert await answer(bystander) == 42
         await bystander.release()
-        await gone(bystander.browser_pid)
+        await gone(bystander.browser.pid)
 
 
 async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_replaced():
     limits = dataclasses.replace(QUICK, call=1.0, lease=20.0)
     async with BrowserPool(limits=limits) as pool:
         first = await pool.lease()
-        (compositor,) = processes_of(first.browser_pid, "gpu-process")
+        (compositor,) = processes_of(first.browser.pid, "gpu-process")
         compositor.suspend()
         leases = [first, await pool.lease(), await pool.lease()]
-        assert {lease.browser_pid for lease in leases} == {first.browser_pid}
+        assert {lease.browser.pid for lease in leases} == {first.browser.pid}
         for lease in leases:
             with pytest.raises(errors.BrowserTimeoutError):
                 await lease.run(lease.page.screenshot(), what="take a screenshot")
             await lease.release()
         again = await pool.lease()
-        assert again.browser_pid != first.browser_pid
+        assert again.browser.pid != first.browser.pid
         await again.run(again.page.screenshot(), what="take a screenshot")
 
 
@@ -337,7 +337,7 @@ async def test_a_pool_that_is_closed_before_its_started_browser_leaves_no_proces
 async def test_a_browser_that_hangs_on_release_is_killed():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pid = lease.browser_pid
+        pid = lease.browser.pid
         os.kill(pid, signal.SIGSTOP)
         await lease.release()
         await gone(pid)
@@ -347,8 +347,8 @@ async def test_a_browser_that_hangs_on_release_is_killed():
 async def test_a_browser_that_hangs_on_close_is_killed():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pids = [lease.browser_pid, pool._driver.pid]
-        os.kill(lease.browser_pid, signal.SIGSTOP)
+        pids = [lease.browser.pid, pool._driver.pid]
+        os.kill(lease.browser.pid, signal.SIGSTOP)
     assert not any(process_alive(pid) for pid in pids)
 
 
@@ -358,10 +358,10 @@ async def test_an_old_browser_is_replaced_when_its_leases_end():
         first, second = await pool.lease(), await pool.lease()
         await first.release()
         third = await pool.lease()
-        assert third.browser_pid != second.browser_pid
+        assert third.browser.pid != second.browser.pid
         assert await answer(second) == 42
         await second.release()
-        await gone(second.browser_pid)
+        await gone(second.browser.pid)
         assert (pool.stats.retired, pool.stats.browsers) == (1, 1)
 
 
@@ -372,7 +372,7 @@ async def test_a_fat_browser_is_replaced():
         first = await pool.lease()
         await first.release()
         second = await pool.lease()
-        assert second.browser_pid != first.browser_pid
+        assert second.browser.pid != first.browser.pid
 
 
 @pytest.mark.smoke
@@ -380,7 +380,7 @@ async def test_close_ends_everything_and_refuses_more():
     pool = BrowserPool()
     lease = await pool.lease()
     folder = pool._folder.path
-    pids = [lease.browser_pid, pool._driver.pid]
+    pids = [lease.browser.pid, pool._driver.pid]
     await pool.close()
     await pool.close()
     await lease.release()
@@ -393,8 +393,8 @@ async def test_close_ends_everything_and_refuses_more():
 async def test_a_cancelled_close_leaves_no_process():
     pool = BrowserPool(limits=QUICK)
     lease = await pool.lease()
-    pids = [lease.browser_pid, pool._driver.pid]
-    os.kill(lease.browser_pid, signal.SIGSTOP)
+    pids = [lease.browser.pid, pool._driver.pid]
+    os.kill(lease.browser.pid, signal.SIGSTOP)
     closing = asyncio.ensure_future(pool.close())
     await asyncio.sleep(0)
     closing.cancel()
@@ -518,7 +518,7 @@ async def test_a_remote_browser_is_leased_from_and_outlives_the_pool(remote):
     async with BrowserPool(endpoint=endpoint, limits=QUICK) as pool:
         lease = await pool.lease()
         assert await answer(lease) == 42
-        assert lease.browser_pid is None
+        assert lease.browser.pid is None
         await lease.release()
     assert process.returncode is None
     async with BrowserPool(endpoint=endpoint, limits=QUICK) as pool:

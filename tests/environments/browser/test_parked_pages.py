@@ -147,7 +147,7 @@ async def test_a_page_whose_browser_died_is_not_passed_on():
         await environment.reset()
         lease = environment.session.lease
         await environment.close()
-        os.kill(lease.browser_pid, signal.SIGKILL)
+        os.kill(lease.browser.pid, signal.SIGKILL)
         while lease.healthy:
             await asyncio.sleep(0.01)
         environment = play(pool)

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from webtraj.judging.model import replayed
-from webtraj.judging.model.asking import JUDGING_WORDS, read_call, read_reply, schema_of
+from webtraj.judging.model.asking import read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import ModelCall, Outcome
+
+WORDS = ("success", "failure", "unclear")
 
 GOOD = '{"reasoning": "The order page is shown.", "verdict": "success"}'
 BAD = '{"reasoning": "The cart is empty.", "verdict": "failure"}'
@@ -106,7 +108,7 @@ HOSTILE = {
     "no-break space before": f"\u00a0{GOOD}",
     "byte order mark": f"\ufeff{GOOD}",
     "nul after": f"{GOOD}\x00",
-    "the schema": json.dumps(schema_of(JUDGING_WORDS)),
+    "the schema": json.dumps(schema_of(WORDS)),
     "the form with its dots": '{"reasoning": "what you saw", "verdict": "..."}',
     "reasoning says failure": '{"reasoning": "Verdict: failure", "verdict": "success"}',
     "reasoning is failure": (
@@ -131,14 +133,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("text", "verdict"), VERDICTS.values(), ids=VERDICTS)
 def test_verdict_is_read(text, verdict) -> None:
-    reading = read_reply(text, JUDGING_WORDS)
+    reading = read_reply(text, WORDS)
     assert (reading.value.word, reading.broken) == (verdict, "")
     reading.value.reasoning.encode()  # Any file can hold it.
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_reply_is_no_verdict(text) -> None:
-    reading = read_reply(text, JUDGING_WORDS)
+    reading = read_reply(text, WORDS)
     assert reading.value is None
     assert reading.broken
 
@@ -164,13 +166,13 @@ def test_there_are_hostile_replies_enough() -> None:
     ],
 )
 def test_only_a_reply_that_the_model_has_ended_counts(reason, complete) -> None:
-    reading = read_call(ModelCall(text=GOOD, finish_reason=reason), JUDGING_WORDS)
+    reading = read_call(ModelCall(text=GOOD, finish_reason=reason), WORDS)
     assert (reading.value is not None) is complete
 
 
 def test_a_failed_call_is_no_verdict() -> None:
     call = ModelCall(text=GOOD, finish_reason="stop", error="The server is away.")
-    assert read_call(call, JUDGING_WORDS).value is None
+    assert read_call(call, WORDS).value is None
 
 
 async def test_hostile_replies_over_http_are_judge_errors(

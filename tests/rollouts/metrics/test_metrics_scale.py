@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from webtraj import EndReason, Outcome
-from webtraj.metrics import Rate, measure_summaries
+from webtraj.metrics import EpisodeFacts, Measuring, Rate
 from webtraj.store.index import EpisodeSummary
 
 TASKS = 100
@@ -29,6 +29,13 @@ def summaries(count):
             start_time=begun,
             end_time=begun + 9.0,
         )
+
+
+def measure_summaries(summaries, **options):
+    measuring = Measuring(**options)
+    for summary in summaries:
+        measuring.add(EpisodeFacts.of_summary(summary))
+    return measuring.report()
 
 
 def peak(count):

@@ -16,7 +16,6 @@ from llamafactory_runs import ON_A_CPU, PYTHON, ROOT
 from omegaconf import OmegaConf
 
 from webtraj import open_dataset
-from webtraj.loop.state import read_entries
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.llamafactory.checkpoints import changed, read_about
 
@@ -80,7 +79,8 @@ def test_the_recipe_of_a_node_trains_twice_and_goes_on_after_a_kill(tmp_path, mo
             said, _ = process.communicate(timeout=600)
         assert process.returncode == 0, said
 
-    tried = [e["phase"] for e in read_entries(out / "state.jsonl") if e["event"] == "begun"]
+    entries = map(json.loads, (out / "state.jsonl").read_text().splitlines())
+    tried = [entry["phase"] for entry in entries if entry["event"] == "begun"]
     assert tried == ["rollout", "train", "publish", "rollout", "train", "train", "publish"]
     models = [out / f"training/iteration_000{number}/model.pt" for number in (1, 2)]
     assert (out / "model.pt").resolve() == models[1]

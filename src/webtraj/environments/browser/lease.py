@@ -79,11 +79,6 @@ class Lease:
         """Whether the lease is held and its page is not known to be dead."""
         return not self._released and not self.lifeline.cut_reason
 
-    @property
-    def browser_pid(self) -> int | None:
-        """The browser's process id; None if webtraj did not start it."""
-        return self.browser.pid
-
     async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
         """Await a call into the page, for `seconds` or else the pool's limit.
 

@@ -25,10 +25,8 @@ from webtraj.trajectory import Judgement, ModelCall
 __all__ = [
     "Ask",
     "Compose",
-    "JUDGING_WORDS",
     "Recorded",
     "Transcript",
-    "UNCLEAR",
     "Verdict",
     "messages_of",
     "read_call",
@@ -43,10 +41,6 @@ __all__ = [
 #     {"reasoning": "The page says that the order was placed.", "verdict": "success"}
 # A reply with other words, other letter case, or missing or extra members is broken. So is one
 # whose reasoning states a different verdict.
-
-UNCLEAR = "unclear"
-JUDGING_WORDS = ("success", "failure", UNCLEAR)
-"""The verdicts on a criterion."""
 
 _STATED = re.compile(
     r"""\bverdict\b["'*]*\s*(?:[:=]|\bis\b)\s*["'*]*(not\s+)?["'*]*([a-z]+)""", re.IGNORECASE
@@ -84,9 +78,10 @@ def read_call(call: ModelCall, words: Sequence[str]) -> Reading[Verdict]:
 def read_reply(text: str, words: Sequence[str]) -> Reading[Verdict]:
     """Read the verdict from a complete reply.
 
-    >>> read_reply('{"reasoning": "It is there.", "verdict": "success"}', JUDGING_WORDS).value
+    >>> words = ("success", "failure", "unclear")
+    >>> read_reply('{"reasoning": "It is there.", "verdict": "success"}', words).value
     Verdict(word='success', reasoning='It is there.')
-    >>> read_reply("SUCCESS", JUDGING_WORDS).broken
+    >>> read_reply("SUCCESS", words).broken
     'The reply is not one JSON object.'
 
     Args:
