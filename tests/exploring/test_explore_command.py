@@ -50,6 +50,9 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
     assert str(file) in result.output
     assert len(list(read_tasks(file))) == 2
     assert "(0 new)" in run("propose", tmp_path / "data", "--proposals", 2).output
+    data = json.loads(run("propose", tmp_path / "data", "--proposals", 2, "--json").stdout)
+    assert (data["tasks"], data["episodes"], data["new"]) == (2, 2, 0)
+    assert data["tasks_file"] == str(file)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,10 @@ def loop(
         with _Progress() as observer:
             result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     except signals.SignalReceivedError:
-        say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
+        say(
+            "Stopped. Finished work is kept. To resume, run the same command with --resume.",
+            stderr=json,
+        )
         raise
     if json:
         terminal.print_json(result)

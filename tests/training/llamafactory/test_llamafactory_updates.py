@@ -249,6 +249,9 @@ def test_the_command_prepares_and_checks(tmp_path):
     assert done.exit_code == 0, done.output
     data = tmp_path / "llamafactory_data"
     assert "llamafactory-cli train" in done.output
+    told = json.loads(CliRunner().invoke(app.make_app(), [*command, "--json"]).stdout)
+    assert (told["data"], told["model"]) == (str(data), None)
+    assert told["exported"]["splits"]["train"]["rows"] > 0
     assert CliRunner().invoke(app.make_app(), ["update", "--check", str(data)]).exit_code == 0
     for picture in (data / "images").iterdir():
         picture.unlink()
