@@ -65,6 +65,7 @@ def postprocess(
     step: Annotated[
         list[str] | None,
         typer.Option(
+            "--step",  # Typer 0.27 would take the metavar for its name.
             metavar="STEP",
             help="A step as NAME, NAME:VALUE or NAME:KEY=VALUE: clean, judge:environment, "
             "clean:min_steps=2. Repeat it for more steps, in order. Default: clean, "

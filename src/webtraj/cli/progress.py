@@ -117,9 +117,8 @@ class RolloutProgress:
         terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
         tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
-        planned = counted(self._planned, "episode")
-        verb = "is" if self._planned == 1 else "are"
-        say(f"{len(self._rows)} of {planned} {verb} in {self._out}{tries}.{ended}")
+        are = "episode is" if self._planned == 1 else "episodes are"
+        say(f"{len(self._rows)} of {self._planned} {are} in {self._out}{tries}.{ended}")
         cut_off = any(last.outcome is Outcome.CANCELLED for last in summary.last_tries)
         if exc is not None or cut_off or len(self._rows) < self._planned:
             self._tell_how_to_go_on()
