@@ -33,7 +33,7 @@ def test_every_field_has_a_flag_that_tells_its_meaning(field, options):
 
 def test_no_flag_is_about_nothing(options):
     about_the_call = {"arguments", "config_name", "config_dir", "print_config", "resume", "ray"}
-    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call - {"monitor"}
+    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call - {"monitor", "json"}
     for name in parts:
         fields = flags.fields_of({name: "x"})
         assert set(fields) <= RunSpec.model_fields.keys()
