@@ -27,7 +27,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
 from webtraj.runs.spec import RunSpec, read_record
-from webtraj.store.places import open_storage
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import RolloutConfig
@@ -63,7 +63,10 @@ def build_rollout(
         UnknownPresetError: No preset has a given name.
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
-    built = _of_run(values, resume) if isinstance(values, RunSpec) else _of_config(values, resume)
+    if isinstance(values, RunSpec):
+        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume)
+    else:
+        built = _of_config(values, resume)
     if isinstance(configuration, Configuration):
         return dataclasses.replace(built, source=configuration.source)
     if isinstance(configuration, RunSpec):
@@ -107,8 +110,7 @@ def resume_run(
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    storage = open_storage(out, storage_options)
-    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    run = run_of(open_storage(out, storage_options), resume=run_id or True)
     run.read_plan()
     begun, name = read_record(run)
     if begun is None:
@@ -118,16 +120,17 @@ def resume_run(
             "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
             "with --config-name and --resume."
         )
-    if fixed := sorted(_PLANNED & set(given)):
+    where = f"{out}/runs/{run.run_id}/{name}"
+    record = validate(begun, RunSpec, where).record()
+    if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
-            "changed. Start a new run instead."
+            f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
         )
-    where = f"{out}/runs/{run.run_id}/{name}"
-    values = merged(validate(begun, RunSpec, where).record(), given)
+    values = merged(record, given)
     check_complete(values, where)
     values |= {"out": out, "storage_options": dict(storage_options or {})}
-    return build_rollout(validate(values, RunSpec, where), resume=run.run_id)
+    return _playable(validate(values, RunSpec, where), run)
 
 
 def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
@@ -220,6 +223,30 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
+    if not resume:
+        return _playable(spec)
+    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    run = run_of(storage, resume=resume)
+    begun, name = read_record(run)
+    if begun is None:
+        return _playable(spec, run)
+    # A program or a file may say the same again, or less. What it does not say is as it was begun.
+    where = f"{spec.out}/runs/{run.run_id}/{name}"
+    record = validate(begun, RunSpec, where).record()
+    values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
+    check_complete(values, where)
+    values |= {"out": spec.out, "storage_options": spec.storage_options}
+    return _playable(validate(values, RunSpec, where), run)
+
+
+def _playable(spec: RunSpec, run: Run | None = None) -> ConfiguredRollout:
+    """Return a new rollout, or the rest of a run."""
+    places = (spec.out, spec.blocklist_path, *spec.preset)
+    if spec.storage_options and not any(is_url(place) for place in places if place):
+        raise errors.InvalidInputError(
+            f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
+            "Leave them out."
+        )
     channels = _checked(spec)
     if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
@@ -227,21 +254,16 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
         channels = channels_with(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    if resume:
-        storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
-        run = run_of(storage, resume=resume)
-        plan, run_id = run.read_plan(), run.run_id
-    else:
-        plan, run_id = selection.plan_run(spec, blocklist_of(spec)), new_run_id()
-        if spec.proposer is not None:
-            from webtraj.exploring.crawling import require_coarse
+    plan = selection.plan_run(spec, blocklist_of(spec)) if run is None else run.read_plan()
+    if run is None and spec.proposer is not None:
+        from webtraj.exploring.crawling import require_coarse
 
-            require_coarse(planned.spec for planned in plan)
+        require_coarse(planned.spec for planned in plan)
     return ConfiguredRollout(
         spec=spec,
         plan=plan,
-        run_id=run_id,
-        resume=bool(resume),
+        run_id=new_run_id() if run is None else run.run_id,
+        resume=run is not None,
         environment_options=_environment_options(spec, plan, channels),
     )
 
