@@ -1,24 +1,27 @@
 """The agents available by name, as on the command line.
 
 Installed packages add more through the entry-point group `webtraj.agents`: a name for a dataclass
-that is an agent. Its fields are the options; a field `seed` gets the rollout's seed.
+that is an agent. Its fields are the options; a field `seed` gets the rollout's seed. `register`
+gives an agent of a program or of an imported module a name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.named import make_of, nearest, offered
+from webtraj.named import make_of, nearest, offered, registering
 
-__all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent"]
+__all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent", "register"]
 
 ENTRY_POINT_GROUP = "webtraj.agents"
+
+_Made = TypeVar("_Made")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +34,24 @@ class AgentKind:
     """Makes it from a seed and options. Raises InvalidInputError for options it does not take."""
     takes: str = ""
     """A one-line description of its options; empty if it has none."""
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Return a decorator that gives an agent a name, for `--agent` and wherever agents have names.
+
+    It takes a dataclass, whose fields are the options, another class, an agent, or a function from
+    an observation to an action.
+
+    >>> @register("example-waits")
+    ... def wait(observation):
+    ...     return "noop()"
+    >>> make_agent("example-waits").name
+    'wait'
+
+    Raises:
+        InvalidInputError: The name is built in.
+    """
+    return registering(ENTRY_POINT_GROUP, name, AGENTS)
 
 
 def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> Agent:
@@ -57,7 +78,8 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
         return as_agent(made)
     known = (*AGENTS, *others)
     raise errors.InvalidInputError(
-        f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
+        f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
+        "to use an agent of your own, import the module that registers it (--import)."
     )
 
 

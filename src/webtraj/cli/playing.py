@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
+import functools
 import logging
 import shlex
 import sys
@@ -16,8 +18,10 @@ import typer
 from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import say_unjudged
+from webtraj.cli.options import imported
 from webtraj.cli.terminal import counted, say
 from webtraj.configuration import without_secrets
+from webtraj.named import import_modules
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -65,7 +69,8 @@ def naming(command: str, built: ConfiguredRollout) -> str:
     """Return a command that names a rollout's dataset, without secrets."""
     options = without_secrets(built.storage_options or {})
     buckets = [part for name in options for part in ("--option", f"{name}={_text(options[name])}")]
-    return shlex.join(["webtraj", command, "--out", built.out, *buckets])
+    modules = [part for module in imported() for part in ("--import", module)]
+    return shlex.join(["webtraj", command, *modules, "--out", built.out, *buckets])
 
 
 def _text(value: Any) -> str:
@@ -93,6 +98,8 @@ def play(
     from webtraj.cli import progress
 
     _log(verbose=built.spec.verbose)
+    if ray is not None and (modules := imported()):
+        built = dataclasses.replace(built, setup=functools.partial(import_modules, modules))
     with (
         progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
         _monitored(built) if monitor else contextlib.nullcontext(),
