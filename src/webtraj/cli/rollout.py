@@ -101,11 +101,14 @@ def rollout(
                 f"{config_name} --print-config` shows the keys."
             )
         from webtraj.rollouts.configuration import build_rollout, load_configuration
+        from webtraj.rollouts.configuration.webgym import refuse_ranks_on_ray
 
         configuration = load_configuration(config_name, overrides, config_dir=config_dir)
         if print_config:
             print(configuration.source, end="")
             return
+        if ray is not None:
+            refuse_ranks_on_ray(configuration.values)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
         go_on = playing.naming("rollout", built)
     if ray is not None:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.cli.app import main
 from webtraj.rollouts.configuration import build_rollout, load_configuration, selection
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
@@ -279,6 +280,17 @@ async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_ro
 def test_ranks_that_do_not_fit_together_are_told(overrides, told, build):
     with pytest.raises(errors.InvalidInputError, match=told):
         build(*(f"env_config.{override}" for override in overrides))
+
+
+def test_a_rank_on_ray_is_refused_before_an_iteration_is_claimed(build, world, monkeypatch, capsys):
+    rank = ("iteration=1", "env_config.multinode_rank=0", "env_config.multinode_total_workers=2")
+    named = ("--config-name", "own", "--config-dir", str(world), "--ray", "auto")
+    monkeypatch.setattr(sys, "argv", ["webtraj", "rollout", *named, *ORACLE, *rank])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "remove multinode_rank" in capsys.readouterr().err
+    assert not (world / "runs").exists()
 
 
 def test_equal_ranks_need_no_list_of_weights(build):

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
         RolloutConfig,
     )
 
-__all__ = ["NOT_ON_RAY", "TASK_FILES", "Rank", "rank_of", "sources_of", "spec_of"]
+__all__ = [
+    "NOT_ON_RAY",
+    "TASK_FILES",
+    "Rank",
+    "rank_of",
+    "refuse_ranks_on_ray",
+    "sources_of",
+    "spec_of",
+]
 
 TASK_FILES = (".jsonl", ".parquet")
 """How names of task files end."""
@@ -301,6 +309,16 @@ def rank_of(config: EnvConfig) -> Rank | None:
                 "Give every rank the same env_config.all_rank_weights."
             )
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
+
+
+def refuse_ranks_on_ray(config: RolloutConfig | RunSpec) -> None:
+    """Reject a configuration with a rank on a Ray cluster, before it claims an iteration.
+
+    Raises:
+        InvalidInputError: The configuration has a rank.
+    """
+    if not isinstance(config, RunSpec) and rank_of(config.env_config) is not None:
+        raise errors.InvalidInputError(NOT_ON_RAY)
 
 
 def _weights(config: EnvConfig) -> tuple[float, ...] | None:
