@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from webtraj.runs.run import Run
 
 __all__ = [
+    "MODEL",
     "RECORD",
+    "SAMPLING",
     "EpisodeFormat",
     "MetricsConfig",
     "Patience",
@@ -49,9 +51,10 @@ _Operation = Literal[
     "execute",
 ]  # fmt: skip
 
-_MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
+MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
 """What an agent and a proposer need to know of one model."""
-_SAMPLING = ("temperature", "max_tokens")
+SAMPLING = ("temperature", "max_tokens")
+"""What a model's agent needs to know of its replies."""
 _WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
 _PLACE = ("out", "storage_options")
 """Fields that the record lacks: it lies there."""
@@ -241,7 +244,7 @@ class RunSpec(Patience):
         if isinstance(options := settled.get("agent_options"), Mapping):
             # Records of webtraj 0.2 have the model among the options.
             options = dict(options)
-            for name in _MODEL[:3]:
+            for name in MODEL[:3]:
                 if options.get(name) is not None and settled.get(name) is None:
                     settled[name] = options.pop(name)
             settled["agent_options"] = options
@@ -263,13 +266,13 @@ class RunSpec(Patience):
     def agents_options(self) -> dict[str, Any]:
         """All options of the agent. A model may be the proposer's alone."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
-        asked = {} if proposers else self._given(*_MODEL)
-        return {**asked, **self._given(*_SAMPLING), **self.agent_options}
+        asked = {} if proposers else self._given(*MODEL)
+        return {**asked, **self._given(*SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
         """All options of the proposer."""
-        asked = self._given(*_MODEL) if self.proposer == "model" else {}
+        asked = self._given(*MODEL) if self.proposer == "model" else {}
         return {**asked, **self.proposer_options}
 
     def _given(self, *names: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from webtraj.rollouts.configuration import build_rollout, load_configuration, se
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.run import EpisodeResult
+from webtraj.runs.spec import RunSpec
 from webtraj.store.places import open_storage
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
@@ -459,6 +460,29 @@ async def test_run_of_a_configuration_goes_on_by_its_folder_alone(
     )  # fmt: skip
     summary = await again.play()
     assert [result.outcome.name for result in summary.last_tries] == ["SUCCESS", "SUCCESS"]
+
+
+@pytest.mark.parametrize("proposer", ["null", "hindsight", "model"])
+@pytest.mark.parametrize("agent", ["basic", "explorer", "curious", "oracle", "random"])
+def test_record_of_a_crawl_gives_the_same_agent_and_proposer(build, world, agent, proposer):
+    tasks = f"source_parquet_path={world}/coarse.jsonl"
+    crawl = build(
+        f"agent_name={agent}", "agent_model_name=null", f"proposer={proposer}", tasks,
+        name="crawled",
+    )  # fmt: skip
+    kept = RunSpec(**crawl.spec.record(), out=crawl.out)
+    again = dataclasses.replace(crawl, spec=kept)
+    assert again.player.make()
+    assert (again.player, again.proposing) == (crawl.player, crawl.proposing)
+
+
+async def test_crawl_without_a_model_goes_on_by_its_folder_alone(build, world, climber):
+    sources = f"source_parquet_path={world}/ladder.jsonl"
+    crawl = build(sources, "agent_name=oracle", "num_raw_data=null", name="crawled")
+    await crawl.play()
+    again = resume_run({}, out=crawl.out)
+    assert len((await again.play()).results) == 3
+    assert open_dataset(crawl.out)[0].info.task == "ladder/climb"
 
 
 async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, world):

@@ -16,7 +16,15 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.judging.base import PARALLEL
-from webtraj.runs.spec import EpisodeFormat, MetricsConfig, Patience, RunSpec, When
+from webtraj.runs.spec import (
+    MODEL,
+    SAMPLING,
+    EpisodeFormat,
+    MetricsConfig,
+    Patience,
+    RunSpec,
+    When,
+)
 
 __all__ = [
     "ContextConfig",
@@ -79,6 +87,8 @@ REFUSED: Mapping[str, str] = {
 _Steps = Annotated[int, Field(ge=1, le=100_000)]
 _ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
 """The default of Orby's trajectory collector."""
+_WITH_MODEL = ("basic", "model", "explorer")
+"""Agents that ask a model."""
 
 
 _ORBYS = {
@@ -142,7 +152,7 @@ class CrawlConfig(RunSpec):
     @property
     def agents_options(self) -> dict[str, Any]:
         """All options of the agent; those without a model take none of the model's keys."""
-        if self.agent not in ("basic", "model", "explorer"):
+        if self.agent not in _WITH_MODEL:
             return self.agent_options
         if not self.named_model:
             raise errors.InvalidInputError(
@@ -163,6 +173,14 @@ class CrawlConfig(RunSpec):
         if self.model is None and self.provider == "anthropic":
             return _ANTHROPIC_MODEL
         return self.model
+
+    def record(self) -> dict[str, Any]:
+        """Return the record, from which a `RunSpec` makes the same agent and proposer."""
+        record = {**super().record(), "model": self.named_model}
+        if self.agent not in _WITH_MODEL:
+            asked = () if self.proposer == "model" else MODEL
+            record |= dict.fromkeys((*SAMPLING, *asked))
+        return record
 
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
