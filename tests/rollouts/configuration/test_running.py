@@ -492,6 +492,7 @@ async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, wor
     with pytest.raises(errors.InvalidInputError, match="--config-name"):
         resume_run({}, out=rollout.out)
     assert len((await build(*ORACLE, resume=True).play()).results) == 2
+    assert resume_run({}, out=rollout.out).player == rollout.player  # Now it has one.
 
 
 async def test_quick_rollout_in_a_bucket(world):

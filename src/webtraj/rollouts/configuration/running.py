@@ -50,7 +50,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run, tries_of
 from webtraj.runs.spec import RECORD, RunSpec, read_record
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import Storage, is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
@@ -375,12 +375,16 @@ class ConfiguredRollout:
             from webtraj.store.layout import DatasetHeader
 
             create_place(self.out, DatasetHeader(format=written))
-        storage = open_storage(self.out, self.storage_options)
-        record = orjson.dumps(self._record(), option=orjson.OPT_INDENT_2)
-        storage.write(f"runs/{self.run_id}/{RECORD}", record)
+        storage = self._write_record()
         if self.source:
             storage.write(f"runs/{self.run_id}/{_SOURCE}", self.source.encode())
         return written
+
+    def _write_record(self) -> Storage:
+        storage = open_storage(self.out, self.storage_options)
+        record = orjson.dumps(self._record(), option=orjson.OPT_INDENT_2)
+        storage.write(f"runs/{self.run_id}/{RECORD}", record)
+        return storage
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
         """Release an iteration's number if this rollout did not even write a plan."""
@@ -398,11 +402,15 @@ class ConfiguredRollout:
             )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
-        """Warn if the agent differs from the one that started the run: their episodes will mix."""
+        """Warn if the agent differs from the one that started the run: their episodes will mix.
+
+        A run without a record gets one, from which it can be resumed.
+        """
         try:
             begun, _ = read_record(Run(open_storage(self.out, self.storage_options), self.run_id))
-            if begun is None:
-                return  # Started another way; nothing to compare with.
+            if begun is None:  # Started in Python, or by an earlier webtraj.
+                self._write_record()
+                return
             before = configuration_lib.validate(begun, RunSpec, RECORD).record()
         except errors.InvalidInputError:
             return
