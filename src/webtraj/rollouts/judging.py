@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from webtraj.judging.base import PARALLEL
 from webtraj.runs.run import Run, tries_of
 from webtraj.runs.spec import When
 from webtraj.store import files
+from webtraj.store.layout import HEADER
 from webtraj.store.places import is_url, open_storage
 from webtraj.trajectory import Outcome
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from webtraj.runs.plan import PlannedEpisode
 
 __all__ = ["judge_rollout"]
+
+_logger = logging.getLogger(__name__)
 
 _LOCK = ".lock"
 _POLL = 0.5
@@ -121,13 +125,23 @@ def _settle(
 
 @contextlib.asynccontextmanager
 async def _own_turn(place: str) -> AsyncIterator[None]:
-    """Hold a folder's lock, after waiting until no other process has it; a bucket has none."""
+    """Hold a dataset's lock, after waiting until no other process has it; a bucket has none.
+
+    Without a lock, such as on a file system without flock, processes judge at the same time.
+    """
     path = Path(place) / JUDGEMENTS / _LOCK
+    waits = False
     with contextlib.ExitStack() as stack:
-        while not is_url(place) and await asyncio.to_thread(path.parents[1].is_dir):
+        while not is_url(place) and await asyncio.to_thread((path.parents[1] / HEADER).is_file):
             try:
                 stack.enter_context(files.locked(path, wait=False))
                 break
             except BlockingIOError:
+                if not waits:
+                    _logger.warning("Another process judges %s. Waiting for it.", place)
+                waits = True
                 await asyncio.sleep(_POLL)
+            except errors.StorageError as error:
+                _logger.info("Judging %s without a lock: %s", place, error)
+                break
         yield
