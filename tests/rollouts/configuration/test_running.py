@@ -359,6 +359,25 @@ def test_values_make_a_rollout_as_well_as_files(build, world):
     assert "${x" in rollout.source
 
 
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["policy_config.agent_options={base_url: 5}"], "base_url: must be a valid string"),
+        ([*ORACLE, "policy_config.agent_options={model: 5}"], "model: must be a valid string"),
+        (["env_config.train_tasks=['train.jsonl', '']"], "The split 'train' has no tasks"),
+    ],
+)
+def test_values_that_only_a_rollout_shows_to_be_wrong_are_told(overrides, told, build, world):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        build(*overrides)
+    assert not (world / "runs").exists()
+
+
+def test_judge_when_waits_for_a_judge(build):
+    assert build(*ORACLE, "judge_when=always").judging is None
+    assert build(*ORACLE, "judge_when=always", "judge=environment").judging.when == "always"
+
+
 async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(build, world, climber):
     sources = f"source_parquet_path={world}/ladder.jsonl"
     rollout = build(sources, "num_raw_data=7", "agent_name=oracle", name="crawled")
