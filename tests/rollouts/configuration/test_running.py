@@ -11,7 +11,13 @@ import pytest
 
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.cli.app import main
-from webtraj.rollouts.configuration import build_rollout, load_configuration, selection
+from webtraj.cli.playing import naming
+from webtraj.rollouts.configuration import (
+    ConfiguredRollout,
+    build_rollout,
+    load_configuration,
+    selection,
+)
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.run import EpisodeResult
@@ -443,6 +449,7 @@ async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         resume_run({"seed": 6}, out="quick")
     secret = start_run({**given, "environment_options": options}, out="secret")
+    assert "hush" not in repr(secret)
     assert secret.environment_options == options
 
 
@@ -520,6 +527,20 @@ async def test_quick_rollout_in_a_bucket(world):
     await first.play()
     again = resume_run({}, out=place, run_id=first.run_id)
     assert len((await again.play()).results) == len(open_dataset(place)) == 2
+
+
+@pytest.mark.parametrize("out", ["s3://bucket/data", "data"])
+def test_command_that_names_a_run_has_the_options_of_buckets_but_no_secrets(world, out):
+    options = {
+        "endpoint": "http://h:9", "allow_http": True, "timeout": 5.5, "access_key_id": "AKIA",
+        "secret_access_key": "hush", "region": "https://me:hush@h", "max_concurrency": 4,
+    }  # fmt: skip
+    spec = RunSpec(preset=["ladder/climb"], out=out, storage_options=options)
+    told = naming("rollout", ConfiguredRollout(spec=spec, plan=(), run_id="one"))
+    assert told == (
+        f"webtraj rollout --out {out} --option endpoint=http://h:9 --option allow_http=true "
+        "--option timeout=5.5"
+    )
 
 
 async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):

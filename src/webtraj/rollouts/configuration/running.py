@@ -106,7 +106,7 @@ _HOUR = 3600.0
 class ConfiguredRollout:
     """A rollout, fully configured."""
 
-    spec: RunSpec
+    spec: RunSpec = dataclasses.field(repr=False)
     """Its settings."""
     plan: tuple[PlannedEpisode, ...]
     """The whole plan; for a resumed run, including what was already played."""
@@ -342,8 +342,8 @@ class ConfiguredRollout:
         }
 
     def _open_metrics(self) -> MetricsObserver:
-        told = configuration_lib.parse(self.source, "A configuration") if self.source else {}
-        config = dict(configuration_lib.flattened(told or self._record()))
+        told = _read(self.source) if self.source else self._record()
+        config = dict(configuration_lib.flattened(told))
         return open_metrics(self.spec.metrics, self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
@@ -423,6 +423,15 @@ class ConfiguredRollout:
                     "The run %s was started with %s=%s and now continues with %s.",
                     self.run_id, key, keys.get(key), now.get(key),
                 )  # fmt: skip
+
+
+def _read(source: str) -> dict[str, Any]:
+    """Return a configuration's values. JSON can be read without OmegaConf, and can hold `${`."""
+    try:
+        data: dict[str, Any] = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        data = configuration_lib.parse(source, "A configuration")
+    return data
 
 
 def bucket_options(place: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
