@@ -20,7 +20,8 @@ from webtraj.rollouts.configuration import (
 )
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
-from webtraj.runs.run import EpisodeResult
+from webtraj.runs.plan import plan_episodes
+from webtraj.runs.run import EpisodeResult, Run
 from webtraj.runs.spec import RunSpec
 from webtraj.store.places import open_storage
 
@@ -541,6 +542,17 @@ def test_command_that_names_a_run_has_the_options_of_buckets_but_no_secrets(worl
         f"webtraj rollout --out {out} --option endpoint=http://h:9 --option allow_http=true "
         "--option timeout=5.5"
     )
+
+
+async def test_run_in_a_folder_goes_on_with_the_options_of_its_blocklist(world):
+    options = {"endpoint": "http://h:9", "allow_http": True}
+    given = {"preset": ["ladder/climb"], "blocklist_path": "s3://bucket/blocked"}
+    spec = RunSpec(**given, out="data", storage_options=options)
+    rollout = ConfiguredRollout(spec=spec, plan=plan_episodes("ladder/climb"), run_id="one")
+    rollout._keep_settings()
+    Run(open_storage("data"), "one").write_plan(rollout.plan, seed=0, settings={})
+    again = resume_run({}, out="data", storage_options=options)
+    assert (again.spec, again.storage_options) == (spec, None)
 
 
 async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):

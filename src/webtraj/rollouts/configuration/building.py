@@ -101,13 +101,13 @@ def resume_run(
         given: Fields to change, such as `parallel`.
         out: The dataset of the run.
         run_id: The run; the latest by default.
-        storage_options: For a bucket.
+        storage_options: For buckets: the dataset's, and the blocklist's.
 
     Raises:
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    storage = open_storage(out, storage_options)
+    storage = open_storage(out, bucket_options(out, storage_options or {}))
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
     run.read_plan()
     begun, name = read_record(run)
