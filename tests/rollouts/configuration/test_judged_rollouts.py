@@ -5,6 +5,7 @@ import dataclasses
 import errno
 import io
 import json
+import time
 
 import dm_env
 import pytest
@@ -176,6 +177,19 @@ async def test_sites_that_a_judge_finds_blocked_are_left_out_of_the_next_iterati
     assert line["blocked_at"] == ended[line["episode_id"]]
     names = {planned.task for planned in build(*ROLLOUT).plan}
     assert names == {name for name in SHOPS if name != "shut"}
+
+
+async def test_judging_knows_the_sites_that_are_still_on_their_way_to_a_bucket(
+    build, shop_world, monkeypatch
+):
+    send = Blocklist._send
+    monkeypatch.setattr(Blocklist, "_send", lambda *given: time.sleep(0.3) or send(*given))
+    monkeypatch.setattr(Shop, "episode_outcome", lambda self: Outcome.BLOCKED)
+    place = "memory://sites/blocked"
+    rollout = build(*ROLLOUT, "judge=environment", f"env_config.blocklist_path={place}")
+    await rollout.play()
+    sites = rollout.blocklist._lines()
+    assert len(sites) == len({json.loads(line)["episode_id"] for line in sites}) > 0
 
 
 async def test_each_kind_of_question_goes_to_its_own_model_with_its_own_key(

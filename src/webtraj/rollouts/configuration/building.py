@@ -23,6 +23,7 @@ from webtraj.rollouts.configuration.recipes import judging_of, player_of, propos
 from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
+from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
@@ -135,7 +136,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     env = config.env_config
     rank = rank_of(env)
     spec = spec_of(config, rank)
-    channels = _checked(spec)
+    channels, blocklist = _checked(spec), blocklist_of(spec)
     iterations = Iterations(
         config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
     )
@@ -145,7 +146,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
         plan, run_id = run.read_plan(), run.run_id
     else:
-        number, plan, claimed = _planned(config, spec, iterations, rank)
+        number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
         run_id = new_run_id() + suffix
     return ConfiguredRollout(
         spec=spec.model_copy(update={"out": iterations.dataset(number)}),
@@ -153,6 +154,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         run_id=run_id,
         resume=bool(resume),
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
         iteration=number,
         ranked=rank is not None,
         claimed=iterations if claimed else None,
@@ -160,10 +162,13 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
 
 
 def _planned(
-    config: RolloutConfig, spec: RunSpec, iterations: Iterations, rank: Rank | None
+    config: RolloutConfig,
+    spec: RunSpec,
+    blocklist: Blocklist | None,
+    iterations: Iterations,
+    rank: Rank | None,
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
-    blocklist = blocklist_of(spec)
 
     def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
         return selection.plan_rollout(
@@ -220,7 +225,7 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
-    channels = _checked(spec)
+    channels, blocklist = _checked(spec), blocklist_of(spec)
     if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
 
@@ -232,7 +237,7 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
         run = run_of(storage, resume=resume)
         plan, run_id = run.read_plan(), run.run_id
     else:
-        plan, run_id = selection.plan_run(spec, blocklist_of(spec)), new_run_id()
+        plan, run_id = selection.plan_run(spec, blocklist), new_run_id()
         if spec.proposer is not None:
             from webtraj.exploring.crawling import require_coarse
 
@@ -243,6 +248,7 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
         run_id=run_id,
         resume=bool(resume),
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
     )
 
 

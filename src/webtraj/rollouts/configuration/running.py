@@ -116,6 +116,9 @@ class ConfiguredRollout:
     """Whether to resume an existing run."""
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the presets, the channels to observe included."""
+    blocklist: Blocklist | None = None
+    """Receives the sites that refused the agent. Playing and judging share it, so that no site is
+    added twice while it is on its way to a bucket."""
     iteration: int | None = None
     """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
@@ -154,11 +157,6 @@ class ConfiguredRollout:
     def proposing(self) -> Proposing | None:
         """Recipe for the proposer of further tasks."""
         return proposing_of(self.spec)
-
-    @property
-    def blocklist(self) -> Blocklist | None:
-        """Receives the sites that refused the agent."""
-        return blocklist_of(self.spec)
 
     @property
     def browsers(self) -> Browsers:
