@@ -23,6 +23,7 @@ from webtraj.rollouts.configuration.recipes import judging_of, player_of, propos
 from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
+from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
@@ -109,13 +110,14 @@ def resume_run(
         given: Fields to change, such as `parallel`.
         out: The dataset of the run.
         run_id: The run; the latest by default.
-        storage_options: For a bucket.
+        storage_options: For buckets: the dataset's, and the blocklist's.
 
     Raises:
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    run = run_of(open_storage(out, storage_options), resume=run_id or True)
+    storage = open_storage(out, bucket_options(out, storage_options or {}))
+    run = run_of(storage, resume=run_id or True)
     run.read_plan()
     begun, name = read_record(run)
     if begun is None:
@@ -143,7 +145,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     env = config.env_config
     rank = rank_of(env)
     spec = spec_of(config, rank)
-    channels = _checked(spec)
+    channels, blocklist = _checked(spec), blocklist_of(spec)
     iterations = Iterations(
         config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
     )
@@ -153,7 +155,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
         plan, run_id = run.read_plan(), run.run_id
     else:
-        number, plan, claimed = _planned(config, spec, iterations, rank)
+        number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
         run_id = new_run_id() + suffix
     return ConfiguredRollout(
         spec=spec.model_copy(update={"out": iterations.dataset(number)}),
@@ -161,6 +163,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         run_id=run_id,
         resume=bool(resume),
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
         iteration=number,
         ranked=rank is not None,
         claimed=iterations if claimed else None,
@@ -168,10 +171,13 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
 
 
 def _planned(
-    config: RolloutConfig, spec: RunSpec, iterations: Iterations, rank: Rank | None
+    config: RolloutConfig,
+    spec: RunSpec,
+    blocklist: Blocklist | None,
+    iterations: Iterations,
+    rank: Rank | None,
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
-    blocklist = blocklist_of(spec)
 
     def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
         return selection.plan_rollout(
@@ -256,14 +262,14 @@ def _playable(
             f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
             "Leave them out."
         )
-    channels = _checked(spec, agent)
+    channels, blocklist = _checked(spec, agent), blocklist_of(spec)
     if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
 
         channels = channels_with(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    plan = selection.plan_run(spec, blocklist_of(spec)) if run is None else run.read_plan()
+    plan = selection.plan_run(spec, blocklist) if run is None else run.read_plan()
     if run is None and spec.proposer is not None:
         from webtraj.exploring.crawling import require_coarse
 
@@ -274,6 +280,7 @@ def _playable(
         run_id=new_run_id() if run is None else run.run_id,
         resume=run is not None,
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
         agent=agent,
     )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.configuration import validate
 from webtraj.rollouts.configuration.recipes import ASKING
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import Patience, RunSpec
@@ -30,7 +31,15 @@ if TYPE_CHECKING:
         RolloutConfig,
     )
 
-__all__ = ["NOT_ON_RAY", "TASK_FILES", "Rank", "rank_of", "sources_of", "spec_of"]
+__all__ = [
+    "NOT_ON_RAY",
+    "TASK_FILES",
+    "Rank",
+    "rank_of",
+    "refuse_ranks_on_ray",
+    "sources_of",
+    "spec_of",
+]
 
 TASK_FILES = (".jsonl", ".parquet")
 """How names of task files end."""
@@ -42,7 +51,7 @@ _SAME_ENV = {
     "environment_options", "verbose",
 }  # fmt: skip
 """Keys of `env_config` that are fields of `RunSpec` by the same names."""
-_SAME = {"seed", "storage_options", "format", "metrics", "judge_when"}
+_SAME = {"seed", "storage_options", "format", "metrics"}
 """Keys at the top that are."""
 _OPTIONS = {"top_p", "top_k", "min_p", "enforce_actions", "max_invalid_actions"}
 """Keys of `policy_config` that are options of the agent by the same names."""
@@ -70,21 +79,22 @@ def spec_of(config: RolloutConfig, rank: Rank | None) -> RunSpec:
     same = {name: getattr(env, name) for name in _SAME_ENV}
     if env.blocklist_path is not None:
         same["blocklist_path"] = _place(env.blocklist_path, config.save_path)
-    return RunSpec(
+    fields = {
         **{name: getattr(config, name) for name in _SAME},
         **same,
         **_agent(config, rank),
-        preset=_places(config),
-        attempts=env.groups_per_task if grouped else env.attempts_per_task,
-        group_size=env.attempts_per_task if grouped else 1,
+        "preset": _places(config),
+        "attempts": env.groups_per_task if grouped else env.attempts_per_task,
+        "group_size": env.attempts_per_task if grouped else 1,
         **_judge(config),
-        parallel=env.server_size if env.server_size == "auto" else scaled(env.server_size),
-        operation_limits=pools,
-        timeout=_seconds(env.task_timeout_minutes),
-        run_timeout=_seconds(env.run_timeout_minutes),
-        retry_pause=env.retry_policy.pause,
-        max_retry_pause=env.retry_policy.max_pause,
-    )
+        "parallel": env.server_size if env.server_size == "auto" else scaled(env.server_size),
+        "operation_limits": pools,
+        "timeout": _seconds(env.task_timeout_minutes),
+        "run_timeout": _seconds(env.run_timeout_minutes),
+        "retry_pause": env.retry_policy.pause,
+        "max_retry_pause": env.retry_policy.max_pause,
+    }
+    return validate(fields, RunSpec, config.kind)  # An option of the agent may be wrong.
 
 
 def sources_of(env: EnvConfig) -> list[str]:
@@ -184,6 +194,8 @@ def _judge(config: RolloutConfig) -> dict[str, Any]:
     if judge is None and asked.model is not None:
         judge = "model"
     fields = {"judge": judge, "judge_parallel": config.env_config.evaluation_workers}
+    if judge is not None:
+        fields["judge_when"] = config.judge_when
     if judge != "model":
         if given := asked.model_dump(exclude_defaults=True):
             raise errors.InvalidInputError(
@@ -301,6 +313,16 @@ def rank_of(config: EnvConfig) -> Rank | None:
                 "Give every rank the same env_config.all_rank_weights."
             )
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
+
+
+def refuse_ranks_on_ray(config: RolloutConfig | RunSpec) -> None:
+    """Reject a configuration with a rank on a Ray cluster, before it claims an iteration.
+
+    Raises:
+        InvalidInputError: The configuration has a rank.
+    """
+    if not isinstance(config, RunSpec) and rank_of(config.env_config) is not None:
+        raise errors.InvalidInputError(NOT_ON_RAY)
 
 
 def _weights(config: EnvConfig) -> tuple[float, ...] | None:
