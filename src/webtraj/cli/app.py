@@ -104,7 +104,8 @@ _OLD_NAMES = {
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
-    "rollout", "explore", "presets", "judge run", "judge eval", "export", "import", "loop",
+    "rollout", "explore", "record", "presets", "judge run", "judge eval", "export", "import",
+    "loop", "openenv serve", "openenv manifest", "mcp",
 )  # fmt: skip
 """Commands that take `--import`. `postprocess` and `rollout submit` have one of their own."""
 
