@@ -322,6 +322,15 @@ def test_the_pointing_agent_is_told_of_the_server_like_the_model_agent():
     assert 'env_config.vllm_server_url="http://h:1/v1"' in made
 
 
+def test_any_agent_without_a_model_may_play_first():
+    first = {"policy": "curious", "agent_options": {"ends": 0.5}}
+    made = command(
+        load_loop_config(given={**PLAYED, "first": first}), Slot(1, "rollout", "rollout")
+    )
+    assert 'policy_config.agent="curious"' in made
+    assert "policy_config.agent_options.ends=0.5" in made
+
+
 def test_evaluations_play_the_same_and_rollouts_do_not():
     config = load_loop_config(given=PLAYED)
     phases = {
