@@ -209,7 +209,8 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         InvalidInputError: The model's name is missing.
     """
     policy, env, context = config.policy_config, config.env_config, config.context_config
-    if policy.agent not in ("model", "pointing"):
+    shared = catalog.shared_options(policy.agent)
+    if not shared:
         return Player(policy.agent, policy.agent_options, config.seed)
     rate = env.request_per_minute
     version = config.model_settings.prompt_version
@@ -230,12 +231,7 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         "max_tokens": policy.max_new_tokens,
         "seed": policy.sampling_seed,
     }
-    if policy.agent == "pointing":
-        from webtraj.agents.pointing import OPTIONS
-
-        # Its replies are two names; the key `max_new_tokens` limits prose.
-        options = {name: options[name] for name in OPTIONS if name != "max_tokens"}
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: options[name] for name in shared if options.get(name) is not None}
     return Player(policy.agent, {**given, **policy.agent_options}, config.seed)
 
 
