@@ -2,8 +2,9 @@
 
 The class's module is imported on first use. Options may be text, as from a command line, and are
 converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
-`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. Built-in names
-are never replaced. CONTRIBUTING.md has an example of each.
+`webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
+`webtraj.training_formats` and `webtraj.dialects`. Built-in names are never replaced.
+CONTRIBUTING.md has examples.
 """
 
 from __future__ import annotations

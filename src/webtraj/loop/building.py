@@ -357,11 +357,11 @@ def check_phases(config: LoopConfig) -> None:
         InvalidInputError: One of them is unknown.
     """
     from webtraj.processing.registry import make_step, parse_step, step_names
-    from webtraj.training.export.running import FORMATS, make_format
+    from webtraj.training.export.running import all_formats, make_format
     from webtraj.training.sft.settings import load_train_config
 
     export, processing, train = config.export, config.postprocess, config.train
-    if export is not None and export.command is None and export.format not in FORMATS:
+    if export is not None and export.command is None and export.format not in all_formats():
         make_format(export.format)
     if processing is not None and processing.command is None and not processing.imports:
         for name in [parse_step(text)[0] for text in processing.steps]:

@@ -429,7 +429,7 @@ class LoopConfig(Section):
             raise ValueError(
                 "train.algorithm mixed also imitates the rows of export, and those of the format "
                 "tokens have log-probabilities, which are not imitated; set export.format to "
-                "another one, such as sharegpt or pointing"
+                "another one, such as sharegpt"
             )
         alone = self.first.iterations
         if self.overlap.enabled:

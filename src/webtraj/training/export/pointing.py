@@ -31,6 +31,7 @@ from webtraj.agents.pointing import ACT, ELEMENTS, USUAL, WORDS
 from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
 from webtraj.training.export.pictures import Pictures
 from webtraj.training.samples import Sample, name_of
+from webtraj.training.scratch.decisions import PointingRenderer
 from webtraj.training.scratch.model import END
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class PointingFormat(SampleFormat):
                 f"The format 'pointing' needs the model's folder, for its tokenizer.json; got "
                 f"model={self.model!r}. `webtraj train scratch DATASET --out FOLDER` makes one."
             )
+
+    def renderer(self) -> PointingRenderer:
+        """See `SampleFormat.renderer`."""
+        return PointingRenderer()
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
