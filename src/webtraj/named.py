@@ -20,17 +20,28 @@ import pydantic
 
 from webtraj import errors
 
-__all__ = ["class_at", "make_of", "nearest", "offered"]
+__all__ = ["MOVED_OUT", "class_at", "make_of", "nearest", "offered"]
+
+MOVED_OUT = (
+    "is now in an example package. Install webtraj-two-cores: "
+    "https://github.com/webtraj/webtraj/tree/main/examples/two_cores says how."
+)
+_MOVED_OUT = ("all_tasks", "pointing", "two_cores")
+"""Names of 0.2 that are not built in any more."""
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return a sentence that suggests the nearest word, with a trailing space; empty if none.
+
+    For a name that was built in, it says where that is now.
 
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
 
     Upper and lower case are the same.
     """
+    if word in _MOVED_OUT:
+        return f"{word!r} {MOVED_OUT} "
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return f"Did you mean {by_lower[near[0]]!r}? " if near else ""

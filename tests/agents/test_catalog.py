@@ -43,7 +43,6 @@ async def test_agent_goes_by_the_name_it_is_made_by(name, tmp_path):
     await record(tmp_path / "data")
     options = {
         "model": {"model": "tiny", "base_url": "http://127.0.0.1:9/v1"},
-        "pointing": {"model": "tiny", "base_url": "http://127.0.0.1:9/v1"},
         "scripted": {"script": str(tmp_path / "script.txt")},
         "replay": {"dataset": str(tmp_path / "data")},
     }

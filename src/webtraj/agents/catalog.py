@@ -118,12 +118,6 @@ def _model(seed: int, options: Mapping[str, Any]) -> Agent:
     return read_options(options).make()
 
 
-def _pointing(seed: int, options: Mapping[str, Any]) -> Agent:
-    from webtraj.agents.pointing import make_pointing_agent
-
-    return make_pointing_agent(seed, options)
-
-
 def _scripted(seed: int, options: Mapping[str, Any]) -> Agent:
     from webtraj.agents.scripted import ScriptedAgent, read_script
 
@@ -168,23 +162,6 @@ AGENTS: Mapping[str, AgentKind] = {
     ),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
-    ),
-    "pointing": AgentKind(
-        "Asks a small model; see webtraj.agents.pointing.",
-        _pointing,
-        "model, base_url and those of webtraj.agents.pointing.OPTIONS",
-        (
-            "model",
-            "base_url",
-            "provider",
-            "api_key_variable",
-            "max_concurrency",
-            "requests_per_minute",
-            "temperature",
-            "seed",
-            "max_invalid_actions",
-            "timeout",
-        ),
     ),
     "scripted": AgentKind(
         "Takes the actions listed in a file, one per line.", _scripted, "script (the file)"

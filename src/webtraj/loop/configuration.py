@@ -568,7 +568,7 @@ def load_loop_config(
     """Return a loop's configuration.
 
     Args:
-        path: A YAML file, or the name of a recipe that ships, such as `two_cores`. References such
+        path: A YAML file, or the name of a recipe that ships, such as `one_gpu`. References such
             as `${out}` and `${oc.env:HOME}` are resolved.
         overrides: Items of `key=value`, with a dotted key and a YAML value: `iterations=5`.
         given: Values that override all others.

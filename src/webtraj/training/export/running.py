@@ -49,10 +49,6 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "preferences": (f"{_HERE}.sharegpt:RankingFormat", "pairs of replies, for LLaMA-Factory's DPO"),
     "trl-preferences": (f"{_HERE}.trl:TrlPreferencesFormat", "pairs in Parquet, for TRL's DPO"),
     "tokens": (f"{_HERE}.tokens:TokensFormat", "exact token ids with log-probabilities, for RL"),
-    "pointing": (
-        f"{_HERE}.pointing:PointingFormat",
-        "token ids of pointing prompts, names dealt anew, for models made from scratch",
-    ),
 }
 """The class of each format as `module:Class`, with a one-line description."""
 
