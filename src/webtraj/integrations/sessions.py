@@ -345,7 +345,7 @@ class Session:
         self._turn: Turn | None = None
         self._marks: tuple[str, ...] | None = None
         self._dialect: Dialect | None = None
-        self._own: PageDialect | None = None
+        self._page_dialect: PageDialect | None = None
         self._total = 0.0
         self._failed = ""
         self._closed = False
@@ -434,8 +434,8 @@ class Session:
             EpisodeFailedError: The browser or the machine ended the episode.
             EnvironmentMisuseError: No episode is running.
         """
-        if self._own is not None:
-            read = Reply(self._own.read(str(reply)))
+        if self._page_dialect is not None:
+            read = Reply(self._page_dialect.read(str(reply)))
         elif self._dialect is not None:
             read = parse_reply(reply, self._dialect, marks=self._marks)
         else:  # No page was shown yet, which `act` refuses.
@@ -504,9 +504,9 @@ class Session:
         last_action = timestep.observation.get("last_action") or {}
         make_own = self._sessions.page_dialect
         if make_own is not None:
-            if not step or self._own is None:
-                self._own = make_own(seed)
-            page = contexts_lib.Page(text=self._own.show(timestep.observation))
+            if not step or self._page_dialect is None:
+                self._page_dialect = make_own(seed)
+            page = contexts_lib.Page(text=self._page_dialect.show(timestep.observation))
             text = page.text
         else:
             page = contexts_lib.page_of({**timestep.observation, "last_action": {}}, settings)
