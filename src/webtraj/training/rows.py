@@ -42,7 +42,7 @@ from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.named import class_at
+from webtraj.named import class_at, nearest
 from webtraj.training.samples import Sample, SampleKey, key_of
 
 __all__ = [
@@ -533,7 +533,8 @@ def _header(folder: Path) -> Mapping[str, Any]:
     name, known = header["format"], all_formats()
     if name not in known or not class_at(known[name][0]).imitated:
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {name!r:.60}, which cannot be imitated; "
-            "expected one with a reply in each row, such as sharegpt, openai, tokens or trl."
+            f"{str(folder)!r} is an export in the format {name!r:.60}, which cannot be imitated. "
+            f"{'' if name in known else nearest(name, known)}Expected one with a reply in each "
+            "row, such as sharegpt, openai, tokens or trl."
         )
     return header

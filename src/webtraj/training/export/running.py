@@ -144,8 +144,9 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
     header, _ = read_manifest(folder)
     if header["format"] not in (known := all_formats()):
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which holds "
-            f"episodes; expected a format of samples: {', '.join(known)}."
+            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which is no "
+            f"known format of samples. {nearest(header['format'], known)}Expected one of: "
+            f"{', '.join(known)}."
         )
     if split not in header["splits"]:
         raise errors.InvalidInputError(
