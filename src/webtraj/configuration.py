@@ -26,6 +26,7 @@ from webtraj.named import nearest
 
 __all__ = [
     "COMMAND_LINE",
+    "MISSING",
     "Section",
     "check_complete",
     "check_names",
@@ -46,7 +47,8 @@ __all__ = [
     "without_secrets",
 ]
 
-_MISSING = "???"
+MISSING = "???"
+"""Stands for a value that must be given."""
 _SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
 """Options whose values are all secret, beside those whose names say so."""
 _SPACE = re.compile(r"\s")
@@ -473,8 +475,8 @@ def _without_secrets(data: Any, key: str) -> Any:
         }
     if isinstance(data, list | tuple):  # A list can only be given as a whole.
         kept = [_without_secrets(item, key) for item in data]
-        return _MISSING if _MISSING in kept else kept
-    return _MISSING if _holds_secret(data, key) else data
+        return MISSING if MISSING in kept else kept
+    return MISSING if _holds_secret(data, key) else data
 
 
 def _holds_secret(data: Any, key: str) -> bool:
@@ -488,7 +490,7 @@ def _holds_secret(data: Any, key: str) -> bool:
 
 def _missing(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in data.items():
-        if value == _MISSING:
+        if value == MISSING:
             yield f"{prefix}{key}"
         elif isinstance(value, Mapping):
             yield from _missing(value, f"{prefix}{key}.")

@@ -20,7 +20,8 @@ from webtraj.agents.options import ModelOptions
 from webtraj.agents.random import RandomAgent
 from webtraj.environments.actions import Click
 from webtraj.rollouts.configuration import load_configuration
-from webtraj.rollouts.configuration.players import player_of
+from webtraj.rollouts.configuration.recipes import player_of
+from webtraj.rollouts.configuration.webgym import spec_of
 from webtraj.testing.fakes import CatchEnvironment
 
 
@@ -106,9 +107,10 @@ def test_keys_of_a_rollout_reach_installed_agents_that_share_them(stranger, tmp_
     load = partial(load_configuration, "rollout_train")
     keys = ["policy_config.base_model=m", "policy_config.temperature=0.5", "save_path=runs"]
     given = [*keys, "policy_config.agent=asker", "policy_config.agent_options.temperature=0.7"]
-    player = player_of(load(given).values, None)
+    player = player_of(spec_of(load(given).values, None))
     assert (player.name, player.options) == ("asker", {"model": "m", "temperature": 0.7})
-    assert player_of(load([*keys, "policy_config.agent=plain"]).values, None).options == {}
+    plain = load([*keys, "policy_config.agent=plain"]).values
+    assert player_of(spec_of(plain, None)).options == {}
     with pytest.raises(errors.InvalidInputError, match=r"policy_config\.agent: .*mean 'asker'"):
         load([*keys, "policy_config.agent=askr"])
 

@@ -44,6 +44,7 @@ def test_help_of_a_command_groups_its_options(call):
     assert headings == [
         "Arguments:", "Options:", "Rollouts from a configuration:",
         "Settings of the run, without a configuration:",
+        "Patience, order and browsers, without a configuration:",
     ]  # fmt: skip
     assert out.index("\n  --config-dir ") < out.index("\n  --preset ")
 

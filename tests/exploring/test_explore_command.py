@@ -134,10 +134,10 @@ def played(monkeypatch):
 
     async def only_play(self, *, observer=None, ray=None):
         seen.append(self)
-        self._keep_source()
+        self._keep_settings()
         if not self.resume:
             run = Run(open_storage(self.out), self.run_id)
-            run.write_plan(self.plan, seed=self.seed, settings={})
+            run.write_plan(self.plan, seed=self.spec.seed, settings={})
         return RolloutSummary(results=(), seconds=0.0)
 
     monkeypatch.setattr(ConfiguredRollout, "only_play", only_play)

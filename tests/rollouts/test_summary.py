@@ -1,5 +1,7 @@
 """The numbers that a rollout reports, and the counts behind them."""
 
+import dataclasses
+
 import pytest
 
 from webtraj import EndReason, Outcome
@@ -59,10 +61,11 @@ def test_tasks_are_counted_apart_and_in_the_order_of_names():
     assert b.steps_per_second == 9.0
     assert summary.total.steps == 10
     assert repr(summary) == (
-        "<RolloutSummary: 3 episodes of 2 tasks, 1 successes, 1 failures, "
-        "1 infrastructure failures, 10 steps in 0.5 s>"
+        "<RolloutSummary: episodes=3, tasks=2, successes=1, failures=1, "
+        "infrastructure_failures=1, steps=10, seconds=0.5>"
     )
     assert summary.steps_per_second == 20.0
+    assert dataclasses.replace(summary, earlier=1).steps_per_second == 12.0
 
 
 def test_rollout_of_nothing_has_no_rates():

@@ -2,27 +2,29 @@
 
 Installed packages add more through the entry-point group `webtraj.agents`: a name for a dataclass
 that is an agent, or for an `AgentKind`. A dataclass's fields are its options; a field `seed` gets
-the rollout's seed.
+the rollout's seed. `register` gives an agent of a program or of an imported module a name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.named import class_at, make_of, nearest, offered
+from webtraj.named import class_at, make_of, nearest, offered, registering
 
 __all__ = [
     "AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "agent_names", "check_agent_name", "make_agent",
-    "shared_options",
+    "register", "shared_options",
 ]  # fmt: skip
 
 ENTRY_POINT_GROUP = "webtraj.agents"
+
+_Made = TypeVar("_Made")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def check_agent_name(name: str) -> str:
     """
     if name not in AGENTS and name not in (known := agent_names()):
         raise errors.InvalidInputError(
-            f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
+            f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
+            "to use an agent of your own, import the module that registers it (--import)."
         )
     return name
 
@@ -67,6 +70,24 @@ def shared_options(name: str) -> tuple[str, ...]:
 
         return tuple(ModelOptions.model_fields)
     return _kind_of(name).shared if name in agent_names() else ()
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Return a decorator that gives an agent a name, for `--agent` and wherever agents have names.
+
+    It takes a dataclass, whose fields are the options, another class, an agent, or a function from
+    an observation to an action.
+
+    >>> @register("example-waits")
+    ... def wait(observation):
+    ...     return "noop()"
+    >>> make_agent("example-waits").name
+    'wait'
+
+    Raises:
+        InvalidInputError: The name is built in.
+    """
+    return registering(ENTRY_POINT_GROUP, name, AGENTS)
 
 
 def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> Agent:
@@ -99,7 +120,7 @@ def _kind_of(name: str) -> AgentKind:
     def make(seed: int, options: Mapping[str, Any]) -> Agent:
         return as_agent(make_of(home, name, options, kind="agent", defaults={"seed": seed}))
 
-    return AgentKind(f"From {home}.", make)
+    return AgentKind("An agent of another package.", make)
 
 
 def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:

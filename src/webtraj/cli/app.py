@@ -10,13 +10,14 @@ webtraj's own errors print as one line on stderr; `-v` or `WEBTRAJ_DEBUG=1` adds
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import flags, signals
+from webtraj.cli import flags, options, signals
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
@@ -100,6 +101,10 @@ _OLD_NAMES = {
 """Names of 0.2 that still work, with a hint."""
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
+_IMPORTING = (
+    "rollout", "explore", "presets", "judge run", "judge eval", "export", "import", "loop",
+)  # fmt: skip
+"""Commands that take `--import`. `postprocess` and `rollout submit` have one of their own."""
 
 _PROGRAM = "webtraj"
 
@@ -237,6 +242,8 @@ def make_command(name: str) -> Any:
     ]
     if flags.takes_flags(function):
         function = flags.with_flags(function)
+    if name in _IMPORTING:
+        function = _with_import(function)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(name, cls=_Command, help=text, epilog="\n\n".join(also) or None)(function)
     return typer.main.get_command(app)
@@ -246,6 +253,44 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"webtraj {webtraj.__version__}")
         raise typer.Exit
+
+
+_IMPORT = typer.Option(
+    "--import",
+    metavar="MODULE",
+    help="A module of your own, or a .py file, to import first: it registers presets, agents, "
+    "judges or steps. Repeatable.",
+)
+
+
+def _with_import(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that also takes `--import`."""
+    signature = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def command(*, imports: list[str] | None, **values: Any) -> None:
+        _import(imports or ())
+        function(**values)
+
+    option = inspect.Parameter(
+        "imports",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[list[str] | None, _IMPORT],
+    )
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values()]
+    command.__signature__ = signature.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]
+    return command
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules now, and in the commands that this one starts."""
+    if not modules:
+        return
+    from webtraj.named import import_modules
+
+    import_modules(modules)
+    os.environ[options.IMPORTED] = os.pathsep.join((*options.imported(), *modules))
 
 
 def _global_options(
@@ -267,6 +312,9 @@ def _global_options(
     ] = False,
 ) -> None:
     del version  # Handled by its callback.
+    modules = options.imported()
+    os.environ.pop(options.IMPORTED, None)
+    _import(modules)
     if verbose:
         os.environ[DEBUG_VARIABLE] = "1"
         logging.basicConfig(level=logging.INFO if verbose == 1 else logging.DEBUG)

@@ -83,7 +83,7 @@ def explore(
 
 def _propose(fields: dict[str, Any], place: str, run: str | None) -> None:
     from webtraj.configuration import COMMAND_LINE, validate
-    from webtraj.rollouts.configuration.players import proposing_of
+    from webtraj.rollouts.configuration.recipes import proposing_of
     from webtraj.runs.spec import RunSpec
     from webtraj.store.places import is_url
 

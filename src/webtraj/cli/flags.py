@@ -16,6 +16,8 @@ from webtraj.cli.options import read_setting, storage_options
 __all__ = ["fields_of", "flag", "takes_flags", "with_flags"]
 
 _PANEL = "Settings of the run, without a configuration"
+_PANEL_OF_THE_PATIENT = "Patience, order and browsers, without a configuration"
+_ALSO_PATIENT = {"retry_pause", "max_retry_pause", "run_timeout", "operation_limits"}
 _FLAGS = {
     "agent_options": "--agent-set",
     "environment_options": "--set",
@@ -25,6 +27,7 @@ _FLAGS = {
     "storage_options": "--option",
 }
 """Flags that are not named after their field."""
+_MAPPINGS = ("_options", "_limits")
 _WITHOUT = ("kind", "metrics", "verbose")
 """Fields that have no flag of their own."""
 _ALSO: dict[str, tuple[str, Any, str | None, str]] = {
@@ -92,7 +95,7 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
         value = given[name]
         if name == "storage_options":
             fields[name] = storage_options(value)
-        elif name.endswith("_options"):
+        elif name.endswith(_MAPPINGS):
             fields[name] = dict(read_setting(flag(name), text) for text in value)
         elif name == "base_url" and len(value) == 1:
             fields[name] = value[0]
@@ -117,26 +120,31 @@ def _number_or_auto(text: str) -> int | str:
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
-    from webtraj.runs.spec import RunSpec
+    from webtraj.runs.spec import Patience, RunSpec
 
-    for name, field in RunSpec.model_fields.items():
+    patient = Patience.model_fields.keys() | _ALSO_PATIENT
+    fields = RunSpec.model_fields.items()
+    for name, field in sorted(fields, key=lambda item: item[0] in patient):
         if name in _WITHOUT:
             continue
         told = " ".join((field.description or "").split())
-        settings = name.endswith("_options")
+        settings = name.endswith(_MAPPINGS)
         kind = list[str] if settings else _type_of(field.annotation)
         if kind == list[str]:
             told += " Repeatable."
         elif isinstance(field.default, int | float):
             told += f" Default: {field.default}."
-        yield _parameter(name, kind, "KEY=VALUE" if settings else None, told)
+        panel = _PANEL_OF_THE_PATIENT if name in patient else _PANEL
+        yield _parameter(name, kind, "KEY=VALUE" if settings else None, told, panel)
     for name, (_, kind, metavar, told) in _ALSO.items():
         yield _parameter(name, kind, metavar, told)
 
 
-def _parameter(name: str, kind: Any, metavar: str | None, told: str) -> inspect.Parameter:
+def _parameter(
+    name: str, kind: Any, metavar: str | None, told: str, panel: str = _PANEL
+) -> inspect.Parameter:
     option = typer.Option(
-        flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=_PANEL
+        flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=panel
     )
     default, kind = (False, bool) if kind is bool else (None, kind | None)
     return inspect.Parameter(

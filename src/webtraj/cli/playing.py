@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
+import functools
 import logging
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import say_unjudged
+from webtraj.cli.options import imported
 from webtraj.cli.terminal import counted, say
+from webtraj.configuration import without_secrets
+from webtraj.named import import_modules
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -56,8 +62,19 @@ def from_flags(
         built = resume_run({name: settled[name] for name in fields}, run_id=run_id, **place)
     else:
         built = start_run(settled, **place)
-    buckets = [part for text in given.get("storage_options", ()) for part in ("--option", text)]
-    return built, shlex.join(["webtraj", command, "--out", built.out, *buckets])
+    return built, naming(command, built)
+
+
+def naming(command: str, built: ConfiguredRollout) -> str:
+    """Return a command that names a rollout's dataset, without secrets."""
+    options = without_secrets(built.storage_options or {})
+    buckets = [part for name in options for part in ("--option", f"{name}={_text(options[name])}")]
+    modules = [part for module in imported() for part in ("--import", module)]
+    return shlex.join(["webtraj", command, *modules, "--out", built.out, *buckets])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def play(
@@ -80,7 +97,9 @@ def play(
     """
     from webtraj.cli import progress
 
-    _log(verbose=built.verbose)
+    _log(verbose=built.spec.verbose)
+    if ray is not None and (modules := imported()):
+        built = dataclasses.replace(built, setup=functools.partial(import_modules, modules))
     with (
         progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
         _monitored(built) if monitor else contextlib.nullcontext(),

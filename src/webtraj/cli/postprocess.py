@@ -114,8 +114,9 @@ def postprocess(
 
     Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
+    from webtraj.named import import_modules
     from webtraj.processing.configuration import load_config
-    from webtraj.processing.registry import import_steps, parse_step
+    from webtraj.processing.registry import parse_step
     from webtraj.store.layout import DatasetLayout
     from webtraj.store.places import is_url
 
@@ -135,7 +136,7 @@ def postprocess(
     }
     loaded = load_config(config, values)
     _check(loaded, imports or [])
-    import_steps(imports or [])
+    import_modules(imports or [])
     if loaded.verbose:
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
         logging.getLogger("webtraj").setLevel(logging.INFO)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from webtraj import credentials, errors
+from webtraj import errors
 from webtraj.cli import playing
 from webtraj.cli.flags import flag
 
@@ -100,22 +100,15 @@ def rollout(
                 "configuration with KEY=VALUE instead; `webtraj rollout --config-name "
                 f"{config_name} --print-config` shows the keys."
             )
-        from webtraj.rollouts.configuration import build_rollout, load_configuration
-        from webtraj.rollouts.configuration.players import refuse_ranks_on_ray
+        from webtraj.rollouts.configuration import build_rollout, loading
 
-        configuration = load_configuration(config_name, overrides, config_dir=config_dir)
         if print_config:
-            print(configuration.source, end="")
+            text = loading.configuration_text(config_name, overrides, config_dir=config_dir)
+            print(text, end="")
             return
-        if ray is not None:
-            refuse_ranks_on_ray(configuration.values)
+        configuration = loading.load_configuration(config_name, overrides, config_dir=config_dir)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
-        go_on = shlex.join((
-            "webtraj", "rollout", "--config-name", config_name,
-            *(() if config_dir is None else ("--config-dir", str(config_dir))),
-            *(_without_secrets(text) for text in overrides if not text.startswith("iteration=")),
-            *(() if built.iteration is None else (f"iteration={built.iteration}",)),
-        ))  # fmt: skip
+        go_on = playing.naming("rollout", built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor)
@@ -130,14 +123,3 @@ def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]
             "--resume. Choose what to run with --preset or --config-name."
         )
     return runs[0] if runs else None, [text for text in arguments if "=" in text]
-
-
-def _without_secrets(override: str) -> str:
-    key, _, value = override.partition("=")
-    secret = (
-        "secret" in key
-        or "secrets" in value
-        or credentials.is_secret_name(key)
-        or any(credentials.find_secrets(override))
-    )
-    return f"{key}=..." if secret else override

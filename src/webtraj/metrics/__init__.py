@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from webtraj.metrics.facts import PhaseTimes as PhaseTimes
     from webtraj.metrics.live import MetricsObserver as MetricsObserver
     from webtraj.metrics.live import MetricsSink as MetricsSink
-    from webtraj.metrics.live import MetricsTargets as MetricsTargets
     from webtraj.metrics.live import TensorBoardSink as TensorBoardSink
     from webtraj.metrics.live import WandbSink as WandbSink
-    from webtraj.metrics.live import WandbTarget as WandbTarget
     from webtraj.metrics.measuring import Measuring as Measuring
     from webtraj.metrics.measuring import MetricsReport as MetricsReport
     from webtraj.metrics.measuring import measure as measure
@@ -51,7 +49,6 @@ _HOMES = {
     "MetricsObserver": "live",
     "MetricsReport": "measuring",
     "MetricsSink": "live",
-    "MetricsTargets": "live",
     "PassAtK": "rates",
     "PhaseTimes": "facts",
     "Rate": "rates",
@@ -60,7 +57,6 @@ _HOMES = {
     "Spread": "rates",
     "TensorBoardSink": "live",
     "WandbSink": "live",
-    "WandbTarget": "live",
     "measure": "measuring",
     "measure_results": "measuring",
     "measure_summaries": "measuring",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import itertools
@@ -23,14 +22,14 @@ from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
+from webtraj.runs.spec import MetricsConfig
 
 __all__ = [
     "MetricsObserver",
     "MetricsSink",
-    "MetricsTargets",
     "TensorBoardSink",
     "WandbSink",
-    "WandbTarget",
+    "open_metrics",
     "flat",
 ]
 
@@ -343,75 +342,45 @@ class MetricsObserver(Closing):
             self.lost[name] = self.lost.get(name, 0) + 1
 
 
-# Targets of a run's live metrics, as configurations and commands name them.
+def open_metrics(
+    targets: MetricsConfig,
+    run_id: str,
+    *,
+    config: Mapping[str, Any] | None = None,
+    earlier: Iterable[EpisodeFacts] = (),
+) -> MetricsObserver:
+    """Open the destinations of live metrics. The caller closes the observer that writes to them.
 
+    A resumed run continues its numbers. Blocks.
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WandbTarget:
-    """A Weights & Biases run."""
+    Args:
+        targets: The destinations.
+        run_id: The rollout's run.
+        config: The run's configuration, for W&B.
+        earlier: Episodes of the run that have already ended.
 
-    project: str
-    """Name of the project."""
-    entity: str | None = None
-    """User or team that owns the project; None for the account's default."""
-    run_name: str | None = None
-    """The run's name in W&B; None for the rollout's run id."""
-    mode: Literal["online", "offline", "disabled"] | None = None
-    """See `WandbSink`."""
-    folder: str | None = None
-    """Folder for W&B's files; None for the current folder."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsTargets:
-    """Destinations of live metrics."""
-
-    tensorboard: str | None = None
-    """A folder in which each run gets its own subfolder."""
-    wandb: WandbTarget | None = None
-    """Weights & Biases."""
-
-    def __bool__(self) -> bool:
-        return self.tensorboard is not None or self.wandb is not None
-
-    def open(
-        self,
-        run_id: str,
-        *,
-        config: Mapping[str, Any] | None = None,
-        earlier: Iterable[EpisodeFacts] = (),
-    ) -> MetricsObserver:
-        """Open the sinks and return an observer that writes to them, which the caller closes.
-
-        A resumed run continues its numbers. Blocks.
-
-        Args:
-            run_id: The rollout's run.
-            config: The run's configuration, for W&B.
-            earlier: Episodes of the run that have already ended.
-
-        Raises:
-            MissingDependencyError: TensorBoard or wandb is not installed.
-            StorageError: TensorBoard's folder cannot be written.
-            Exception: Raised by wandb if no run can start, such as without an API key.
-        """
-        with contextlib.ExitStack() as undo:
-            sinks: list[MetricsSink] = []
-            if self.tensorboard is not None:
-                sinks.append(TensorBoardSink(Path(self.tensorboard) / run_id))
-                undo.callback(sinks[-1].close)
-            if (wandb := self.wandb) is not None:
-                sinks.append(
-                    WandbSink(
-                        wandb.project,
-                        entity=wandb.entity,
-                        name=wandb.run_name or run_id,
-                        run_id=run_id,
-                        mode=wandb.mode,
-                        folder=wandb.folder,
-                        config=config,
-                    )
+    Raises:
+        MissingDependencyError: TensorBoard or wandb is not installed.
+        StorageError: TensorBoard's folder cannot be written.
+        Exception: Raised by wandb if no run can start, such as without an API key.
+    """
+    with contextlib.ExitStack() as undo:
+        sinks: list[MetricsSink] = []
+        if targets.tensorboard is not None:
+            sinks.append(TensorBoardSink(Path(targets.tensorboard) / run_id))
+            undo.callback(sinks[-1].close)
+        if (wandb := targets.wandb) is not None:
+            sinks.append(
+                WandbSink(
+                    wandb.project,
+                    entity=wandb.entity,
+                    name=wandb.run_name or run_id,
+                    run_id=run_id,
+                    mode=wandb.mode,
+                    folder=wandb.folder,
+                    config=config,
                 )
-            observer = MetricsObserver(*sinks, earlier=earlier)
-            undo.pop_all()
-            return observer
+            )
+        observer = MetricsObserver(*sinks, earlier=earlier)
+        undo.pop_all()
+        return observer

@@ -211,7 +211,9 @@ async def collect(
         seconds = time.perf_counter() - start
     if run is not None and out is not None:
         await asyncio.to_thread(keep_metrics, run, out, storage_options)
-    summary = RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+    summary = RolloutSummary(
+        results=(*progress.done, *results), seconds=seconds, earlier=len(progress.done)
+    )
     if run is None or out is None or judge is None:
         return summary
     judged = await judge_rollout(

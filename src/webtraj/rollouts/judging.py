@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.judging.base import PARALLEL
 from webtraj.runs.run import Run, tries_of
 from webtraj.runs.spec import When
 from webtraj.store import files
-from webtraj.store.places import open_storage
+from webtraj.store.places import is_url, open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_rollout"]
 
+_LOCK = ".lock"
 _POLL = 0.5
 """Seconds between checks for another judging process."""
 
@@ -45,12 +47,12 @@ async def judge_rollout(
     parallel: int = PARALLEL,
     storage_options: Mapping[str, Any] | None = None,
     blocklist: Blocklist | None = None,
-    turn: Path | None = None,
     observer: Callable[[int, int], None] | None = None,
 ) -> Judged:
     """Judge the unjudged episodes of a rollout's dataset.
 
-    Errors are returned, not raised: the recorded episodes stay intact whatever happens here.
+    Errors are returned, not raised: the recorded episodes stay intact whatever happens here. If
+    several processes judge one folder, they do so in turn, so that none judges an episode twice.
 
     Args:
         out: The recorded dataset. All its episodes are judged, of every run.
@@ -61,7 +63,6 @@ async def judge_rollout(
         parallel: As for `judge_dataset`.
         storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         blocklist: Receives the sites of episodes judged BLOCKED, each once.
-        turn: A file to lock meanwhile, so that several processes do not judge the same episodes.
         observer: Called with the number of judged episodes and their total, as judging proceeds.
 
     Returns:
@@ -75,7 +76,7 @@ async def judge_rollout(
     check_judging(judge, when=when, parallel=parallel)
     place = os.fspath(out)
     try:
-        async with _own_turn(turn):
+        async with _own_turn(place):
             judged = await judge_dataset(
                 place,
                 judge,
@@ -119,10 +120,11 @@ def _settle(
 
 
 @contextlib.asynccontextmanager
-async def _own_turn(path: Path | None) -> AsyncIterator[None]:
-    """Hold the file's lock, after waiting until no other process has it."""
+async def _own_turn(place: str) -> AsyncIterator[None]:
+    """Hold a folder's lock, after waiting until no other process has it; a bucket has none."""
+    path = Path(place) / JUDGEMENTS / _LOCK
     with contextlib.ExitStack() as stack:
-        while path is not None:
+        while not is_url(place) and await asyncio.to_thread(path.parents[1].is_dir):
             try:
                 stack.enter_context(files.locked(path, wait=False))
                 break

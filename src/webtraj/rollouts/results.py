@@ -131,7 +131,9 @@ class RolloutSummary:
     results: tuple[EpisodeResult, ...]
     """Result of every started episode, in the order in which they ended."""
     seconds: float
-    """Duration of the rollout in seconds."""
+    """Duration of the rollout in seconds; of a resumed run, since it was resumed."""
+    earlier: int = 0
+    """How many of the results, the first ones, a resumed run had before."""
     judged: Judged | None = None
     """The judge's verdicts, if a judge was given. `results` keep the recorded outcomes."""
     proposed: Proposed | None = None
@@ -140,10 +142,10 @@ class RolloutSummary:
     def __repr__(self) -> str:
         total = self.total
         return (
-            f"<RolloutSummary: {total.episodes} episodes of {len(self.tasks)} tasks, "
-            f"{total.successes} successes, {total.failures} failures, "
-            f"{total.infrastructure_failures} infrastructure failures, {total.steps} steps in "
-            f"{self.seconds:.1f} s>"
+            f"<RolloutSummary: episodes={total.episodes}, tasks={len(self.tasks)}, "
+            f"successes={total.successes}, failures={total.failures}, "
+            f"infrastructure_failures={total.infrastructure_failures}, steps={total.steps}, "
+            f"seconds={self.seconds:.1f}>"
         )
 
     def with_outcomes(self, outcomes: Mapping[str, Outcome]) -> RolloutSummary:
@@ -181,5 +183,6 @@ class RolloutSummary:
 
     @property
     def steps_per_second(self) -> float:
-        """Steps per second of the whole rollout, all workers together."""
-        return self.total.steps / self.seconds if self.seconds else 0.0
+        """Steps per second of all workers together; earlier results do not count."""
+        steps = sum(result.num_steps for result in self.results[self.earlier :])
+        return steps / self.seconds if self.seconds else 0.0

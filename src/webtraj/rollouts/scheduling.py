@@ -11,16 +11,12 @@ import itertools
 import operator
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 from webtraj import errors
 from webtraj.runs.run import EpisodeResult, RetryPolicy, Turn, all_numbers
+from webtraj.runs.spec import TaskOrder
 
-__all__ = ["ErrorStreak", "Order", "Politeness", "RetryPolicy", "Scheduler", "Turn"]
-
-Order = Literal["given", "longest", "fair"]
-"""`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
-`fair`: one of each site in turn."""
+__all__ = ["ErrorStreak", "Politeness", "RetryPolicy", "Scheduler", "Turn"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +68,7 @@ class Scheduler:
         self,
         turns: Iterable[Turn],
         *,
-        order: Order = "given",
+        order: TaskOrder = "given",
         politeness: Politeness | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -9,8 +9,9 @@ from webtraj import errors
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.scheduling import Order, Politeness, RetryPolicy
+from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.runs.run import all_numbers
+from webtraj.runs.spec import TaskOrder
 
 __all__ = ["Completion", "RolloutSettings"]
 
@@ -66,7 +67,7 @@ class RolloutSettings:
     """Which episodes to retry, and how often."""
     completion: Completion = dataclasses.field(default_factory=Completion)
     """When to stop waiting for the slowest episodes."""
-    order: Order = "given"
+    order: TaskOrder = "given"
     """The order of the episodes."""
     politeness: Politeness = dataclasses.field(default_factory=Politeness)
     """Limits on visits to each site."""
@@ -88,9 +89,9 @@ class RolloutSettings:
                 raise errors.InvalidInputError(
                     f"{name} must be 1 or more, a whole number; got {value!r}."
                 )
-        if self.order not in get_args(Order):
+        if self.order not in get_args(TaskOrder):
             raise errors.InvalidInputError(
-                f"order must be one of {', '.join(get_args(Order))}; got {self.order!r}."
+                f"order must be one of {', '.join(get_args(TaskOrder))}; got {self.order!r}."
             )
         for name, kind in _PARTS.items():
             value = getattr(self, name)

@@ -2,8 +2,8 @@
 
 Its fields are the flags of `webtraj rollout` (`webtraj.cli.flags` makes them), the keys of a
 configuration of the kind `run`, the arguments of `collect(RunSpec(...))`, and the record beside
-the plan from which `--resume` reads them. Other systems' names are aliases: see
-`webtraj.rollouts.configuration.rollout.CrawlConfig`.
+the plan of every run, from which `--resume` reads them. Other systems' names are aliases:
+`webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
 
 This module must stay light to import, since `webtraj rollout --help` reads it.
 """
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD",
     "EpisodeFormat",
+    "MODEL",
     "MetricsConfig",
+    "Patience",
     "RunSpec",
+    "TaskOrder",
     "WandbConfig",
     "When",
     "exploring",
@@ -39,15 +42,21 @@ _RECORD_OF_EXPLORING = "explore.json"
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
 """Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
 When = Literal["unknown", "always"]
+TaskOrder = Literal["given", "longest", "fair"]
+"""`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
+`fair`: one of each site in turn."""
+_Operation = Literal[
+    "metadata", "navigate", "allocate", "release", "screenshot", "ac_tree", "page_metadata",
+    "execute",
+]  # fmt: skip
 
-_MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
+MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
 """What an agent and a proposer need to know of one model."""
 _SAMPLING = ("temperature", "max_tokens")
 _WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
-_PLACE = ("out", "storage_options")
-"""Fields that the record lacks: it lies there."""
-
 _Positive = Annotated[int, Field(ge=1)]
+_Natural = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(gt=0)]
 
 
 class WandbConfig(Section):
@@ -74,23 +83,63 @@ class MetricsConfig(Section):
     wandb: WandbConfig | None = None
     """Weights & Biases."""
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return self.tensorboard is not None or self.wandb is not None
+
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class RunSpec(Section):
+class Patience(Section):
+    """Limits, order and browsers of a run: what `RunSpec` and WebGym's `env_config` name alike."""
+
+    max_consecutive_errors: _Positive | None = None
+    """Stop after this many infrastructure failures in a row; by default 10, or twice the number of
+    episodes at a time."""
+    step_timeout: _Seconds | None = None
+    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
+    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of episodes that must be done before the rest get only a grace period."""
+    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
+    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
+    task_order: TaskOrder = "given"
+    """Order of the episodes: given (as planned), longest (hardest first) or fair (one of each site
+    in turn)."""
+    episodes_per_site: _Positive | None = None
+    """Episodes to play on one site at a time; unlimited by default."""
+    site_interval: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds between the starts of two episodes on one site."""
+    blocklist_path: str | None = None
+    """A file of sites that refused the agent: a new plan leaves them out, and others are added;
+    default: none."""
+    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
+    """Hours that a site stays blocked."""
+    save_every_percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Log progress each time that this many more percent of the episodes are recorded."""
+    observe: list[str] | None = None
+    """A channel to observe; default: those that the agent needs, timings and info."""
+    contexts_per_browser: _Positive = 16
+    """Episodes that share a browser, each in its own context."""
+    browser_endpoint: str = ""
+    """Running browsers: a CDP endpoint or a Playwright server; default: our own."""
+    wait_timeout: _Seconds = 120.0
+    """Seconds to wait for a free browser page."""
+    operation_timeout: _Seconds = 30.0
+    """Time limit in seconds of one browser call, once started."""
+
+
+class RunSpec(Patience):
     """The settings of a run."""
 
     kind: Literal["run", "crawl"] = "run"
     """`crawl` plays the tasks in rounds, each task before any again, records screenshots, and
     writes `pb` by default."""
-    preset: Annotated[list[str], Field(min_length=1), BeforeValidator(_as_list)] = Field(
-        default_factory=list
-    )
+    preset: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
     (`.jsonl` or `.parquet`, a path or bucket URL)."""
-    agent: str = "oracle"
+    agent: str = ""
     """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
     model is given, else oracle. `webtraj explore` has explorer and curious instead."""
     model: str | None = None
@@ -128,15 +177,26 @@ class RunSpec(Section):
     max_repetitive_actions: _Positive | None = None
     """Truncate an episode when the agent repeats an action more often than this in a row; 3 by
     default when exploring."""
-    max_retries: Annotated[int, Field(ge=0)] = 0
+    max_retries: _Natural = 0
     """Retries of an episode after an error of the environment or the model's server; a job of
     `webtraj rollout submit` has 3."""
-    timeout: Annotated[float, Field(gt=0)] | None = None
+    retry_pause: Annotated[float, Field(ge=0)] = 1.0
+    """Longest pause in seconds before the first retry of an episode; doubled before each further
+    one."""
+    max_retry_pause: Annotated[float, Field(ge=0)] = 60.0
+    """Upper limit of that pause, in seconds."""
+    timeout: _Seconds | None = None
     """Time limit in seconds of one try at an episode."""
+    run_timeout: _Seconds | None = None
+    """Time limit in seconds of the run; a resumed run plays what is left."""
     seed: int = 0
     """The run's seed; the same seed gives the same episodes."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the preset, such as max_steps=20 or 'observe=["axtree"]'."""
+    operation_limits: dict[_Operation, _Natural] = Field(default_factory=dict)
+    """A limit on concurrent browser operations of one kind, over all episodes, such as navigate=32:
+    metadata, navigate, allocate, release, screenshot, ac_tree, page_metadata or execute; 0 for no
+    limit."""
     out: Annotated[str, Field(min_length=1)] | None = None
     """The dataset to write or add to, a folder or s3://bucket/prefix; default of the command:
     runs/<date and time>."""
@@ -151,10 +211,13 @@ class RunSpec(Section):
     """Judge the recorded episodes after the rollout: environment, rules:FILE or model; default:
     model if a judging model is given, else no judge."""
     judge_options: dict[str, Any] = Field(default_factory=dict)
-    """An option of the judge, such as votes=3."""
+    """An option of the judge, such as votes=3. The judge model also takes stages: options of single
+    stages, such as 'stages={"blocked": {"model": "small"}}'."""
     judge_when: When = "unknown"
     """Which episodes to judge: unknown (those whose outcome the environment does not know) or
     always."""
+    judge_parallel: _Positive | None = None
+    """Episodes to judge at a time; default: 8."""
     proposer: str | None = None
     """Propose concrete tasks from what was seen in coarse ones: model, by default the agent's;
     hindsight, without a model; default: no proposer. `webtraj explore` always has one, by default
@@ -168,43 +231,45 @@ class RunSpec(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _settle(cls, data: Any) -> Any:
-        """Fill in the agent and the judge that a model implies."""
+    def _lift(cls, data: Any) -> Any:
+        """Take the model out of the agent's options, where records of webtraj 0.2 have it."""
         if not isinstance(data, Mapping):
             return data
         settled = dict(data)
         if isinstance(options := settled.get("agent_options"), Mapping):
-            # Records of webtraj 0.2 have the model among the options.
             options = dict(options)
-            for name in _MODEL[:3]:
+            for name in MODEL[:3]:
                 if options.get(name) is not None and settled.get(name) is None:
                     settled[name] = options.pop(name)
             settled["agent_options"] = options
-        if settled.get("agent") is None:
-            default = cls.model_fields["agent"].default
-            settled["agent"] = default if settled.get("model") is None else "model"
-        judged = settled.get("judge_options")
-        if settled.get("judge") is None and isinstance(judged, Mapping) and "model" in judged:
-            settled["judge"] = "model"
         return settled
 
     @model_validator(mode="after")
-    def _check_number(self) -> Self:
+    def _settle(self) -> Self:
+        """Fill in the agent and the judge that a model implies; they do not count as given."""
         if self.episodes is not None and self.attempts > 1:
             raise ValueError("give either episodes, for all tasks, or attempts, for each")
+        if not self.agent:
+            object.__setattr__(self, "agent", "oracle" if self.model is None else "model")
+        if self.judge is None and "model" in self.judge_options:
+            object.__setattr__(self, "judge", "model")
         return self
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were given, without the place of the record."""
+        return self.model_dump(include=self.model_fields_set & _RECORDED)
 
     @property
     def agents_options(self) -> dict[str, Any]:
         """All options of the agent. A model may be the proposer's alone."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
-        asked = {} if proposers else self._given(*_MODEL)
+        asked = {} if proposers else self._given(*MODEL)
         return {**asked, **self._given(*_SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
         """All options of the proposer."""
-        asked = self._given(*_MODEL) if self.proposer == "model" else {}
+        asked = self._given(*MODEL) if self.proposer == "model" else {}
         return {**asked, **self.proposer_options}
 
     def _given(self, *names: str) -> dict[str, Any]:
@@ -213,7 +278,11 @@ class RunSpec(Section):
 
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
-        return self.model_dump(include=RunSpec.model_fields.keys() - set(_PLACE))
+        return self.model_dump(include=_RECORDED)
+
+
+_RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options"}
+"""Fields of the record, which lies in the dataset."""
 
 
 def exploring(given: Mapping[str, Any]) -> dict[str, Any]:

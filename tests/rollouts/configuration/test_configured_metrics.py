@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from webtraj import errors
-from webtraj.metrics import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration import load_configuration
 from webtraj.rollouts.configuration.building import resume_run, start_run
+from webtraj.runs.spec import MetricsConfig, WandbConfig
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 
@@ -92,11 +92,11 @@ def test_every_key_reaches_its_target(build, world):
         "metrics.tensorboard=events",
         "metrics.wandb={project: a, entity: b, run_name: c, mode: offline, folder: d}",
     )
-    wandb = WandbTarget(project="a", entity="b", run_name="c", mode="offline", folder="d")
-    assert rollout.metrics == MetricsTargets(tensorboard="events", wandb=wandb)
-    assert not build(*ORACLE).metrics
+    wandb = WandbConfig(project="a", entity="b", run_name="c", mode="offline", folder="d")
+    assert rollout.spec.metrics == MetricsConfig(tensorboard="events", wandb=wandb)
+    assert not build(*ORACLE).spec.metrics
     crawl = build("metrics.tensorboard=events", name="crawled")
-    assert crawl.metrics == MetricsTargets(tensorboard="events")
+    assert crawl.spec.metrics == MetricsConfig(tensorboard="events")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def setting(path):
     def read(rollout):
         value = rollout.settings
         for part in path.split("."):
-            value = getattr(value, part)
+            value = getattr(value, part, None)
         return value
 
     return read
@@ -63,13 +63,15 @@ TEST = ("env_config.split=test",)
 JUDGED = ("openai_config.model=judge",)
 WANDB = ("metrics.wandb.project=demo",)
 RECORDED = {
-    "format": Case("pb.zst", lambda r: r.format, "pb.zst"),
-    "metrics.tensorboard": Case("events", lambda r: r.metrics.tensorboard, "events"),
-    "metrics.wandb.project": Case("mine", lambda r: r.metrics.wandb.project, "mine", WANDB),
-    "metrics.wandb.entity": Case("us", lambda r: r.metrics.wandb.entity, "us", WANDB),
-    "metrics.wandb.run_name": Case("first", lambda r: r.metrics.wandb.run_name, "first", WANDB),
-    "metrics.wandb.mode": Case("offline", lambda r: r.metrics.wandb.mode, "offline", WANDB),
-    "metrics.wandb.folder": Case("kept", lambda r: r.metrics.wandb.folder, "kept", WANDB),
+    "format": Case("pb.zst", lambda r: r.spec.format, "pb.zst"),
+    "metrics.tensorboard": Case("events", lambda r: r.spec.metrics.tensorboard, "events"),
+    "metrics.wandb.project": Case("mine", lambda r: r.spec.metrics.wandb.project, "mine", WANDB),
+    "metrics.wandb.entity": Case("us", lambda r: r.spec.metrics.wandb.entity, "us", WANDB),
+    "metrics.wandb.run_name": Case(
+        "first", lambda r: r.spec.metrics.wandb.run_name, "first", WANDB
+    ),
+    "metrics.wandb.mode": Case("offline", lambda r: r.spec.metrics.wandb.mode, "offline", WANDB),
+    "metrics.wandb.folder": Case("kept", lambda r: r.spec.metrics.wandb.folder, "kept", WANDB),
 }
 SHARE = ("env_config.multinode_rank=0", "env_config.multinode_total_workers=2", "iteration=1")
 WEIGHTED = (
@@ -84,7 +86,7 @@ ROLLOUT = {
     "save_path": Case("elsewhere", lambda r: r.out, "elsewhere/train_trajectories/iteration_0001"),
     "data_path": Case("{world}/other", tasks, ["task-77"]),
     "iteration": Case("7", lambda r: r.iteration, 7),
-    "seed": Case("5", lambda r: r.seed, 5),
+    "seed": Case("5", lambda r: r.spec.seed, 5),
     "storage_options": Case(
         "{timeout: 5.5}",
         lambda r: r.storage_options,
@@ -171,7 +173,7 @@ ROLLOUT = {
     "env_config.max_consecutive_errors": Case("6", setting("max_consecutive_errors"), 6),
     "env_config.completion_threshold": Case("0.9", setting("completion.threshold"), 0.9),
     "env_config.completion_grace_period": Case("1", setting("completion.grace"), 1.0),
-    "env_config.save_every_percent": Case("10", lambda r: r.save_every_percent, 10.0),
+    "env_config.save_every_percent": Case("10", lambda r: r.spec.save_every_percent, 10.0),
     "env_config.vllm_server_url": Case(
         "[http://a:1, http://b:2/v1]", option("base_url"), ["http://a:1/v1", "http://b:2/v1"]
     ),
@@ -184,7 +186,7 @@ ROLLOUT = {
     "env_config.rank_load_weight": Case("3", errors.InvalidInputError, "", SHARE),
     "env_config.total_load_weight": Case("5", errors.InvalidInputError, "", WEIGHTED[:-1]),
     "env_config.all_rank_weights": Case("'1,2'", setting("parallel"), 2, WEIGHTED),
-    "env_config.verbose": Case("true", lambda r: r.verbose, True),
+    "env_config.verbose": Case("true", lambda r: r.spec.verbose, True),
     "policy_config.agent": Case("oracle", lambda r: r.player.name, "oracle"),
     "policy_config.agent_options": Case("{cut_harder: 1}", option("cut_harder"), 1),
     "policy_config.base_model": Case("other", option("model"), "other"),
@@ -288,13 +290,13 @@ CRAWL = {
     "max_repetitive_actions": Case("5", setting("max_repetitive_actions"), 5),
     "dp_max_retries": Case("1", setting("retry.max_retries"), 1),
     "timeout": Case("60", setting("deadlines.episode"), 60.0),
-    "verbose": Case("true", lambda r: r.verbose, True),
+    "verbose": Case("true", lambda r: r.spec.verbose, True),
     "group_size": Case("2", lambda r: [p.group for p in r.plan], [0, 0], ("num_raw_data=2",)),
     "attempts": Case("3", lambda r: max(p.attempt for p in r.plan), 2, ("num_raw_data=null",)),
     "judge": Case("environment", judging("spec"), "environment"),
     "judge_options": Case("{votes: 3}", judged("votes"), 3, ("judge=model",)),
     "judge_when": Case("always", judging("when"), "always", ("judge=environment",)),
-    "seed": Case("4", lambda r: r.seed, 4),
+    "seed": Case("4", lambda r: r.spec.seed, 4),
     "storage_options": Case(
         "{region: here}", lambda r: r.storage_options, {"region": "here"},
         ("s3_save_uri=s3://bucket/raw",),
@@ -302,6 +304,37 @@ CRAWL = {
     "environment_options": Case(
         "{height: 2}", lambda r: r.environment_options.get("height"), 2
     ),
+    "retry_pause": Case("0.5", setting("retry.pause"), 0.5),
+    "max_retry_pause": Case("9", setting("retry.max_pause"), 9.0),
+    "max_consecutive_errors": Case("6", setting("max_consecutive_errors"), 6),
+    "step_timeout": Case("9", setting("deadlines.step"), 9.0),
+    "run_timeout": Case("180", setting("deadlines.run"), 180.0),
+    "completion_threshold": Case("0.9", setting("completion.threshold"), 0.9),
+    "completion_grace_period": Case("1", setting("completion.grace"), 1.0),
+    "task_order": Case("fair", setting("order"), "fair"),
+    "episodes_per_site": Case("2", setting("politeness.per_site"), 2),
+    "site_interval": Case("1.5", setting("politeness.interval"), 1.5),
+    "blocklist_path": Case(
+        "{world}/runs/blocked.jsonl", tasks, ["task-101"],
+        ("source_parquet_path={world}/sites.jsonl",),
+    ),
+    "blocklist_ttl_hours": Case(
+        "0.0000001", count, 2,
+        (
+            "source_parquet_path={world}/sites.jsonl",
+            "blocklist_path={world}/runs/blocked.jsonl",
+        ),
+    ),
+    "save_every_percent": Case("10", lambda r: r.spec.save_every_percent, 10.0),
+    "observe": Case("[axtree]", lambda r: r.environment_options["observe"], ["axtree"]),
+    "contexts_per_browser": Case("3", lambda r: r.browsers.contexts, 3),
+    "browser_endpoint": Case(
+        "http://127.0.0.1:9222", lambda r: r.browsers.endpoint, "http://127.0.0.1:9222"
+    ),
+    "wait_timeout": Case("7", lambda r: limits(r).lease, 7.0),
+    "operation_timeout": Case("8", lambda r: limits(r).call, 8.0),
+    "operation_limits": Case("{navigate: 5}", setting("operations.navigate"), 5),
+    "judge_parallel": Case("3", judging("parallel"), 3, ("judge=environment",)),
 }  # fmt: skip
 CRAWL_FIXED = {"kind": "chooses the keys"}
 
@@ -326,7 +359,7 @@ async def test_key_of_a_rollout_is_read(key, build, world, seeded):
 
 
 @pytest.mark.parametrize("key", CRAWL)
-async def test_key_of_a_crawl_is_read(key, build, world):
+async def test_key_of_a_crawl_is_read(key, build, world, seeded):
     check(key, CRAWL[key], build, world, "crawled")
 
 

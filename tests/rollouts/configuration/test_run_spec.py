@@ -115,6 +115,32 @@ async def test_a_run_of_python_is_resumed_by_the_command(world):
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
 
 
+async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
+    begun = {**SPEC, "agent": "random", "agent_options": {"untouched": 0.5}, "out": "data"}
+    await collect(RunSpec(**begun))
+    again = build_rollout(RunSpec(out="data", parallel=2), resume=True)
+    assert (again.player.name, again.player.options) == ("random", {"untouched": 0.5})
+    assert (again.settings.max_steps, again.settings.parallel) == (5, 2)
+    assert (again.spec.preset, again.spec.seed) == (SPEC["preset"], 3)
+    changed = build_rollout(RunSpec(out="data", agent="random", agent_options={}), resume=True)
+    assert changed.player.options == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"proposals": 5}, "proposals .* has no effect without a proposer"),
+        ({"proposer_options": {"max_tokens": 5}}, "proposer_options .* has no effect"),
+        ({"storage_options": {"region": "here"}}, "storage_options .* out is the folder 'data'"),
+        ({"judge_when": "always"}, "without a judge"),
+    ],
+)
+def test_fields_without_effect_are_refused(fields, told, world):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        build_rollout(RunSpec(**SPEC, out="data", **fields))
+    assert not (world / "data").exists()
+
+
 async def test_what_a_spec_has_is_not_given_beside_it(world):
     with pytest.raises(errors.InvalidInputError, match="parallel cannot be given"):
         await collect(RunSpec(**SPEC, out="data"), parallel=2)

@@ -12,7 +12,6 @@ import pytest
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.rollouts.configuration import build_rollout, load_configuration, selection
 from webtraj.rollouts.configuration.building import resume_run, start_run
-from webtraj.rollouts.configuration.players import Player
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.run import EpisodeResult
 from webtraj.store.places import open_storage
@@ -140,7 +139,9 @@ async def test_a_rollout_that_cannot_be_begun_gives_its_number_back(build, world
     assert wants_a_browser.iteration == 1
     with pytest.raises(errors.BrowserNotFoundError):
         await wants_a_browser.play()
-    broken = dataclasses.replace(build(*ORACLE), player=Player("oracle", {"no": "option"}))
+    whole = build(*ORACLE)
+    spec = whole.spec.model_copy(update={"agent_options": {"no": "option"}})
+    broken = dataclasses.replace(whole, spec=spec)
     with pytest.raises(errors.InvalidInputError):
         await broken.play()
     wrong = build(*ORACLE, "env_config.environment_options={depth: 1}")
@@ -340,7 +341,8 @@ def test_values_make_a_rollout_as_well_as_files(build, world):
             policy_config=PolicyConfig(agent="scripted", agent_options={"script": "s.txt ${x"}),
         )
     ) if (world / "s.txt ${x").write_text("click('1')\n") else None  # fmt: skip
-    assert rollout.player == Player("scripted", {"script": "s.txt ${x"}, 0)
+    player = rollout.player
+    assert (player.name, player.options) == ("scripted", {"script": "s.txt ${x"})
     assert "${x" in rollout.source
 
 
@@ -403,13 +405,12 @@ async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     first = start_run({**given, "environment_options": {"height": 2}}, out="quick")
     await first.play()
     again = resume_run({"parallel": 4}, out="quick")
-    assert (again.plan, again.seed, again.settings.parallel) == (first.plan, 5, 4)
+    assert (again.plan, again.spec.seed, again.settings.parallel) == (first.plan, 5, 4)
     assert again.environment_options == {"height": 2}
     assert len((await again.play()).results) == 3
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         resume_run({"seed": 6}, out="quick")
     secret = start_run({**given, "environment_options": options}, out="secret")
-    assert "hush" not in secret.source
     assert secret.environment_options == options
 
 
@@ -428,11 +429,33 @@ async def test_secret_of_a_quick_rollout_has_to_be_given_again(world, ladder, mo
     assert resume_run(secrets, out="secret").environment_options == secrets["environment_options"]
 
 
-async def test_run_of_a_configuration_is_not_gone_on_with_as_a_quick_one(build):
+async def test_run_of_a_configuration_goes_on_by_its_folder_alone(
+    build, world, ladder, monkeypatch
+):
+    cut = ("env_config.train_tasks=[ladder/climb, ladder/hang]", ORACLE[0])
+    limits = ("env_config.run_timeout_minutes=0.005", "env_config.http_pools.navigate=4")
+    rollout = build(*cut, *limits, "env_config.task_order=longest", "judge=environment")
+    await rollout.play()
+    mended = lambda self, action, step=ladder.step: step(_mended(self), action)  # noqa: E731
+    monkeypatch.setattr(ladder, "step", mended)
+    again = resume_run({"parallel": 2, "run_timeout": 60.0}, out=rollout.out)
+    assert (again.plan, again.player, again.judging) == (
+        rollout.plan, rollout.player, rollout.judging,
+    )  # fmt: skip
+    assert (again.settings.order, again.settings.operations) == (
+        "longest", rollout.settings.operations,
+    )  # fmt: skip
+    summary = await again.play()
+    assert [result.outcome.name for result in summary.last_tries] == ["SUCCESS", "SUCCESS"]
+
+
+async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, world):
     rollout = build(*ORACLE)
     await rollout.play()
+    (world / rollout.out / "runs" / rollout.run_id / "command.json").unlink()
     with pytest.raises(errors.InvalidInputError, match="--config-name"):
         resume_run({}, out=rollout.out)
+    assert len((await build(*ORACLE, resume=True).play()).results) == 2
 
 
 async def test_quick_rollout_in_a_bucket(world):
@@ -447,13 +470,13 @@ async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):
     await build(*ORACLE).play()
     await build(*ORACLE, "env_config.server_size=3", resume=True).play()
     assert caplog.records == []
-    changed = ("policy_config.agent=random", "context_config.full_rounds=2")
+    changed = ("policy_config.agent=random", "policy_config.agent_options={untouched: 0.5}")
     await build(ORACLE[1], *changed, resume=True).play()
     assert [
         record.getMessage().partition(" was started with ")[2] for record in caplog.records
     ] == [
-        "context_config.full_rounds=None and now continues with 2.",
-        "policy_config.agent=oracle and now continues with random.",
+        "agent=oracle and now continues with random.",
+        "agent_options.untouched=None and now continues with 0.5.",
     ]
 
 

@@ -189,7 +189,7 @@ async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     first, again = played
     assert again.player == first.player
     assert (again.settings.max_steps, again.settings.retry.max_retries) == (40, 1)
-    assert (again.plan, again.parallel) == (first.plan, 3)
+    assert (again.plan, again.spec.parallel) == (first.plan, 3)
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         await job._play(JobSpec(out=place, resume=True, seed=7), {})
 

@@ -3,8 +3,10 @@
 * `loading`: a file and the files that it builds on, read with `webtraj.configuration`.
 * `rollout`: WebGym's and Orby's keys, and rejected keys of other systems with the reasons. Our own
   keys, which are also the flags, are the fields of `webtraj.runs.spec.RunSpec`.
-* `building`: builds a `ConfiguredRollout` from a configuration, using `selection`, `players` and
-  `judges`; `start_run` and `resume_run` do so from the fields of a `RunSpec`.
+* `webgym`: what WebGym's keys mean, as a `RunSpec`; Orby's are its fields by other names.
+* `building`: picks the tasks (`selection`) and builds a `ConfiguredRollout`; `start_run` and
+  `resume_run` do so from the fields of a `RunSpec`.
+* `recipes`: the agent, judge and proposer that a `RunSpec` names.
 * `running`: plays and resumes it.
 
 The files that ship with webtraj are in `files/`.

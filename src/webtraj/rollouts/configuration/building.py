@@ -1,10 +1,10 @@
-"""`build_rollout`: build a playable rollout from a configuration."""
+"""`build_rollout`: build a playable rollout from a configuration or a `RunSpec`."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,38 +17,25 @@ from webtraj.configuration import (
     validate,
     without_secrets,
 )
-from webtraj.environments.browser.lease import OperationLimits
-from webtraj.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.configuration import selection
-from webtraj.rollouts.configuration.judges import judging_of, judging_of_run
 from webtraj.rollouts.configuration.loading import Configuration
-from webtraj.rollouts.configuration.players import (
-    Player,
-    Rank,
-    player_of,
-    proposing_of,
-    rank_of,
-)
-from webtraj.rollouts.configuration.running import ConfiguredRollout
-from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.making import Browsers, channels_for, environment_options
-from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import Politeness, RetryPolicy
-from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.rollouts.configuration.recipes import judging_of, player_of, proposing_of
+from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
+from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
+from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
-from webtraj.runs.spec import RECORD, MetricsConfig, RunSpec, read_record
+from webtraj.runs.spec import RunSpec, read_record
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
+    from webtraj.rollouts.configuration.rollout import RolloutConfig
 
 __all__ = ["build_rollout", "resume_run", "start_run"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_HOUR = 3600.0
 _PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 """Fields of `RunSpec` on which the plan depends."""
 
@@ -76,16 +63,19 @@ def build_rollout(
         UnknownPresetError: No preset has a given name.
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
-    built = _of_run(values, resume) if isinstance(values, RunSpec) else _of_config(values, resume)
+    if isinstance(values, RunSpec):
+        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume)
+    else:
+        built = _of_config(values, resume)
     if isinstance(configuration, Configuration):
         return dataclasses.replace(built, source=configuration.source)
     if isinstance(configuration, RunSpec):
-        data, name = configuration.record(), RECORD
-    else:
-        # JSON is valid YAML, and can hold any text.
-        data, name = configuration.model_dump(by_alias=True), "config.yaml"
-    source = orjson.dumps(without_secrets(data), option=orjson.OPT_INDENT_2).decode()
-    return dataclasses.replace(built, source=source, source_name=name)
+        return built
+    # JSON is valid YAML, and can hold any text.
+    data = without_secrets(configuration.model_dump(by_alias=True))
+    return dataclasses.replace(
+        built, source=orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+    )
 
 
 def start_run(
@@ -120,83 +110,67 @@ def resume_run(
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    storage = open_storage(out, storage_options)
-    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    run = run_of(open_storage(out, storage_options), resume=run_id or True)
     run.read_plan()
     begun, name = read_record(run)
     if begun is None:
         raise errors.InvalidInputError(
-            f"The run {run.run_id!r} in {out!r} was not started by a command line alone, so its "
-            "agent is unknown. Pass its configuration again, with --config-name and --resume, or "
-            "resume it with webtraj.rollouts.collect(resume=...)."
-        )
-    if fixed := sorted(_PLANNED & set(given)):
-        raise errors.InvalidInputError(
-            f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
-            "changed. Start a new run instead."
+            f"The run {run.run_id!r} in {out!r} has no record of its settings, so its agent is "
+            "unknown: it was started in Python, or from a configuration by an earlier webtraj. "
+            "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
+            "with --config-name and --resume."
         )
     where = f"{out}/runs/{run.run_id}/{name}"
-    values = merged(validate(begun, RunSpec, where).record(), given)
+    record = validate(begun, RunSpec, where).record()
+    if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
+        raise errors.InvalidInputError(
+            f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
+            f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
+        )
+    values = merged(record, given)
     check_complete(values, where)
     values |= {"out": out, "storage_options": dict(storage_options or {})}
-    return build_rollout(validate(values, RunSpec, where), resume=run.run_id)
+    return _playable(validate(values, RunSpec, where), run)
 
 
 def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     """Return a rollout into the dataset of an iteration."""
     env = config.env_config
     rank = rank_of(env)
-    player, settings, judging = player_of(config, rank), _settings(env, rank), judging_of(config)
-    blocklist = _blocklist(config)
-    options = _bucket_options(config, config.save_path)
-    iterations = Iterations(config.save_path, env.split, options)
-    channels = channels_for(player.make())
+    spec = spec_of(config, rank)
+    channels = _checked(spec)
+    iterations = Iterations(
+        config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
+    )
     suffix = "" if rank is None else rank.suffix
     claimed = False
     if resume:
         number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
         plan, run_id = run.read_plan(), run.run_id
     else:
-        number, plan, claimed = _planned(config, iterations, blocklist, rank)
+        number, plan, claimed = _planned(config, spec, iterations, rank)
         run_id = new_run_id() + suffix
-    observed = channels if env.observe is None else env.observe
     return ConfiguredRollout(
+        spec=spec.model_copy(update={"out": iterations.dataset(number)}),
         plan=plan,
-        player=player,
-        settings=settings,
-        out=iterations.dataset(number),
         run_id=run_id,
         resume=bool(resume),
-        seed=config.seed,
-        storage_options=options,
-        environment_options=environment_options(plan, env.environment_options, observed),
-        parallel=env.server_size if isinstance(env.server_size, int) else None,
-        browsers=Browsers(
-            contexts=env.contexts_per_browser,
-            endpoint=env.browser_endpoint,
-            wait_timeout=env.wait_timeout,
-            operation_timeout=env.operation_timeout,
-        ),
-        blocklist=blocklist,
-        save_every_percent=env.save_every_percent,
-        verbose=env.verbose,
+        environment_options=_environment_options(spec, plan, channels),
         iteration=number,
         ranked=rank is not None,
-        judging=judging,
         claimed=iterations if claimed else None,
-        format=config.format,
-        metrics=_targets(config.metrics),
     )
 
 
 def _planned(
-    config: RolloutConfig, iterations: Iterations, blocklist: Blocklist | None, rank: Rank | None
+    config: RolloutConfig, spec: RunSpec, iterations: Iterations, rank: Rank | None
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
+    blocklist = blocklist_of(spec)
 
     def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
         return selection.plan_rollout(
-            config, blocklist=blocklist, iterations=iterations, number=number
+            config, spec, blocklist=blocklist, iterations=iterations, number=number
         )
 
     given = config.iteration
@@ -249,101 +223,59 @@ def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
-    # `basic` is the name that Orby's collector has for it.
-    agent = "model" if spec.agent == "basic" else spec.agent
-    player = Player(agent, spec.agents_options, spec.seed)
-    proposing, judging = proposing_of(spec), judging_of_run(spec)
-    options = _bucket_options(spec, spec.out)
-    channels = channels_for(player.make())
-    if proposing is not None:
+    if not resume:
+        return _playable(spec)
+    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    run = run_of(storage, resume=resume)
+    begun, name = read_record(run)
+    if begun is None:
+        return _playable(spec, run)
+    # A program or a file may say the same again, or less. What it does not say is as it was begun.
+    where = f"{spec.out}/runs/{run.run_id}/{name}"
+    record = validate(begun, RunSpec, where).record()
+    values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
+    check_complete(values, where)
+    values |= {"out": spec.out, "storage_options": spec.storage_options}
+    return _playable(validate(values, RunSpec, where), run)
+
+
+def _playable(spec: RunSpec, run: Run | None = None) -> ConfiguredRollout:
+    """Return a new rollout, or the rest of a run."""
+    places = (spec.out, spec.blocklist_path, *spec.preset)
+    if spec.storage_options and not any(is_url(place) for place in places if place):
+        raise errors.InvalidInputError(
+            f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
+            "Leave them out."
+        )
+    channels = _checked(spec)
+    if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
 
         channels = channels_with(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    if resume:
-        run = run_of(open_storage(spec.out, options), resume=resume)
-        plan, run_id = run.read_plan(), run.run_id
-    else:
-        plan, run_id = selection.plan_run(spec), new_run_id()
-        if proposing is not None:
-            from webtraj.exploring.crawling import require_coarse
+    plan = selection.plan_run(spec, blocklist_of(spec)) if run is None else run.read_plan()
+    if run is None and spec.proposer is not None:
+        from webtraj.exploring.crawling import require_coarse
 
-            require_coarse(planned.spec for planned in plan)
+        require_coarse(planned.spec for planned in plan)
     return ConfiguredRollout(
+        spec=spec,
         plan=plan,
-        player=player,
-        settings=RolloutSettings(
-            parallel=spec.parallel or 1,
-            max_steps=spec.max_steps,
-            max_repetitive_actions=spec.max_repetitive_actions,
-            deadlines=Deadlines(episode=spec.timeout),
-            retry=RetryPolicy(max_retries=spec.max_retries),
-        ),
-        out=spec.out,
-        run_id=run_id,
-        resume=bool(resume),
-        seed=spec.seed,
-        storage_options=options,
-        environment_options=environment_options(
-            plan, spec.environment_options, list(dict.fromkeys(channels))
-        ),
-        parallel=spec.parallel if isinstance(spec.parallel, int) else None,
-        verbose=spec.verbose,
-        format=spec.format,
-        new_format="pb" if spec.kind == "crawl" else "json",
-        metrics=_targets(spec.metrics),
-        judging=judging,
-        proposing=proposing,
+        run_id=new_run_id() if run is None else run.run_id,
+        resume=run is not None,
+        environment_options=_environment_options(spec, plan, channels),
     )
 
 
-def _bucket_options(config: RolloutConfig | RunSpec, place: str) -> Mapping[str, Any] | None:
-    return (config.storage_options or None) if is_url(place) else None
+def _checked(spec: RunSpec) -> list[str]:
+    """Check who plays, judges and proposes. Return the channels that the agent needs."""
+    judging_of(spec), proposing_of(spec)
+    return channels_for(player_of(spec).make())
 
 
-def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
-    parallel: Any = env.server_size
-    pools = env.http_pools.model_dump()
-    if rank is not None:
-        parallel = parallel if parallel == "auto" else rank.scaled(parallel)
-        pools = {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
-    return RolloutSettings(
-        parallel=parallel,
-        max_steps=env.max_steps,
-        max_repetitive_actions=env.max_repetitive_actions,
-        deadlines=Deadlines(
-            step=env.step_timeout,
-            episode=_seconds(env.task_timeout_minutes),
-            run=_seconds(env.run_timeout_minutes),
-        ),
-        retry=RetryPolicy(max_retries=env.max_retries, **env.retry_policy.model_dump()),
-        completion=Completion(
-            threshold=env.completion_threshold, grace=env.completion_grace_period
-        ),
-        order=env.task_order,
-        politeness=Politeness(per_site=env.episodes_per_site, interval=env.site_interval),
-        max_consecutive_errors=env.max_consecutive_errors,
-        operations=OperationLimits(**pools),
-    )
-
-
-def _seconds(minutes: float | None) -> float | None:
-    return None if minutes is None else minutes * 60.0
-
-
-def _targets(config: MetricsConfig) -> MetricsTargets:
-    wandb = None if config.wandb is None else WandbTarget(**config.wandb.model_dump())
-    return MetricsTargets(tensorboard=config.tensorboard, wandb=wandb)
-
-
-def _blocklist(config: RolloutConfig) -> Blocklist | None:
-    env = config.env_config
-    if env.blocklist_path is None:
-        return None
-    path = selection.place_of(env.blocklist_path, config.save_path)
-    return Blocklist(
-        path,
-        storage_options=_bucket_options(config, path),
-        ttl=env.blocklist_ttl_hours * _HOUR,
-    )
+def _environment_options(
+    spec: RunSpec, plan: Sequence[PlannedEpisode], channels: Sequence[str]
+) -> dict[str, Any]:
+    observed = list(dict.fromkeys(channels)) if spec.observe is None else spec.observe
+    return environment_options(plan, spec.environment_options, observed)

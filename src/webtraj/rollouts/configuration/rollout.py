@@ -24,7 +24,7 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.judging.base import PARALLEL
-from webtraj.runs.spec import EpisodeFormat, MetricsConfig, RunSpec, When
+from webtraj.runs.spec import MODEL, EpisodeFormat, MetricsConfig, Patience, RunSpec, When
 
 __all__ = [
     "ContextConfig",
@@ -142,35 +142,28 @@ class CrawlConfig(RunSpec):
     max_tokens: Annotated[int, Field(ge=1)] | None = 500
     """Most tokens in a reply."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _settle(cls, data: Any) -> Any:
-        return data
+    def spec(self) -> RunSpec:
+        """Return the crawl by webtraj's names alone.
 
-    @property
-    def agents_options(self) -> dict[str, Any]:
-        """All options of the agent; those without a model take none of the model's keys."""
-        if self.agent not in ("basic", "model", "explorer"):
-            return self.agent_options
-        if not self.named_model:
+        Raises:
+            InvalidInputError: The agent's model is not named.
+        """
+        asks = self.agent in ("basic", "model", "explorer")
+        model = self.model
+        if model is None and self.provider == "anthropic":
+            model = _ANTHROPIC_MODEL
+        if asks and not model:
             raise errors.InvalidInputError(
                 f"The agent {self.agent!r} needs a model; set agent_model_name."
             )
-        return {**super().agents_options, "model": self.named_model, **self.agent_options}
-
-    @property
-    def proposers_options(self) -> dict[str, Any]:
-        """All options of the proposer."""
-        named = {"model": self.named_model} if self.named_model else {}
-        asked = named if self.proposer == "model" else {}
-        return {**asked, **super().proposers_options}
-
-    @property
-    def named_model(self) -> str | None:
-        """Name of the model that plays; None if unknown."""
-        if self.model is None and self.provider == "anthropic":
-            return _ANTHROPIC_MODEL
-        return self.model
+        values = {name: getattr(self, name) for name in RunSpec.model_fields}
+        values["model"] = model
+        values["agent"] = "model" if self.agent == "basic" else self.agent
+        if not asks:  # The defaults are those of agents that ask a model.
+            values["temperature"] = values["max_tokens"] = None
+            if self.proposer != "model":
+                values |= dict.fromkeys(MODEL)
+        return RunSpec(**values)
 
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
@@ -233,7 +226,7 @@ class RetryConfig(Section):
     """Upper limit of the pause, in seconds."""
 
 
-class EnvConfig(Section):
+class EnvConfig(Patience):
     """Settings of tasks, browsers, limits and servers."""
 
     split: Literal["train", "test"] = "train"
@@ -268,8 +261,6 @@ class EnvConfig(Section):
     blocklist_path: str | None = "blocklist.jsonl"
     """File of sites that refused the agent, in `save_path`. `train` skips them, and both splits
     add to it. Null for no file."""
-    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
-    """Hours that a site stays blocked."""
 
     train_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
     """Step limits of `train` by difficulty: easy, medium and hard, or a list whose first entry is
@@ -285,29 +276,11 @@ class EnvConfig(Section):
     server_size: _AtLeastOne | Literal["auto"] = 1
     """Episodes to play at a time; `auto` for as many as the machine, or each machine of a cluster,
     can bear."""
-    contexts_per_browser: _AtLeastOne = 16
-    """Episodes that share a browser, each in its own context."""
-    browser_endpoint: str = ""
-    """Running browsers: a CDP endpoint or a Playwright server; empty to start our own."""
     http_pools: HttpPools = HttpPools()
     """Limits on concurrent browser operations."""
-    task_order: Literal["given", "longest", "fair"] = "given"
-    """Order of the episodes: as planned, hardest first, or one of each site in turn."""
-    episodes_per_site: _AtLeastOne | None = None
-    """Episodes to play on one site at a time."""
-    site_interval: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds between the starts of two episodes on one site."""
-    observe: list[str] | None = None
-    """Channels to observe; by default those that the agent needs, `timings` and `info`."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the presets."""
 
-    wait_timeout: _Seconds = 120.0
-    """Seconds to wait for a free browser page."""
-    operation_timeout: _Seconds = 30.0
-    """Time limit in seconds of one browser call, once started."""
-    step_timeout: _Seconds | None = None
-    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
     task_timeout_minutes: _Seconds | None = None
     """Time limit in minutes of one try at an episode."""
     run_timeout_minutes: _Seconds | None = None
@@ -316,13 +289,6 @@ class EnvConfig(Section):
     """Retries of an episode after an error of the environment or the model's server."""
     retry_policy: RetryConfig = RetryConfig()
     """Pauses before retries."""
-    max_consecutive_errors: _AtLeastOne | None = None
-    """Stop after this many infrastructure failures in a row; by default 10, or twice
-    `server_size`."""
-    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of episodes that must be done before the rest get only a grace period."""
-    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
-    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
     save_traj_progress: bool = True
     """Always true: every step is recorded when it is taken, every episode when it ends."""
     save_every_percent: Annotated[float, Field(gt=0, le=100)] = 25.0

@@ -1,9 +1,9 @@
 """A configured rollout: play it, and resume it after a crash.
 
-The source of each run is kept beside its plan, so that a dataset shows how it was made::
+The settings of each run are kept beside its plan, so that a dataset shows how it was made::
 
-    <dataset>/runs/<run id>/config.yaml    a configuration
-                            command.json   or the arguments of a command line
+    <dataset>/runs/<run id>/command.json   its `RunSpec`, from which it is resumed
+                            config.yaml    the configuration that said so, if there was one
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -22,12 +21,20 @@ import orjson
 from webtraj import configuration as configuration_lib
 from webtraj import errors
 from webtraj.closing import aclose
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.metrics.facts import EpisodeFacts
-from webtraj.metrics.live import MetricsObserver, MetricsTargets
+from webtraj.metrics.live import MetricsObserver, open_metrics
 from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.configuration import players
-from webtraj.rollouts.configuration.judges import Judging
-from webtraj.rollouts.configuration.players import Player, Proposing
+from webtraj.rollouts.configuration.recipes import (
+    Judging,
+    Player,
+    Proposing,
+    judging_of,
+    player_of,
+    proposing_of,
+)
+from webtraj.rollouts.configuration.webgym import NOT_ON_RAY
+from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
@@ -37,11 +44,12 @@ from webtraj.rollouts.results import (
     TeeRolloutObserver,
 )
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.settings import RolloutSettings
+from webtraj.rollouts.scheduling import Politeness, RetryPolicy
+from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run, tries_of
-from webtraj.runs.spec import RECORD, RunSpec
+from webtraj.runs.spec import RECORD, RunSpec, read_record
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -89,69 +97,103 @@ class Milestones:
             )
 
 
-_WHO_PLAYS = (
-    "policy_config.", "context_config.", "model", "agent", "temperature", "max_tokens", "base_url",
-    "provider",
-)  # fmt: skip
+_SOURCE = "config.yaml"
+_WHO_PLAYS = ("agent", "base_url", "max_tokens", "model", "provider", "temperature")
+_HOUR = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredRollout:
     """A rollout, fully configured."""
 
+    spec: RunSpec
+    """Its settings."""
     plan: tuple[PlannedEpisode, ...]
     """The whole plan; for a resumed run, including what was already played."""
-    player: Player
-    """The agent's recipe."""
-    settings: RolloutSettings
-    """Limits, order and retries."""
-    out: str
-    """The dataset: a folder or bucket URL."""
     run_id: str
     """The run's id."""
     resume: bool = False
     """Whether to resume an existing run."""
-    seed: int = 0
-    """The run's seed."""
-    storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
-    """For a bucket."""
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Options of the presets."""
-    browsers: Browsers = dataclasses.field(default_factory=Browsers)
-    """Browser settings. On a cluster each machine has its own browsers."""
-    parallel: int | None = None
-    """On a cluster: episodes to play at a time on all machines together; None for as many as they
-    can bear."""
-    setup: Callable[[], object] | None = None
-    """On a cluster: called first on each machine."""
-    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """On a cluster: environment variables to set on each machine."""
-    blocklist: Blocklist | None = None
-    """Receives the sites that refused the agent."""
-    save_every_percent: float | None = None
-    """Log progress each time that this many more percent are recorded."""
-    verbose: bool = False
-    """Whether to show details."""
+    """Options of the presets, the channels to observe included."""
     iteration: int | None = None
     """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
     """Iterations in which this rollout claimed its number; released if nothing can start."""
-    format: EpisodeFormat | None = None
-    """Format of the episodes; None for the dataset's own, or `new_format` for a new dataset."""
-    new_format: EpisodeFormat = "json"
-    """Format of a new dataset, if `format` is None."""
-    metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
-    """Destinations of live metrics."""
     ranked: bool = False
-    """Whether this is one of several processes that share a plan."""
-    judging: Judging | None = None
-    """Recipe for the judge of the recorded episodes."""
-    proposing: Proposing | None = None
-    """Recipe for the proposer of further tasks."""
+    """Whether this is one of several processes that share an iteration."""
     source: str = ""
-    """Source of the rollout, kept beside the plan."""
-    source_name: str = "config.yaml"
-    """Name of that file."""
+    """The configuration as YAML, if there is one, kept beside the plan."""
+    setup: Callable[[], object] | None = None
+    """On a cluster: called first on each machine."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """On a cluster: environment variables to set on each machine."""
+
+    @property
+    def out(self) -> str:
+        """The dataset: a folder or bucket URL."""
+        assert self.spec.out is not None
+        return self.spec.out
+
+    @property
+    def storage_options(self) -> Mapping[str, Any] | None:
+        """For a bucket."""
+        return bucket_options(self.out, self.spec.storage_options)
+
+    @property
+    def player(self) -> Player:
+        """The agent's recipe."""
+        return player_of(self.spec)
+
+    @property
+    def judging(self) -> Judging | None:
+        """Recipe for the judge of the recorded episodes."""
+        return judging_of(self.spec)
+
+    @property
+    def proposing(self) -> Proposing | None:
+        """Recipe for the proposer of further tasks."""
+        return proposing_of(self.spec)
+
+    @property
+    def blocklist(self) -> Blocklist | None:
+        """Receives the sites that refused the agent."""
+        return blocklist_of(self.spec)
+
+    @property
+    def browsers(self) -> Browsers:
+        """Browser settings. On a cluster each machine has its own browsers."""
+        spec = self.spec
+        return Browsers(
+            contexts=spec.contexts_per_browser,
+            endpoint=spec.browser_endpoint,
+            wait_timeout=spec.wait_timeout,
+            operation_timeout=spec.operation_timeout,
+        )
+
+    @property
+    def settings(self) -> RolloutSettings:
+        """Limits, order and retries."""
+        spec = self.spec
+        limits = spec.operation_limits
+        return RolloutSettings(
+            parallel=spec.parallel or 1,
+            max_steps=spec.max_steps,
+            max_repetitive_actions=spec.max_repetitive_actions,
+            deadlines=Deadlines(step=spec.step_timeout, episode=spec.timeout, run=spec.run_timeout),
+            retry=RetryPolicy(
+                max_retries=spec.max_retries,
+                pause=spec.retry_pause,
+                max_pause=spec.max_retry_pause,
+            ),
+            completion=Completion(
+                threshold=spec.completion_threshold, grace=spec.completion_grace_period
+            ),
+            order=spec.task_order,
+            politeness=Politeness(per_site=spec.episodes_per_site, interval=spec.site_interval),
+            operations=OperationLimits(**limits) if limits else None,
+            max_consecutive_errors=spec.max_consecutive_errors,
+        )
 
     async def play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
@@ -195,7 +237,6 @@ class ConfiguredRollout:
                 parallel=self.judging.parallel,
                 storage_options=self.storage_options,
                 blocklist=self.blocklist,
-                turn=self._turn(),
                 observer=observer,
             )
         finally:
@@ -213,26 +254,20 @@ class ConfiguredRollout:
             self.out, self.run_id, storage_options=self.storage_options
         )
 
-    def _turn(self) -> Path | None:
-        """Return the file that processes lock to judge one folder; None for a bucket."""
-        if not self.ranked or is_url(self.out):
-            return None
-        return Path(f"{self.out}.judging")
-
     async def only_play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
     ) -> RolloutSummary:
         """Play the remaining episodes, without judging or proposing. See `play`."""
         if ray is not None and self.ranked:
-            raise errors.InvalidInputError(players.NOT_ON_RAY)
-        if self.save_every_percent is not None:
-            observer = TeeRolloutObserver(observer, Milestones(self.save_every_percent))
+            raise errors.InvalidInputError(NOT_ON_RAY)
+        if self.spec.save_every_percent is not None:
+            observer = TeeRolloutObserver(observer, Milestones(self.spec.save_every_percent))
         try:
             async with contextlib.AsyncExitStack() as stack:
                 for recipe in (self.judging, self.proposing):
                     if recipe is not None:  # Its errors show before anything is played.
                         await aclose(recipe.make())
-                if self.metrics:
+                if self.spec.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
                     observer = TeeRolloutObserver(observer, live)
@@ -284,7 +319,7 @@ class ConfiguredRollout:
             self.plan,
             self.player,
             address=address,
-            parallel=self.parallel,
+            parallel=self.spec.parallel if isinstance(self.spec.parallel, int) else None,
             browsers=self.browsers,
             setup=self.setup,
             variables=self.variables,
@@ -292,23 +327,24 @@ class ConfiguredRollout:
         )
 
     def _begin(self, observer: RolloutObserver | None) -> dict[str, Any]:
-        """Keep the source beside the plan, and return what `collect` takes on any machine."""
+        """Keep the settings beside the plan, and return what `collect` takes on any machine."""
         return {
             "out": self.out,
             "storage_options": self.storage_options,
             "run_id": None if self.resume else self.run_id,
             "resume": self.run_id if self.resume else False,
-            "seed": self.seed,
+            "seed": self.spec.seed,
             "settings": self.settings,
             "environment_options": self.environment_options,
             "blocklist": self.blocklist,
             "observer": observer,
-            "format": self._keep_source(),
+            "format": self._keep_settings(),
         }
 
     def _open_metrics(self) -> MetricsObserver:
-        config = dict(configuration_lib.flattened(_read(self.source)))
-        return self.metrics.open(self.run_id, config=config, earlier=self._earlier())
+        told = configuration_lib.parse(self.source, "A configuration") if self.source else {}
+        config = dict(configuration_lib.flattened(told or self._record()))
+        return open_metrics(self.spec.metrics, self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
         """Yield the run's recorded episodes."""
@@ -324,19 +360,26 @@ class ConfiguredRollout:
         for planned, number, summary in tries_of(run, self.plan, summaries):
             yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
 
-    def _keep_source(self) -> EpisodeFormat | None:
-        """Keep the configuration beside the plan. Return the format to record in."""
+    def _record(self) -> dict[str, Any]:
+        return configuration_lib.without_secrets(self.spec.record())
+
+    def _keep_settings(self) -> EpisodeFormat | None:
+        """Keep the settings beside the plan. Return the format to record in."""
         if self.resume:
             self._warn_of_changes()
-            return self.format
-        written = settle_format(self.format, self.out, self.storage_options, new=self.new_format)
+            return self.spec.format
+        new: EpisodeFormat = "pb" if self.spec.kind == "crawl" else "json"
+        written = settle_format(self.spec.format, self.out, self.storage_options, new=new)
         if not is_url(self.out):  # A folder must become a dataset before other files are written.
             from webtraj.datasets.place import create_place
             from webtraj.store.layout import DatasetHeader
 
             create_place(self.out, DatasetHeader(format=written))
         storage = open_storage(self.out, self.storage_options)
-        storage.write(f"runs/{self.run_id}/{self.source_name}", self.source.encode())
+        record = orjson.dumps(self._record(), option=orjson.OPT_INDENT_2)
+        storage.write(f"runs/{self.run_id}/{RECORD}", record)
+        if self.source:
+            storage.write(f"runs/{self.run_id}/{_SOURCE}", self.source.encode())
         return written
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
@@ -345,7 +388,8 @@ class ConfiguredRollout:
         try:
             storage = open_storage(self.out, self.storage_options)
             if storage.size(f"runs/{self.run_id}/plan.jsonl") is None:
-                storage.delete(f"runs/{self.run_id}/{self.source_name}")
+                for name in (_SOURCE, RECORD):
+                    storage.delete(f"runs/{self.run_id}/{name}")
                 iterations.release(self.iteration)
         except (errors.WebtrajError, OSError):
             _logger.warning(
@@ -353,33 +397,37 @@ class ConfiguredRollout:
                 exc_info=True,
             )  # fmt: skip
 
-    def _keys(self, source: str) -> dict[str, Any]:
-        """Return the values of a source by their dotted keys, as today's names have them."""
-        data = _read(source)
-        if self.source_name == RECORD:
-            data = configuration_lib.validate(data, RunSpec, RECORD).record()
-        return dict(configuration_lib.flattened(data))
-
     def _warn_of_changes(self) -> None:
         """Warn if the agent differs from the one that started the run: their episodes will mix."""
-        storage = open_storage(self.out, self.storage_options)
         try:
-            kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
-            begun, now = self._keys(kept), self._keys(self.source)
-        except (errors.StorageMissingError, errors.InvalidInputError):
-            return  # Started another way; nothing to compare with.
-        for key in sorted(set(begun) | set(now)):
-            if key.startswith(_WHO_PLAYS) and begun.get(key) != now.get(key):
+            begun, _ = read_record(Run(open_storage(self.out, self.storage_options), self.run_id))
+            if begun is None:
+                return  # Started another way; nothing to compare with.
+            before = configuration_lib.validate(begun, RunSpec, RECORD).record()
+        except errors.InvalidInputError:
+            return
+        keys, now = (
+            dict(configuration_lib.flattened(record)) for record in (before, self._record())
+        )
+        for key in sorted(set(keys) | set(now)):
+            if key.startswith(_WHO_PLAYS) and keys.get(key) != now.get(key):
                 _logger.warning(
                     "The run %s was started with %s=%s and now continues with %s.",
-                    self.run_id, key, begun.get(key), now.get(key),
+                    self.run_id, key, keys.get(key), now.get(key),
                 )  # fmt: skip
 
 
-def _read(source: str) -> Mapping[str, Any]:
-    """Return a configuration's values. JSON can be read without optional packages."""
-    try:
-        data = orjson.loads(source)
-    except orjson.JSONDecodeError:
-        return configuration_lib.parse(source, "A configuration")
-    return data if isinstance(data, dict) else {}
+def bucket_options(place: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return options of a bucket; None for a folder, or if there are none."""
+    return (options or None) if is_url(place) else None
+
+
+def blocklist_of(spec: RunSpec) -> Blocklist | None:
+    """Return the list of sites that refused the agent; None if none is kept."""
+    if spec.blocklist_path is None:
+        return None
+    return Blocklist(
+        spec.blocklist_path,
+        storage_options=bucket_options(spec.blocklist_path, spec.storage_options),
+        ttl=spec.blocklist_ttl_hours * _HOUR,
+    )

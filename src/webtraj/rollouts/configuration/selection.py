@@ -9,15 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from webtraj import errors
 from webtraj.metrics.measuring import measure_results
 from webtraj.rollouts import sampling
 from webtraj.rollouts.collecting import plan_of
+from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     PlannedEpisode,
@@ -32,13 +31,12 @@ from webtraj.tasks import TaskSpec, read_tasks
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
 
-__all__ = ["digest_of", "place_of", "plan_rollout", "plan_run", "read_sources"]
-
-_TASK_FILES = (".jsonl", ".parquet")
+__all__ = ["digest_of", "plan_rollout", "plan_run"]
 
 
 def plan_rollout(
     config: RolloutConfig,
+    spec: RunSpec,
     *,
     blocklist: sampling.Blocklist | None,
     iterations: Iterations,
@@ -46,14 +44,24 @@ def plan_rollout(
 ) -> tuple[PlannedEpisode, ...]:
     """Return the plan of an iteration.
 
+    Args:
+        config: How to sample the tasks.
+        spec: What the configuration means.
+        blocklist: Sites that the split `train` leaves out.
+        iterations: The iterations so far.
+        number: The iteration's number.
+
     Raises:
         InvalidInputError: A task file is missing or invalid, or no task is left.
         StorageError: A bucket, or an earlier iteration, cannot be read.
     """
     env = config.env_config
-    tasks = read_sources(
-        _sources(env), data_path=config.data_path, storage_options=config.storage_options
-    )
+    if not spec.preset:
+        raise errors.InvalidInputError(
+            f"The split {env.split!r} has no tasks; set env_config.{env.split}_tasks to a .jsonl "
+            "or .parquet file, or to a preset such as miniwob/all."
+        )
+    tasks = _read(spec)
     # A preset's tasks have unique names; tasks of files are compared by their content.
     tasks = sampling.distinct(tasks)
     if env.split == "train":
@@ -63,16 +71,16 @@ def plan_rollout(
             tasks = sampling.unseen(tasks, iterations.played(before=number))
     curriculum = env.split == "train" and env.train_tasks_sampler == "curriculum"
     sampler = sampler_of(env, last_successes(iterations, before=number) if curriculum else {})
-    picked = _limited(sampler(tasks, seed=_sample_seed(config, number)), env)
-    if env.group == "same-seed":
-        sizes = {"attempts": env.groups_per_task, "group_size": env.attempts_per_task}
-    else:
-        sizes = {"attempts": env.attempts_per_task}
-    return plan_tasks(picked, seed=_sample_seed(config, number), **sizes)
+    # Another one for each iteration of `train`, the same for all of `test`.
+    seed = spec.seed + number - 1 if env.split == "train" else spec.seed
+    picked = _limited(sampler(tasks, seed=seed), env)
+    return plan_tasks(picked, seed=seed, attempts=spec.attempts, group_size=spec.group_size)
 
 
-def plan_run(spec: RunSpec) -> tuple[PlannedEpisode, ...]:
+def plan_run(spec: RunSpec, blocklist: sampling.Blocklist | None) -> tuple[PlannedEpisode, ...]:
     """Return the plan of a run: `attempts` at each task, or as many `episodes` in all.
+
+    Tasks on blocked sites are left out.
 
     Raises:
         InvalidInputError: A task file is missing or invalid, or no task is left.
@@ -80,17 +88,13 @@ def plan_run(spec: RunSpec) -> tuple[PlannedEpisode, ...]:
         UnknownPresetError: No preset has a given name.
     """
     counts = {"attempts": spec.attempts, "seed": spec.seed, "group_size": spec.group_size}
-    in_files = any(name.endswith(_TASK_FILES) for name in spec.preset)
-    if spec.kind == "run" and spec.proposer is None and not in_files:
+    in_files = any(name.endswith(TASK_FILES) for name in spec.preset)
+    if spec.kind == "run" and spec.proposer is None and not in_files and blocklist is None:
         return plan_of(spec.preset, episodes=spec.episodes, **counts)
     check_groups(spec.episodes, spec.group_size)
-    # The tasks' bucket and the episodes' bucket share their options.
-    tasks = read_sources(
-        spec.preset,
-        data_path=".",
-        storage_options=spec.storage_options,
-        presets=spec.proposer is None,
-    )
+    tasks = _read(spec)
+    if blocklist is not None:
+        tasks = sampling.unblocked(tasks, blocklist)
     wanted = None if spec.episodes is None else spec.episodes // spec.group_size
     picked = list(sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed))
     if spec.kind == "crawl":
@@ -101,33 +105,15 @@ def plan_run(spec: RunSpec) -> tuple[PlannedEpisode, ...]:
     return plan_tasks(rounds, **counts)
 
 
-def read_sources(
-    sources: Iterable[str],
-    *,
-    data_path: str,
-    storage_options: Mapping[str, Any],
-    presets: bool = True,
-) -> Iterator[TaskSpec]:
-    """Yield the tasks of files and presets.
-
-    Args:
-        sources: File names in `data_path`, absolute paths or URLs; or preset selectors.
-        data_path: A folder or bucket URL.
-        storage_options: For buckets.
-        presets: Whether presets are accepted; none has coarse tasks.
-
-    Raises:
-        InvalidInputError: A file is missing or invalid, or a selector is malformed.
-        UnknownPresetError: No preset has that name.
-    """
-    for source in sources:
-        if presets and not source.endswith(_TASK_FILES):
+def _read(spec: RunSpec) -> Iterator[TaskSpec]:
+    """Yield the tasks of a run's files and presets. A proposer needs coarse ones: files."""
+    for source in spec.preset:
+        if spec.proposer is None and not source.endswith(TASK_FILES):
             yield from specs_of_presets([source])
-            continue
-        place = place_of(source, data_path)
-        yield from read_tasks(
-            place, storage_options=storage_options or None if is_url(place) else None
-        )
+        else:
+            # The tasks' bucket and the episodes' bucket share their options.
+            options = spec.storage_options or None if is_url(source) else None
+            yield from read_tasks(source, storage_options=options)
 
 
 def sampler_of(
@@ -182,7 +168,7 @@ def digest_of(config: RolloutConfig) -> str:
     """Return a digest of everything that an iteration's plan depends on."""
     env = config.env_config
     says: tuple[object, ...]
-    says = (config.seed, config.data_path, env.split, _sources(env), sampler_of(env),
+    says = (config.seed, config.data_path, env.split, sources_of(env), sampler_of(env),
             env.attempts_per_task, env.deduplicate_across_iterations, _limits_of(env),
             env.max_steps)  # fmt: skip
     if env.group != "own-seeds":  # Keeps the digest of other plans unchanged.
@@ -190,32 +176,6 @@ def digest_of(config: RolloutConfig) -> str:
     if env.groups_per_task > 1:
         says = (*says, env.groups_per_task)
     return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
-
-
-def _sources(env: EnvConfig) -> list[str]:
-    key = f"{env.split}_tasks"
-    given = getattr(env, key)
-    sources = [given] if isinstance(given, str) else list(given)
-    if not sources or not all(sources):
-        raise errors.InvalidInputError(
-            f"The split {env.split!r} has no tasks; set env_config.{key} to a .jsonl or .parquet "
-            "file, or to a preset such as miniwob/all."
-        )
-    return sources
-
-
-def place_of(source: str, data_path: str) -> str:
-    """Return the path or URL of a file that may be relative to a folder or bucket."""
-    if is_url(source) or Path(source).is_absolute():
-        return source
-    if is_url(data_path):
-        return f"{data_path.rstrip('/')}/{source}"
-    return os.path.join(data_path, source)  # noqa: PTH118  (stays text, for messages)
-
-
-def _sample_seed(config: RolloutConfig, number: int) -> int:
-    """Return an iteration's seed: different for each one of `train`, the same for all of `test`."""
-    return config.seed + number - 1 if config.env_config.split == "train" else config.seed
 
 
 def _size(given: int) -> int | None:

@@ -17,7 +17,7 @@ from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metrics, plan_of
-from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.recipes import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.ledger import Ledger, recorded
@@ -205,7 +205,9 @@ async def collect_on_ray(
                 await asyncio.to_thread(recover, place, storage_options=storage_options)
         seconds = time.perf_counter() - start
     await asyncio.to_thread(keep_metrics, run, place, storage_options)
-    return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+    return RolloutSummary(
+        results=(*progress.done, *results), seconds=seconds, earlier=len(progress.done)
+    )
 
 
 def _place(out: str | os.PathLike[str]) -> str:

@@ -44,8 +44,8 @@ MODULE = "webtraj_job"
 _EPISODES = 100
 _PERCENT = 5
 """A job prints its progress each time that this many percent more are recorded."""
-_OF_THE_SCRIPT = {"out", "storage_options", "preset", "episodes"}
-"""Fields that do not change a run that is resumed. The source's script sets the last two always."""
+_OF_THE_SCRIPT = {"preset", "episodes"}
+"""Fields that the source's script always sets: they do not change a run that is resumed."""
 _THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
 """The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
@@ -236,13 +236,7 @@ def _resumed(job: JobSpec) -> ConfiguredRollout:
     run = run_of(storage, run_id=job.run_id, resume=job.resume)
     if read_record(run)[0] is None:  # It was begun by `collect_on_ray`.
         return build_rollout(job, resume=run.run_id)
-    given = {
-        name: value
-        for name, value in job.model_dump(exclude_unset=True, by_alias=False).items()
-        if name in RunSpec.model_fields.keys() - _OF_THE_SCRIPT
-    }
-    if job.model is None and job.agent == JobSpec.model_fields["agent"].default:
-        del given["agent"]  # Filled in by `RunSpec`.
+    given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}
     return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
 
 
