@@ -33,6 +33,7 @@ def test_every_field_has_a_flag_that_tells_its_meaning(field, options):
 
 def test_no_flag_is_about_nothing(options):
     about_the_call = {"arguments", "config_name", "config_dir", "print_config", "resume", "ray"}
+    about_the_call |= {"imports"}
     parts = options.keys() - RunSpec.model_fields.keys() - about_the_call - {"monitor"}
     for name in parts:
         fields = flags.fields_of({name: "x"})
@@ -139,6 +140,23 @@ def test_fields_without_effect_are_refused(fields, told, world):
     with pytest.raises(errors.InvalidInputError, match=told):
         build_rollout(RunSpec(**SPEC, out="data", **fields))
     assert not (world / "data").exists()
+
+
+async def test_an_agent_of_ones_own_plays_a_spec(world):
+    seen = []
+
+    def climb(observation):
+        seen.append(observation)
+        return "up"
+
+    summary = await collect(RunSpec(**SPEC, out="data", max_retries=1), climb)
+    assert seen
+    assert summary.total.episodes == 4
+    record = json.loads(next(world.glob("data/runs/*/command.json")).read_text())
+    assert (record["agent"], record["max_retries"]) == ("climb", 1)
+    with pytest.raises(errors.InvalidInputError, match="No agent is named 'climb'"):
+        resume_run({}, out="data")
+    assert len((await collect(RunSpec(out="data"), climb, resume=True)).results) == 4
 
 
 async def test_what_a_spec_has_is_not_given_beside_it(world):

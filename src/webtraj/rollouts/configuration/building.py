@@ -30,6 +30,7 @@ from webtraj.runs.spec import RunSpec, read_record
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
+    from webtraj.agents.base import Agent
     from webtraj.rollouts.configuration.rollout import RolloutConfig
 
 __all__ = ["build_rollout", "resume_run", "start_run"]
@@ -41,7 +42,10 @@ _PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 
 
 def build_rollout(
-    configuration: Configuration | RolloutConfig | RunSpec, *, resume: bool | str = False
+    configuration: Configuration | RolloutConfig | RunSpec,
+    *,
+    resume: bool | str = False,
+    agent: Agent | None = None,
 ) -> ConfiguredRollout:
     """Build a rollout from a configuration: pick and plan the tasks, and claim an iteration.
 
@@ -52,6 +56,7 @@ def build_rollout(
         configuration: A configuration from `load_configuration`, its values, or a `RunSpec`.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
+        agent: For a `RunSpec`: an agent that plays instead of the named one. It is left open.
 
     Returns:
         The rollout.
@@ -64,7 +69,7 @@ def build_rollout(
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
     if isinstance(values, RunSpec):
-        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume)
+        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume, agent)
     else:
         built = _of_config(values, resume)
     if isinstance(configuration, Configuration):
@@ -219,27 +224,33 @@ def _run_to_resume(
     )
 
 
-def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
+def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
+    if agent is not None:  # The record says who played.
+        spec = spec.model_copy(
+            update={"agent": agent.name, "agent_options": {}, **dict.fromkeys(MODEL)}
+        )
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
     if not resume:
-        return _playable(spec)
+        return _playable(spec, agent=agent)
     storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
     run = run_of(storage, resume=resume)
     begun, name = read_record(run)
     if begun is None:
-        return _playable(spec, run)
+        return _playable(spec, run, agent)
     # A program or a file may say the same again, or less. What it does not say is as it was begun.
     where = f"{spec.out}/runs/{run.run_id}/{name}"
     record = validate(begun, RunSpec, where).record()
     values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
     check_complete(values, where)
     values |= {"out": spec.out, "storage_options": spec.storage_options}
-    return _playable(validate(values, RunSpec, where), run)
+    return _playable(validate(values, RunSpec, where), run, agent)
 
 
-def _playable(spec: RunSpec, run: Run | None = None) -> ConfiguredRollout:
+def _playable(
+    spec: RunSpec, run: Run | None = None, agent: Agent | None = None
+) -> ConfiguredRollout:
     """Return a new rollout, or the rest of a run."""
     places = (spec.out, spec.blocklist_path, *spec.preset)
     if spec.storage_options and not any(is_url(place) for place in places if place):
@@ -247,7 +258,7 @@ def _playable(spec: RunSpec, run: Run | None = None) -> ConfiguredRollout:
             f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
             "Leave them out."
         )
-    channels = _checked(spec)
+    channels = _checked(spec, agent)
     if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
 
@@ -265,13 +276,14 @@ def _playable(spec: RunSpec, run: Run | None = None) -> ConfiguredRollout:
         run_id=new_run_id() if run is None else run.run_id,
         resume=run is not None,
         environment_options=_environment_options(spec, plan, channels),
+        agent=agent,
     )
 
 
-def _checked(spec: RunSpec) -> list[str]:
+def _checked(spec: RunSpec, agent: Agent | None = None) -> list[str]:
     """Check who plays, judges and proposes. Return the channels that the agent needs."""
     judging_of(spec), proposing_of(spec)
-    return channels_for(player_of(spec).make())
+    return channels_for(player_of(spec).make() if agent is None else agent)
 
 
 def _environment_options(

@@ -124,6 +124,8 @@ class ConfiguredRollout:
     """Whether this is one of several processes that share an iteration."""
     source: str = ""
     """The configuration as YAML, if there is one, kept beside the plan."""
+    agent: Agent | None = None
+    """An agent that plays instead of the one that the spec names; it is left open."""
     setup: Callable[[], object] | None = None
     """On a cluster: called first on each machine."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
@@ -282,8 +284,10 @@ class ConfiguredRollout:
     async def _play_here(
         self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
     ) -> RolloutSummary:
-        agent = self.player.make()
-        stack.push_async_callback(aclose, agent)
+        agent = self.agent
+        if agent is None:
+            agent = self.player.make()
+            stack.push_async_callback(aclose, agent)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
