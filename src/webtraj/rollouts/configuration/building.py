@@ -227,9 +227,7 @@ def _run_to_resume(
 def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
     if agent is not None:  # The record says who played.
-        spec = spec.model_copy(
-            update={"agent": agent.name, "agent_options": {}, **dict.fromkeys(MODEL)}
-        )
+        spec = spec.model_copy(update={"agent": agent.name})
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
     if not resume:
