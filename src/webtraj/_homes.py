@@ -34,7 +34,6 @@ _MOVED = {
     "webtraj.training.replay.report": "webtraj.training.replay.buffer",
     "webtraj.training.replay.selection": "webtraj.training.replay.buffer",
     "webtraj.training.export.reading": "webtraj.training.export",
-    "webtraj.training.scratch.texts": "webtraj.training.scratch.decisions",
     "webtraj.training.sft.rows": "webtraj.training.rows",
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",

@@ -437,7 +437,7 @@ _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
 def _message(problem: Any) -> str:
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ").removesuffix(".")
     # Readers of YAML do not know class names.
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
     message = message.replace("Input should be", "must be", 1)

@@ -2,9 +2,10 @@
 
 The class's module is imported on first use. Options may be text, as from a command line, and are
 converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
-`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. Built-in names
-are never replaced. CONTRIBUTING.md has an example of each. A module that is no package of its own
-adds names by `registering`, once `import_modules` (`--import`) has imported it.
+`webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
+`webtraj.training_formats` and `webtraj.dialects`. Built-in names are never replaced.
+CONTRIBUTING.md has examples. A module that is no package of its own adds names by `registering`,
+once `import_modules` (`--import`) has imported it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ import pydantic
 
 from webtraj import errors
 
-__all__ = ["class_at", "import_modules", "make_of", "nearest", "offered", "registering"]
+__all__ = [
+    "MOVED_OUT", "class_at", "import_modules", "make_of", "nearest", "offered", "registering",
+]  # fmt: skip
+
+MOVED_OUT = (
+    "is now in an example package. Install webtraj-two-cores: "
+    "https://github.com/webtraj/webtraj/tree/main/examples/two_cores says how."
+)
+_MOVED_OUT = ("all_tasks", "pointing", "two_cores")
+"""Names of 0.2 that are not built in any more."""
 
 _Made = TypeVar("_Made")
 
@@ -34,11 +44,15 @@ _registered: dict[str, dict[str, Any]] = {}
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return a sentence that suggests the nearest word, with a trailing space; empty if none.
 
+    For a name that was built in, it says where that is now.
+
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
 
     Upper and lower case are the same.
     """
+    if word in _MOVED_OUT:
+        return f"{word!r} {MOVED_OUT} "
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return f"Did you mean {by_lower[near[0]]!r}? " if near else ""

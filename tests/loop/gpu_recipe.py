@@ -26,7 +26,7 @@ from webtraj.testing.tiny_models import make_vision_model
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "src/webtraj/loop/files/one_gpu.yaml"
-ON_A_CPU = ROOT / "src/webtraj/loop/files/two_cores.yaml"
+ON_A_CPU = ROOT / "examples/two_cores/two_cores.yaml"
 """Knows how a server runs here."""
 ATTEMPTS = 6
 TASKS = "[miniwob/click-button,miniwob/click-dialog-2]"

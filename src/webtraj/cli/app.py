@@ -74,7 +74,6 @@ _BY_HEADING = {
     },
     "Train": {
         "train": ("train:train", "Train a model on samples, or resume a training run."),
-        "train scratch": ("train:scratch", "Make a small model with random weights."),
         "train update": ("update:update", "Prepare a LLaMA-Factory training from episodes."),
         "loop": ("loop:loop", "Run a policy, train it on its episodes, and repeat."),
     },
@@ -97,7 +96,6 @@ _OLD_NAMES = {
     "monitor": "view --terminal",
     "ray submit": "rollout submit",
     "report": "metrics --html report.html",
-    "scratch": "train scratch",
     "update": "train update",
 }
 """Names of 0.2 that still work, with a hint."""
@@ -199,6 +197,12 @@ class _Group(core.TyperGroup):
                 if args[: len(words)] == words:
                     print(f"webtraj: `webtraj {old}` is now `webtraj {new}`.", file=sys.stderr)
                     args = [*new.split(), *args[len(words) :]]
+            if args[:1] == ["scratch"] or args[:2] == ["train", "scratch"]:
+                from webtraj.named import MOVED_OUT
+
+                raise errors.InvalidInputError(
+                    f"`webtraj train scratch` {MOVED_OUT} Then run `python -m two_cores.scratch`."
+                )
             name = " ".join(args[:2])
             if name in COMMANDS and " " in name:
                 return name, make_command(name), args[2:]

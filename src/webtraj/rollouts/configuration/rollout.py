@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from webtraj import errors
+from webtraj.agents import catalog
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
@@ -347,10 +355,10 @@ class EnvConfig(Patience):
 
 
 class PolicyConfig(Section):
-    """The agent. All keys but the first two belong to the agents `model` and `pointing`."""
+    """The agent. All keys but the first two belong to `model`, and to agents that share them."""
 
-    agent: Literal["model", "pointing", "oracle", "random", "scripted", "replay"] = "model"
-    """Kind of agent."""
+    agent: Annotated[str, AfterValidator(catalog.check_agent_name)] = "model"
+    """Kind of agent: model, oracle, random, scripted, replay, or one of an installed package."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent, as in `--agent-set`; they override the other keys."""
     base_model: str | None = None

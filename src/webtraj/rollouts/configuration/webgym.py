@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.agents.catalog import shared_options
 from webtraj.configuration import validate
 from webtraj.rollouts.configuration.recipes import ASKING
 from webtraj.runs.plan import PlannedEpisode
@@ -128,7 +129,8 @@ def _seconds(minutes: float | None) -> float | None:
 def _agent(config: RolloutConfig, rank: Rank | None) -> dict[str, Any]:
     """Return the fields of the agent and its model."""
     policy, env, context = config.policy_config, config.env_config, config.context_config
-    if policy.agent not in ("model", "pointing"):
+    shared = shared_options(policy.agent)
+    if not shared:
         return {"agent": policy.agent, "agent_options": policy.agent_options}
     rate, version = env.request_per_minute, config.model_settings.prompt_version
     sessions = env.max_vllm_sessions
@@ -151,14 +153,8 @@ def _agent(config: RolloutConfig, rank: Rank | None) -> dict[str, Any]:
         "prompt": _PROMPTS.get(version or "", version),
         "seed": policy.sampling_seed,
     }
-    if policy.agent == "pointing":
-        from webtraj.agents.pointing import OPTIONS
-
-        # Its replies are two names; the key `max_new_tokens` limits prose.
-        fields["max_tokens"] = None
-        fields = {name: value for name, value in fields.items() if name in OPTIONS}
-        options = {name: value for name, value in options.items() if name in OPTIONS}
-    given = {name: value for name, value in options.items() if value is not None}
+    fields = {name: value for name, value in fields.items() if name in shared}
+    given = {name: options[name] for name in shared if options.get(name) is not None}
     return {"agent": policy.agent, "agent_options": {**given, **policy.agent_options}, **fields}
 
 
