@@ -16,6 +16,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,13 +104,28 @@ def import_modules(modules: Iterable[str]) -> None:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # The module exists, but one of its own imports is missing.
+                raise errors.InvalidInputError(
+                    f"The module {module!r:.200} imports {error.name!r}, which is not installed."
+                ) from error
             raise errors.InvalidInputError(
                 f"No module named {module!r:.100}; expected the import name of a module that is "
                 "installed or in the current folder, or the path of a .py file."
             ) from error
+        except Exception as error:
+            raise errors.InvalidInputError(
+                f"The module {module!r:.200} cannot be imported: {_place_of(error, name)}"
+                f"{type(error).__name__}: {error}. With -v its traceback is shown."
+            ) from error
         finally:
             sys.path.remove(folder)
+
+
+def _place_of(error: Exception, name: str) -> str:
+    """Return the last line of a module of that name that an error passed; empty if none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = {f"{name.rpartition('.')[2]}.py", "__init__.py"}
+    own = [frame for frame in frames if Path(frame.filename).name in files]
+    return f"line {own[-1].lineno}: " if own else ""
 
 
 def offered(group: str) -> dict[str, Any]:

@@ -102,6 +102,16 @@ def test_what_is_not_there_is_named(run, module, told, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_fault_of_the_module_is_told_by_its_line(run, tmp_path):
+    (tmp_path / "broken.py").write_text("import webtraj\n\nwebtraj.no_such_name\n")
+    told = run("rollout", "--import", "broken.py", *PLAY, code=2).stderr
+    assert "'broken.py' cannot be imported: line 3: AttributeError: " in told
+    assert told.count("\n") == 1
+    (tmp_path / "lacking.py").write_text("import no_such_package_at_all\n")
+    told = run("rollout", "--import", "lacking", *PLAY, code=2).stderr
+    assert "imports 'no_such_package_at_all', which is not installed" in told
+
+
 def test_registered_names(monkeypatch):
     monkeypatch.setattr(named, "_registered", {})
 
