@@ -91,7 +91,6 @@ def submit_job(
     working_dir: str | os.PathLike[str] | None = None,
     pass_variables: Iterable[str] = ("OPENAI_API_KEY",),
     python: str = "python",
-    metadata: Mapping[str, str] | None = None,
 ) -> str:
     """Submit a job.
 
@@ -102,7 +101,6 @@ def submit_job(
         pass_variables: Names of environment variables to send; those that are not set here are left
             to the machines.
         python: The Python on the cluster that has webtraj.
-        metadata: Metadata that Ray shows with the job.
 
     Returns:
         The job's id.
@@ -123,7 +121,6 @@ def submit_job(
             submitted: str = client.submit_job(
                 entrypoint=f"{shlex.quote(python)} -m webtraj.rollouts.distributed.job",
                 runtime_env=runtime_env,
-                metadata=dict(metadata or {}),
             )
         except (RuntimeError, ValueError) as error:
             raise errors.InvalidInputError(
@@ -167,10 +164,8 @@ def _client(address: str) -> Any:
         from ray.job_submission import JobSubmissionClient
 
         return JobSubmissionClient(address)
-    except ImportError as error:
-        raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        if "ray[default]" in str(error):
+    except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
+        if isinstance(error, ImportError) or "ray[default]" in str(error):
             raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
         raise errors.InvalidInputError(
             f"Ray's dashboard does not answer at {address!r}: {str(error).strip():.500} Expected "
