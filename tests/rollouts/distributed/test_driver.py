@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import random
 
 import pytest
 
@@ -17,6 +18,7 @@ from webtraj import (
 )
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import Completion, Deadlines, Politeness, RetryPolicy, RolloutSettings
+from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.runs.run import Run, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
@@ -336,3 +338,47 @@ async def test_in_a_bucket(machines_of_bucket):
     results, _ = await cluster.play("ladder/climb", episodes=20)
     assert counted_rows(results) == list(range(20))
     assert len(open_dataset(cluster.out)) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+async def test_machines_come_and_go_and_every_row_is_over_once(
+    place, seed, machines, machines_of_bucket, slow_climber
+):
+    source = random.Random(seed)
+    sizes = {name: source.randint(1, 4) for name in ("one", "two", "three")}
+    if place == "folder":
+        cluster = machines(**sizes)
+    else:
+        cluster = machines_of_bucket(f"memory://test-distributed/{seed}", **sizes)
+    cluster.agent = slow_climber
+
+    class Fate(NullRolloutObserver):
+        ended = 0
+
+        def episode_ended(self, result):
+            self.ended += 1
+            if self.ended % 12 == 0:
+                alive = [name for name in cluster.lines if name not in cluster.gone]
+                if len(alive) > 1:
+                    cluster.cut(source.choice(alive))
+                cluster.sizes[f"after {self.ended}"] = source.randint(1, 4)
+
+    tasks = [f"ladder/{task}" for task in ("climb", "slip", "flaky", "crash", "tire")]
+    once_more = RetryPolicy(max_retries=1, pause=0)
+    results, _ = await cluster.play(
+        tasks, episodes=60, observer=Fate(), parallel=source.choice([None, 2, 5]),
+        settings=RolloutSettings(retry=once_more, max_consecutive_errors=1000),
+    )  # fmt: skip
+    assert counted_rows(results) == list(range(60))
+    ids = [result.episode_id for result in results]
+    assert len(ids) == len(set(ids))
+    assert all(result.total_reward is None for result in results if result.broke)
+    for line in cluster.lines.values():
+        await line.node.close()
+    dataset = open_dataset(cluster.out)
+    assert set(ids) <= set(dataset.episode_ids)
+    assert verify(cluster.out).problems == ()
+    run = Run(open_storage(cluster.out), "one")
+    assert progress_of(run, run.read_plan(), dataset.summaries, once_more).left == ()
