@@ -6,7 +6,7 @@ debugging protocol; `webtraj record`'s recorder records them. They are exported 
 agent `pointing` plays other seeds with the model before and after. The hand takes what to do from
 the task's oracle; what it does is recorded from the page alone.
 
-Needs PyTorch: .venv-train/bin/python benchmarks/demonstrations.py
+Needs PyTorch and examples/two_cores: .venv-train/bin/python benchmarks/demonstrations.py
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "demon
 from hand import Hand, until
 
 import webtraj
+from two_cores.pointing import PointingAgent
 from webtraj import JsonTrajectoryCollector, ModelCall
-from webtraj.agents.pointing import PointingAgent
 from webtraj.demonstrating import Recorder, preset_environment
 from webtraj.environments.browser.pool import BrowserPool
 
@@ -125,10 +125,10 @@ async def play(task: str, episodes: int, client: Any) -> int:
     return successes
 
 
-def run(*arguments: str) -> None:
-    """Run a command of webtraj."""
+def run(*arguments: str, module: str = "webtraj") -> None:
+    """Run a command of webtraj, or of another module."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # A model this small needs one.
-    subprocess.run([sys.executable, "-m", "webtraj", *arguments], check=True, env=environment)
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, env=environment)
 
 
 def main() -> None:
@@ -151,7 +151,7 @@ def main() -> None:
             f"{time.monotonic() - begun:.0f} s",
             flush=True,
         )
-        run("scratch", str(folder / "shown"), "--out", str(base))
+        run(str(folder / "shown"), "--out", str(base), module="two_cores.scratch")
         run(
             "export",
             str(folder / "shown"),

@@ -5,16 +5,16 @@
 No machine here has 100 nodes. So the parts are measured where they can be, and a discrete-event
 simulation plays them against each other:
 
-* driver: one CPU, which hands out leases and takes results. Measured here on the rollout's own
-  scheduler, leases and messages, pickled as Ray does; a remote call itself costs `--rpc`.
-* driver's memory: measured here on a real plan of `--rows` tasks, all of its turns, leases for
+* driver: one CPU, which hands out turns and takes results. Measured here on the rollout's own
+  scheduler and messages, pickled as Ray does; a remote call itself costs `--rpc`.
+* driver's memory: measured here on a real plan of `--rows` tasks, all of its turns, an entry for
   every episode that is out, and a result for every row.
 * browsers: the CPUs of a node, each step costing `--browser-cpu`. Measured here, unless it is
   given: MiniWoB++ by the oracle, with everything recorded. Live pages cost more.
 * site: what a step waits for its page, and costs nobody here anything (`--page`).
 * store: puts of `--put` seconds, for each step one picture, for each episode its file. A node has
   16 under way at once, as the collector has; the bucket takes `--puts-per-second` in all. An
-  episode does not wait for its puts; its row does, and the driver's lease with it.
+  episode does not wait for its puts; its row does.
 * model: `--replicas` servers of `--slots` sequences each; a reply takes `--reply` seconds while
   there is a slot.
 
@@ -39,6 +39,7 @@ import itertools
 import json
 import pickle
 import random
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -49,14 +50,12 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj.rollouts import EpisodeResult, TaskSpec, plan_tasks
-from webtraj.rollouts.distributed.ledger import Lease
-from webtraj.rollouts.distributed.messages import Ended, Report
+from webtraj.rollouts.distributed.node import Played
 from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.trajectory import EndReason, Outcome
 
 SATURATED = 0.95
 PUTS_UNDER_WAY = 16
-ROWS_PER_LEASE = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +300,7 @@ class Memory:
 
     plan: int
     scheduler: int
-    leases: int
+    out: int
     results: int
 
 
@@ -319,61 +318,43 @@ def driver_memory(rows: int, out: int) -> Memory:
 
         turns = measured(turns_of(rows))
         scheduler = measured(Scheduler(turns))
-        leases = measured(leases_of(turns[:out]))
+        gone = measured({episode_id_of(turn): turn for turn in turns[:out]})
         results = measured(
             {(episode := episode_id_of(turn)): result_of(turn, episode) for turn in turns}
         )
-        del scheduler, leases, results
+        del scheduler, gone, results
     finally:
         tracemalloc.stop()
     return Memory(*(after - before for before, after in itertools.pairwise(sizes)))
 
 
-def leases_of(turns: Sequence[Turn]) -> list[Lease]:
-    return [
-        Lease({episode_id_of(turn): turn for turn in turns[start : start + ROWS_PER_LEASE]})
-        for start in range(0, len(turns), ROWS_PER_LEASE)
-    ]
-
-
 async def driver_seconds(rows: int, rpc: float) -> float:
-    """Measures CPU seconds for each episode: a turn out, and its report back in.
-
-    A lease goes out in one call. Reports come one an episode: its end, and that it is stored.
-    """
+    """Measures CPU seconds for each episode: a turn out, and its end back in, in one call."""
     scheduler = Scheduler(turns_of(rows))
     results: dict[str, EpisodeResult] = {}
     used = 0.0
-    for _ in range(rows // ROWS_PER_LEASE):
+    for _ in range(rows):
         started = time.process_time()
-        turns = [turn for _ in range(ROWS_PER_LEASE) if (turn := await scheduler.take())]
-        lease = Lease({episode_id_of(turn): turn for turn in turns})
-        sent = pickle.dumps(tuple(lease.turns.values()))
+        turn = await scheduler.take()
+        assert turn is not None
+        episode = episode_id_of(turn)
+        out = {episode: turn}
+        sent = pickle.dumps(turn)
         used += time.process_time() - started
-        reports = [
-            pickle.dumps(
-                Report(number, ended=(Ended(turn, result_of(turn, episode), False),),
-                       stored=(episode,))
-            )
-            for number, turn in enumerate(pickle.loads(sent))
-            if (episode := episode_id_of(turn))
-        ]  # fmt: skip
+        data = pickle.dumps(Played(result_of(pickle.loads(sent), episode), False, True))
         started = time.process_time()
-        for data in reports:
-            report: Report = pickle.loads(data)
-            for ended in report.ended:
-                episode = episode_id_of(ended.turn)
-                results[episode] = ended.result
-                scheduler.done(lease.turns.pop(episode))
+        played: Played = pickle.loads(data)
+        results[episode] = played.result
+        scheduler.done(out.pop(episode))
         used += time.process_time() - started
-    return used / rows + rpc * (1 + 1 / ROWS_PER_LEASE)
+    return used / rows + rpc
 
 
 def browser_seconds() -> float:
     """Measures CPU seconds for each step of a rollout that records everything."""
     import rollouts
 
-    figures = asyncio.run(rollouts.compare(8, 48, 2))
+    figures = asyncio.run(rollouts.compare(8, 48, 2, Path(tempfile.gettempdir())))
     return min(one.cpu_ms_per_step for one in figures["rollout"]) / 1e3
 
 

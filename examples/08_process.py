@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import webtraj
-from webtraj.processing.base import Drop
-from webtraj.processing.pipeline import Pipeline, process
-from webtraj.processing.registry import make_step, step
+from webtraj.processing import Drop, Pipeline, make_step, process, step
 from webtraj.testing import fakes
 
 

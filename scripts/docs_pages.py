@@ -25,6 +25,7 @@ TOP_FILES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "examples/two_cores/README.md": "two_cores.md",
 }
 """The files beside `docs` that are pages of the site, and where."""
 FACES = sorted(
@@ -84,16 +85,16 @@ def relinked(text: str, source: str) -> str:
         text: The page.
         source: Its place in the repository, such as `README.md` or `docs/guides/agent.md`.
     """
-    in_site = posixpath.dirname(source.removeprefix("docs/"))
+    in_site = posixpath.dirname(TOP_FILES.get(source, source.removeprefix("docs/")))
 
     def relink(match: re.Match[str]) -> str:
         target = _target(match, source)
         if target.startswith("docs/"):
             to = target.removeprefix("docs/")
-        elif target == "examples" or target.startswith("examples/"):
-            to = "examples.md"
         elif target in TOP_FILES:
             to = TOP_FILES[target]
+        elif target == "examples" or target.startswith("examples/"):
+            to = "examples.md"
         else:
             to = f"files/{target}"
         return match[1] + posixpath.relpath(to, in_site or ".") + match[4]

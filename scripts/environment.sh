@@ -2,14 +2,14 @@
 # Make pinned CPU virtual environments for packages that conflict with webtraj's own. The arguments
 # are their names; .venv-NAME is made, or kept if nothing that it depends on has changed.
 #
-#   train         webtraj with PyTorch and what its trainer needs
+#   train         webtraj with PyTorch and what its trainer needs; examples/two_cores
 #   trl           TRL, beside which the trainer is measured
 #   vllm          vLLM (x86-64 Linux)
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
 #   browsergym    BrowserGym, AgentLab and webtraj's core
 #   browseruse    browser-use and webtraj
 #   stagehand     Stagehand and webtraj
-#   openenv       OpenEnv, TRL and webtraj
+#   openenv       OpenEnv, TRL and webtraj; examples/two_cores
 #   verifiers     verifiers and its version of OpenEnv's client
 #   trainers      verl, SkyRL and webtraj
 #   wandb         Weights & Biases
@@ -72,6 +72,7 @@ make_environment() {
 
     # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
+        examples/two_cores/pyproject.toml \
         scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
@@ -85,7 +86,8 @@ make_environment() {
     case $name in
     train)
         install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements" \
-            --editable '.[web,config,tensorboard,report,test]' pytest-timeout
+            --editable '.[web,config,tensorboard,report,test]' --editable examples/two_cores \
+            pytest-timeout
         sh scripts/cpu_torchvision.sh "$venv"
         must_load 'accelerate, peft, torch, transformers'
         ;;
@@ -129,7 +131,8 @@ make_environment() {
         must_load stagehand
         ;;
     openenv)
-        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' pytest-timeout
+        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' \
+            --editable examples/two_cores pytest-timeout
         must_load 'openenv.core.env_server, trl'
         ;;
     verifiers)
@@ -169,11 +172,13 @@ make_environment() {
             --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
             --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
-        WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' ||
+        WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
+            --editable examples/two_cores ||
             fail "the floors of pyproject.toml exclude each other; see above."
         ;;
     python3.*)
-        install "$venv" --constraint constraints.txt --editable '.[dev]' || fail "see above."
+        install "$venv" --constraint constraints.txt --editable '.[dev]' \
+            --editable examples/two_cores || fail "see above."
         ;;
     esac
     echo "$wanted" >"$stamp"

@@ -4,4 +4,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/environment.sh train vllm
-exec .venv-train/bin/python -m webtraj loop --config two_cores "$@"
+exec .venv-train/bin/python -m webtraj loop --config examples/two_cores/two_cores.yaml "$@"

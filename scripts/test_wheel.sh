@@ -2,7 +2,8 @@
 # What a stranger gets: builds the archives, checks them as a package index does, and installs the wheel
 # in fresh environments, with the oldest Python that it is for and the newest that is found here. In
 # each, first with the core alone, then with `web`: an episode is recorded and read, one is played in a
-# browser, and the viewer is asked for its page. No versions are pinned, as none are for a stranger.
+# browser, and the viewer is asked for its page; the example package two_cores is installed and its recipe
+# read. No versions are pinned, as none are for a stranger.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -17,6 +18,7 @@ unset PYTHONPATH
 mkdir "$work/copy"
 tar --exclude=__pycache__ --exclude='*.egg-info' -cf - src pyproject.toml README.md LICENSE CHANGELOG.md \
     MANIFEST.in | tar -xf - -C "$work/copy"
+cp -R examples/two_cores "$work/two_cores"
 .venv/bin/python -m venv "$work/tools"
 install "$work/tools" build twine 'setuptools>=77'
 "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/copy" >"$work/build.log" 2>&1 ||
@@ -42,9 +44,10 @@ used_like_a_stranger() {
     "$venv/bin/webtraj" verify recorded
 
     cd "$checkout"
-    install "$venv" "webtraj[web,config] @ file://$wheel"
+    install "$venv" "webtraj[web,config] @ file://$wheel" "$work/two_cores"
     cd "$venv/place"
-    "$venv/bin/webtraj" loop --config two_cores --print-config >loop.yaml
+    "$venv/bin/webtraj" loop --config one_gpu --print-config >loop.yaml
+    "$venv/bin/webtraj" loop --config "$checkout/examples/two_cores/two_cores.yaml" --print-config >loop.yaml
     "$venv/bin/webtraj" rollout --preset miniwob/click-test --agent oracle --episodes 1 --out played
     "$venv/bin/webtraj" view --no-open played >view.txt 2>&1 &
     viewer=$!

@@ -15,6 +15,22 @@ __version__ = "0.2.0"
 _homes.install()
 
 if TYPE_CHECKING:
+    from webtraj import agents as agents
+    from webtraj import collectors as collectors
+    from webtraj import datasets as datasets
+    from webtraj import environments as environments
+    from webtraj import errors as errors
+    from webtraj import exploring as exploring
+    from webtraj import integrations as integrations
+    from webtraj import judging as judging
+    from webtraj import loop as loop
+    from webtraj import metrics as metrics
+    from webtraj import processing as processing
+    from webtraj import rollouts as rollouts
+    from webtraj import serving as serving
+    from webtraj import testing as testing
+    from webtraj import training as training
+    from webtraj import view as view
     from webtraj.collectors.base import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
     from webtraj.collectors.bucket import BucketTrajectoryCollector as BucketTrajectoryCollector
@@ -87,5 +103,12 @@ _HOMES = {
     "unregister": "registry",
 }
 
+_PACKAGES = (
+    "agents", "collectors", "datasets", "environments", "errors", "exploring", "integrations",
+    "judging", "loop", "metrics", "processing", "rollouts", "serving", "testing", "training",
+    "view",
+)  # fmt: skip
+"""What `import webtraj` is enough for: `webtraj.rollouts.collect`."""
+
 __all__ = [*sorted(_HOMES), "__version__"]
-__getattr__, __dir__ = _homes.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES, _PACKAGES)

@@ -11,7 +11,7 @@ import importlib.machinery
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 __all__ = ["face", "install"]
@@ -34,7 +34,6 @@ _MOVED = {
     "webtraj.training.replay.report": "webtraj.training.replay.buffer",
     "webtraj.training.replay.selection": "webtraj.training.replay.buffer",
     "webtraj.training.export.reading": "webtraj.training.export",
-    "webtraj.training.scratch.texts": "webtraj.training.scratch.decisions",
     "webtraj.training.sft.rows": "webtraj.training.rows",
     "webtraj.asking": "webtraj.structured_output",
     "webtraj.rollouts.tasks": "webtraj.tasks",
@@ -139,20 +138,23 @@ def install() -> None:
 
 
 def face(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str], modules: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__` (PEP 562).
 
     Args:
         package: The package's name.
         homes: The module of each public name, relative to the package.
+        modules: Modules of the package that are imported when they are first used.
     """
 
     def find(name: str) -> Any:
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes, *modules})

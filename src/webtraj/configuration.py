@@ -26,6 +26,7 @@ from webtraj.named import nearest
 
 __all__ = [
     "COMMAND_LINE",
+    "MISSING",
     "Section",
     "check_complete",
     "check_names",
@@ -46,7 +47,8 @@ __all__ = [
     "without_secrets",
 ]
 
-_MISSING = "???"
+MISSING = "???"
+"""Stands for a value that must be given."""
 _SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
 """Options whose values are all secret, beside those whose names say so."""
 _SPACE = re.compile(r"\s")
@@ -436,7 +438,7 @@ _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
 def _message(problem: Any) -> str:
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ").removesuffix(".")
     # Readers of YAML do not know class names.
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
     message = message.replace("Input should be", "must be", 1)
@@ -474,8 +476,8 @@ def _without_secrets(data: Any, key: str) -> Any:
         }
     if isinstance(data, list | tuple):  # A list can only be given as a whole.
         kept = [_without_secrets(item, key) for item in data]
-        return _MISSING if _MISSING in kept else kept
-    return _MISSING if _holds_secret(data, key) else data
+        return MISSING if MISSING in kept else kept
+    return MISSING if _holds_secret(data, key) else data
 
 
 def _holds_secret(data: Any, key: str) -> bool:
@@ -489,7 +491,7 @@ def _holds_secret(data: Any, key: str) -> bool:
 
 def _missing(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in data.items():
-        if value == _MISSING:
+        if value == MISSING:
             yield f"{prefix}{key}"
         elif isinstance(value, Mapping):
             yield from _missing(value, f"{prefix}{key}.")

@@ -2,8 +2,10 @@
 
 The class's module is imported on first use. Options may be text, as from a command line, and are
 converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
-`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. Built-in names
-are never replaced. CONTRIBUTING.md has an example of each.
+`webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
+`webtraj.training_formats` and `webtraj.dialects`. Built-in names are never replaced.
+CONTRIBUTING.md has examples. A module that is no package of its own adds names by `registering`,
+once `import_modules` (`--import`) has imported it.
 """
 
 from __future__ import annotations
@@ -12,48 +14,145 @@ import dataclasses
 import difflib
 import importlib
 import importlib.metadata
-from collections.abc import Iterable, Mapping
-from typing import Any
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pydantic
 
 from webtraj import errors
 
-__all__ = ["class_at", "make_of", "nearest", "offered"]
+__all__ = [
+    "MOVED_OUT", "class_at", "import_modules", "make_of", "nearest", "offered", "registering",
+]  # fmt: skip
+
+MOVED_OUT = (
+    "is now in an example package. Install webtraj-two-cores: "
+    "https://github.com/webtraj/webtraj/tree/main/examples/two_cores says how."
+)
+_MOVED_OUT = ("all_tasks", "pointing", "two_cores")
+"""Names of 0.2 that are not built in any more."""
+
+_Made = TypeVar("_Made")
+
+_registered: dict[str, dict[str, Any]] = {}
+"""What modules have registered, by entry-point group and name."""
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return a sentence that suggests the nearest word, with a trailing space; empty if none.
+
+    For a name that was built in, it says where that is now.
 
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
 
     Upper and lower case are the same.
     """
+    if word in _MOVED_OUT:
+        return f"{word!r} {MOVED_OUT} "
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
 
 
-def offered(group: str) -> dict[str, str]:
-    """Return the names that installed packages offer in an entry-point group, with their homes.
+def registering(group: str, name: str, taken: Iterable[str]) -> Callable[[_Made], _Made]:
+    """Return a decorator that gives a class or an object a name in an entry-point group.
 
-    Nothing is imported.
+    Args:
+        group: The group.
+        name: The name. A module that is imported again may give it anew.
+        taken: The built-in names.
+
+    Raises:
+        InvalidInputError: The name is built in.
+    """
+    if name in taken:
+        raise errors.InvalidInputError(
+            f"{name!r:.60} is a built-in name of {group}; choose another name."
+        )
+
+    def register(made: _Made) -> _Made:
+        _registered.setdefault(group, {})[name] = made
+        return made
+
+    return register
+
+
+def import_modules(modules: Iterable[str]) -> None:
+    """Import modules of the user's own, which register names.
+
+    Args:
+        modules: Names of modules that are installed or in the current folder, or paths of `.py`
+            files.
+
+    Raises:
+        InvalidInputError: A module does not exist.
+    """
+    for module in modules:
+        path = Path(module)
+        is_file = module.endswith(".py")
+        if is_file and not path.is_file():
+            raise errors.InvalidInputError(f"There is no file {module!r:.200} to import.")
+        folder = str(path.resolve().parent if is_file else Path.cwd())
+        name = path.stem if is_file else module
+        sys.path.insert(0, folder)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise errors.InvalidInputError(
+                    f"The module {module!r:.200} imports {error.name!r}, which is not installed."
+                ) from error
+            raise errors.InvalidInputError(
+                f"No module named {module!r:.100}; expected the import name of a module that is "
+                "installed or in the current folder, or the path of a .py file."
+            ) from error
+        except Exception as error:
+            raise errors.InvalidInputError(
+                f"The module {module!r:.200} cannot be imported: {_place_of(error, name)}"
+                f"{type(error).__name__}: {error}. With -v its traceback is shown."
+            ) from error
+        finally:
+            sys.path.remove(folder)
+
+
+def _place_of(error: Exception, name: str) -> str:
+    """Return the last line of a module of that name that an error passed; empty if none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = {f"{name.rpartition('.')[2]}.py", "__init__.py"}
+    own = [frame for frame in frames if Path(frame.filename).name in files]
+    return f"line {own[-1].lineno}: " if own else ""
+
+
+def offered(group: str) -> dict[str, Any]:
+    """Return the names that packages and modules add to an entry-point group.
+
+    Each has its home, as `class_at` takes it, or the registered class or object itself. Nothing is
+    imported.
 
     >>> offered("webtraj.no-such-group")
     {}
     """
     found = importlib.metadata.entry_points(group=group)
-    return {entry_point.name: entry_point.value for entry_point in found}
+    return {
+        **{entry_point.name: entry_point.value for entry_point in found},
+        **_registered.get(group, {}),
+    }
 
 
-def class_at(home: str) -> Any:
-    """Return the object at `module:Class`, or the module at `module`.
+def class_at(home: Any) -> Any:
+    """Return the object at `module:Class`, or the module at `module`; an object as it is.
 
     Raises:
         InvalidInputError: It cannot be imported.
         MissingDependencyError: It needs a package that is not installed.
     """
+    if not isinstance(home, str):
+        return home
     module, _, name = home.partition(":")
     try:
         found = importlib.import_module(module)
@@ -65,7 +164,7 @@ def class_at(home: str) -> Any:
 
 
 def make_of(
-    home: str,
+    home: Any,
     name: str,
     options: Mapping[str, Any] | None = None,
     *,
@@ -75,7 +174,8 @@ def make_of(
     """Make an object from its options.
 
     Args:
-        home: The class, a dataclass, as `module:Class`.
+        home: The class, a dataclass, as `module:Class`; or what was registered, where another
+            class, or an object, takes no options.
         name: The user's name for it.
         options: Values for its fields.
         kind: What messages call it.
@@ -86,11 +186,19 @@ def make_of(
         MissingDependencyError: It needs a package that is not installed.
     """
     made_class = class_at(home)
-    if not dataclasses.is_dataclass(made_class):
-        raise errors.InvalidInputError(
-            f"The {kind} {name!r} is {home!r}, which is not a dataclass. Its options are its "
-            "fields: add @dataclasses.dataclass."
-        )
+    is_class = isinstance(made_class, type)
+    if not (is_class and dataclasses.is_dataclass(made_class)):
+        if isinstance(home, str):
+            raise errors.InvalidInputError(
+                f"The {kind} {name!r} is {home!r}, which is not a dataclass. Its options are its "
+                "fields: add @dataclasses.dataclass."
+            )
+        if options:
+            raise errors.InvalidInputError(
+                f"The {kind} {name!r} takes no options; got {next(iter(options))!r:.60}. A "
+                "dataclass does, by its fields: add @dataclasses.dataclass."
+            )
+        return made_class() if is_class else made_class
     known = [field.name for field in dataclasses.fields(made_class)]
     given = {key: value for key, value in (defaults or {}).items() if key in known}
     given.update(options or {})

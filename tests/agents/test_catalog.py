@@ -1,9 +1,11 @@
 """Agents by name, and their options."""
 
 import dataclasses
+from functools import partial
 
 import pytest
 
+from installed import install
 from webtraj import (
     EpisodeInfo,
     JsonTrajectoryCollector,
@@ -11,12 +13,15 @@ from webtraj import (
     errors,
     open_dataset,
 )
-from webtraj.agents.catalog import AGENTS, make_agent
+from webtraj.agents.catalog import AGENTS, agent_names, make_agent, shared_options
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models import AnthropicClient, BalancedClient, OpenAICompatibleClient, Sampling
 from webtraj.agents.options import ModelOptions
 from webtraj.agents.random import RandomAgent
 from webtraj.environments.actions import Click
+from webtraj.rollouts.configuration import load_configuration
+from webtraj.rollouts.configuration.recipes import player_of
+from webtraj.rollouts.configuration.webgym import spec_of
 from webtraj.testing.fakes import CatchEnvironment
 
 
@@ -39,7 +44,6 @@ async def test_agent_goes_by_the_name_it_is_made_by(name, tmp_path):
     await record(tmp_path / "data")
     options = {
         "model": {"model": "tiny", "base_url": "http://127.0.0.1:9/v1"},
-        "pointing": {"model": "tiny", "base_url": "http://127.0.0.1:9/v1"},
         "scripted": {"script": str(tmp_path / "script.txt")},
         "replay": {"dataset": str(tmp_path / "data")},
     }
@@ -59,6 +63,56 @@ def test_seed_goes_to_agents_that_take_one():
 def test_unknown_agent_is_an_error_that_names_those_there_are():
     with pytest.raises(errors.InvalidInputError, match=r"'ramdom'.*mean 'random'.*oracle, random"):
         make_agent("ramdom")
+
+
+STRANGER = """
+import dataclasses
+from webtraj.agents.catalog import AgentKind
+
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    options: dict
+    seed: int
+    name: str = "asker"
+
+    def begin_episode(self, environment):
+        return lambda observation: "left"
+
+ASKER = AgentKind(
+    "Asks.", lambda seed, options: Asker(dict(options), seed), shared=("model", "temperature")
+)
+"""
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A package with an agent that shares options with the agent `model`, and one that does not."""
+    install(
+        tmp_path, {"stranger_agents": STRANGER},
+        agents={"asker": "stranger_agents:ASKER", "plain": "stranger_agents:Asker"},
+    )  # fmt: skip
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_installed_agents_say_which_options_they_share(stranger):
+    assert {"asker", "plain", "oracle"} <= set(agent_names())
+    assert shared_options("asker") == ("model", "temperature")
+    assert shared_options("plain") == shared_options("oracle") == shared_options("nobody") == ()
+    assert {"model", "base_url", "temperature", "top_p"} <= set(shared_options("model"))
+    agent = make_agent("asker", seed=3, options={"model": "m"})
+    assert (agent.options, agent.seed) == ({"model": "m"}, 3)
+
+
+def test_keys_of_a_rollout_reach_installed_agents_that_share_them(stranger, tmp_path):
+    load = partial(load_configuration, "rollout_train")
+    keys = ["policy_config.base_model=m", "policy_config.temperature=0.5", "save_path=runs"]
+    given = [*keys, "policy_config.agent=asker", "policy_config.agent_options.temperature=0.7"]
+    player = player_of(spec_of(load(given).values, None))
+    assert (player.name, player.options) == ("asker", {"model": "m", "temperature": 0.7})
+    plain = load([*keys, "policy_config.agent=plain"]).values
+    assert player_of(spec_of(plain, None)).options == {}
+    with pytest.raises(errors.InvalidInputError, match=r"policy_config\.agent: .*mean 'asker'"):
+        load([*keys, "policy_config.agent=askr"])
 
 
 @pytest.mark.parametrize(

@@ -194,21 +194,16 @@ async def test_any_goal_gives_an_action_on_an_element_of_the_page(goal, seed):
         assert action.ref in refs
 
 
-async def test_it_explores_what_the_pointing_agent_can_do():
-    page = (
-        '[1] textbox "x"\n[2] option "a"\n[3] listbox\n  [4] option "b"\n[5] circle\n[6] button "c"'
-    )
-    chosen = await choices(RandomAgent(pointing=1.0), Page(), n=2000, axtree=page)
-    assert {type(action) for action in chosen} == {
-        actions.Click,
-        actions.DragTo,
-        actions.Fill,
-        actions.Hover,
-        actions.Press,
-        actions.SelectOption,
-    }
-    some = await choices(RandomAgent(pointing=0.5), Page(), n=2000, axtree=page)
-    assert 0 < sum(isinstance(action, actions.DragTo) for action in some) < 500
-    assert {
-        type(action) for action in await choices(RandomAgent(pointing=1.0), Page(), axtree="")
-    } == {actions.Scroll}
+class Waiting(RandomAgent):
+    """A random agent that also waits."""
+
+    def other_action(self, observation, source):
+        return actions.Wait(1) if source.random() < 0.5 else None
+
+
+async def test_a_subclass_adds_kinds_of_actions():
+    kinds = [type(one).__name__ for one in await choices(Waiting(), Page(), n=400)]
+    assert 150 < kinds.count("Wait") < 250
+    assert {"Click", "Fill"} < set(kinds)
+    filled = await choices(Waiting(fields=1.0), Page(), n=2)
+    assert [one.ref for one in filled] == ["2", "4"] or [one.ref for one in filled] == ["4", "2"]

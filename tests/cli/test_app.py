@@ -51,7 +51,7 @@ def test_help_of_a_command_groups_its_options(call):
 
 def test_help_of_a_command_names_its_subcommands(call):
     _, out, _ = call("train", "--help")
-    assert "webtraj train scratch: Make a small model with random weights." in out
+    assert "webtraj train update: Prepare a LLaMA-Factory training from episodes." in out
 
 
 def test_ctrl_c_before_there_is_a_command_ends_without_a_traceback():
@@ -160,7 +160,6 @@ def test_debug_shows_the_traceback(run_webtraj):
     [
         ("merge", "copy"),
         ("monitor", "view --terminal"),
-        ("scratch", "train scratch"),
         ("ray submit", "rollout submit"),
         ("report", "metrics --html report.html"),
     ],
@@ -170,6 +169,26 @@ def test_old_names_work_with_a_hint(old, new, call):
     assert code == 0
     assert f"Usage: webtraj {new.partition(' --')[0]} " in out
     assert told == f"webtraj: `webtraj {old}` is now `webtraj {new}`.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["scratch", "runs/x", "--out", "base"],
+        ["train", "scratch", "runs/x", "--out", "base"],
+        ["rollout", "--preset", "miniwob/click-test", "--agent", "pointing"],
+        ["rollout", "--config-name", "rollout", "save_path=x", "policy_config.agent=pointing"],
+        ["export", "runs/x", "--format", "pointing", "--out", "rows"],
+        ["loop", "--config", "two_cores"],
+        ["loop", "--config", "all_tasks"],
+    ],
+    ids=" ".join,
+)
+def test_what_moved_out_says_what_to_install(command, call, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    code, _, told = call(*command)
+    assert code == 2
+    assert "is now in an example package. Install webtraj-two-cores: https://github.com/" in told
 
 
 def test_a_command_imports_its_own_module_alone():
@@ -226,7 +245,7 @@ def test_presets_are_json_for_machines(call):
 def test_a_run_from_flags_imports_no_other_configuration():
     program = (
         "import sys, webtraj.rollouts.configuration.building\n"
-        "print([name for name in ('numpy.ma', 'rich', 'webtraj.agents.pointing',"
+        "print([name for name in ('numpy.ma', 'rich',"
         " 'webtraj.rollouts.configuration.rollout') if name in sys.modules])"
     )
     done = subprocess.run(

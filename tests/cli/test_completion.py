@@ -14,15 +14,13 @@ from webtraj.judging.catalog import JUDGES
 from webtraj.store.layout import FORMATS as EPISODE_FILES
 from webtraj.training.export.running import FORMATS as OF_SAMPLES
 
-ALSO = {"pointing"}  # Of a demonstration, which is not offered.
-
 
 def test_names_are_those_of_the_tables():
-    assert set(completing.AGENTS) == {*AGENTS, "curious", "explorer"} - ALSO
+    assert set(completing.AGENTS) == {*AGENTS, "curious", "explorer"}
     assert set(completing.JUDGES) == set(JUDGES)
-    assert set(completing.DIALECTS) == set(DIALECTS) - ALSO
+    assert set(completing.DIALECTS) == set(DIALECTS)
     assert set(completing.EPISODE_FILES) == set(EPISODE_FILES)
-    assert set(completing.EXPORTS) == {*FORMATS, *OF_SAMPLES} - ALSO
+    assert set(completing.EXPORTS) == {*FORMATS, *OF_SAMPLES}
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def completed(run_webtraj):
     [
         ("rollout su", ["submit"]),
         ("train up", ["update"]),
-        ("train ", ["scratch", "update"]),
+        ("train ", ["update"]),
         ("train update x", []),
         ("export ch", ["check"]),
         ("export ", []),

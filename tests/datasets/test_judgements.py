@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import pickle
+import re
 
 import pytest
 
@@ -132,6 +133,25 @@ def test_lines_that_are_none_are_told_and_a_torn_one_does_not_count(tmp_path, ep
     assert all("not a judgement" in what for what in told)
     path.write_bytes(whole)
     assert ["which is not there" in p.what for p in verify(tmp_path / "d").problems] == [True]
+
+
+def test_a_changed_judgement_is_told_and_does_not_count(tmp_path, episodes):
+    with DatasetWriter(tmp_path / "d") as writer:
+        writer.add(episodes[0])
+    recorded = open_dataset(tmp_path / "d")["e0"].outcome
+    add(tmp_path / "d", {"e0": verdict()})
+    assert open_dataset(tmp_path / "d")["e0"].outcome is Outcome.FAILURE
+    assert verify(tmp_path / "d").clean
+    (path,) = (tmp_path / "d/judgements").glob("*.jsonl")
+    changed = path.read_bytes().replace(b'"failure"', b'"success"')
+    path.write_bytes(changed)
+    assert open_dataset(tmp_path / "d")["e0"].outcome is recorded
+    (problem,) = verify(tmp_path / "d").problems
+    assert "has changed since it was written" in problem.what
+    # On purpose, or by a webtraj that knew no checksums.
+    path.write_bytes(re.sub(rb',"crc32":"[0-9a-f]{8}"}', b"}", changed))
+    assert open_dataset(tmp_path / "d")["e0"].outcome is Outcome.SUCCESS
+    assert verify(tmp_path / "d").clean
 
 
 def test_a_judgement_whose_picture_is_lost_is_told(tmp_path, episodes):

@@ -11,7 +11,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "examples/two_cores/README.md",
+    *sorted(DOCS.rglob("*.md")),
+]
 
 FENCE = re.compile(
     r"^(?:<!-- (?P<kind>not run|needs): (?P<said>[^>]*?) -->\n)?"

@@ -123,10 +123,7 @@ def test_what_ships_is_not_replaced_and_what_cannot_be_imported_is_named(monkeyp
 def test_every_extension_point_of_the_table_is_read_somewhere():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     sources = "".join(path.read_text() for path in (ROOT / "src/webtraj").rglob("*.py"))
-    groups = [
-        f"webtraj.{name}"
-        for name in ("presets", "agents", "judges", "steps", "exporters", "importers")
-    ]
-    for group in groups:
+    names = "presets agents judges steps exporters importers training_formats dialects"
+    for group in [f"webtraj.{name}" for name in names.split()]:
         assert f"| `{group}` |" in text
         assert f'ENTRY_POINT_GROUP = "{group}"' in sources

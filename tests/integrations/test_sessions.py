@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import webtraj
+from installed import install
 from processes import browsers
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
@@ -262,32 +263,50 @@ def test_a_preset_needs_pages():
         webtraj.unregister("test/no-pages")
 
 
-async def test_a_tiny_model_points(tmp_path):
+DIALECT = """
+from webtraj.environments import actions
+
+class Terse:
+    channels = ("goal", "axtree")
+
+    def __init__(self, seed):
+        self.seed, self.shown = seed, 0
+
+    def show(self, observation):
+        assert "screenshot" not in observation
+        self.shown += 1
+        return f"{self.seed}.{self.shown} {observation['goal']} {observation['axtree']}"
+
+    def read(self, reply):
+        if reply.isdigit():
+            return actions.Click(reply)
+        return actions.InvalidAction(reason="Not a number.", text=reply, kind="malformed")
+"""
+
+
+async def test_another_package_may_bring_a_dialect(tmp_path, monkeypatch):
+    dialects = {"terse": "stranger_dialect:Terse", "webtraj": "no_such:One"}
+    install(tmp_path, {"stranger_dialect": DIALECT}, dialects=dialects)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert Sessions("miniwob/click-test").page_dialect is None  # Built-in ones are not replaced.
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'terse'"):
+        Sessions("miniwob/click-test", dialect="ters")
     async with Sessions(
-        "miniwob/click-button-sequence", sessions=1, dialect="pointing", out=tmp_path / "out"
+        "miniwob/click-test", sessions=1, dialect="terse", out=tmp_path / "out"
     ) as sessions:
         session = sessions.session()
-        assert "No episode" in str(await _refused(session.step("<e1><w0>")))
+        assert "No episode" in str(await _refused(session.step("1")))
         turn = await session.reset(seed=2)
-        assert turn.page.startswith("<task> Click button ONE, then click button TWO. <page> ")
+        assert turn.page.startswith("2.1 Click the button. ")
         assert (turn.heading, turn.notices, turn.instructions) == ("", (), "")
-        wrong = await session.step("<e1>")
-        assert "names of an element and of a word" in wrong.error
-        assert wrong.notices == ()
-        one = re.search(r"button ONE (?:<\w+> )*?(<e\d+>)", wrong.page)[1]
-        turn = await session.step(f"{one}<w0>")
-        assert turn.page.endswith("<did> button ONE <act>")
-        two = re.search(r"button TWO (?:<\w+> )*?(<e\d+>)", turn.page)[1]
-        turn = await session.step(f"{two}<w0>")
+        wrong = await session.step("press")
+        assert (wrong.error, wrong.notices) == ("Not a number.", ())
+        assert wrong.page.startswith("2.2 ")
+        turn = await session.step(re.search(r"\[(\w+)\] button", wrong.page)[1])
         assert (turn.done, turn.outcome) == (True, Outcome.SUCCESS)
-    (episode,) = webtraj.open_dataset(tmp_path / "out")
-    assert episode.steps[2].decision.metadata["reply"] == f"{one}<w0>"
-
-
-async def test_a_pointing_models_prompt_depends_on_the_seed_alone():
-    async with Sessions("miniwob/click-option", sessions=2, dialect="pointing") as sessions:
-        pages = [(await sessions.session().reset(seed=seed)).page for seed in (5, 5)]
-    assert pages[0] == pages[1]
+        assert (await session.reset(seed=3)).page.startswith("3.1 ")
+    episode = next(one for one in webtraj.open_dataset(tmp_path / "out") if one.outcome)
+    assert episode.steps[1].decision.metadata["reply"] == "press"
 
 
 async def _refused(call):

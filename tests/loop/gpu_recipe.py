@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 from tiny_vision import make_vision_model  # noqa: E402
 
 CONFIG = ROOT / "src/webtraj/loop/files/one_gpu.yaml"
-ON_A_CPU = ROOT / "src/webtraj/loop/files/two_cores.yaml"
+ON_A_CPU = ROOT / "examples/two_cores/two_cores.yaml"
 """Knows how a server runs here."""
 ATTEMPTS = 6
 TASKS = "[miniwob/click-button,miniwob/click-dialog-2]"

@@ -24,7 +24,7 @@ from webtraj.loop import load_loop_config, metrics
 from webtraj.loop.places import Places, version_name
 
 ROOT = Path(__file__).parents[2]
-CONFIG = ROOT / "src/webtraj/loop/files/two_cores.yaml"
+CONFIG = ROOT / "examples/two_cores/two_cores.yaml"
 TASKS = "[miniwob/click-button,miniwob/click-test-2]"
 SIZE, GROUPS = 8, 12
 NEAR = 2e-3

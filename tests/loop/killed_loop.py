@@ -30,7 +30,7 @@ from webtraj.loop import load_loop_config
 from webtraj.loop.places import Places
 
 ROOT = Path(__file__).parents[2]
-CONFIG = ROOT / "src/webtraj/loop/files/two_cores.yaml"
+CONFIG = ROOT / "examples/two_cores/two_cores.yaml"
 TASKS = ("miniwob/click-button", "miniwob/click-link", "miniwob/click-test-2")
 PATIENCE = 60.0
 """Seconds that what is left of a loop has to end after the loop has."""

@@ -136,7 +136,8 @@ def _is_server(process: psutil.Process) -> bool:
 def _is_phase(process: psutil.Process) -> bool:
     """Whether it is a phase's command, and no orphan of one, which its guard has adopted."""
     command = _command(process)
-    return "-m" in command and command[command.index("-m") + 1].partition(".")[0] == "webtraj"
+    module = command[command.index("-m") + 1] if "-m" in command else ""
+    return module.partition(".")[0] in ("webtraj", "two_cores")
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from installed import install
 from webtraj import errors
 from webtraj.cli.app import make_command
 from webtraj.configuration import shipped
@@ -169,11 +170,25 @@ def test_algorithm_is_given_for_all_iterations_or_by_iteration():
     assert load_loop_config(given=PLAYED).algorithm(1) == "sft"
 
 
-def test_small_agent_needs_only_a_temperature():
-    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}, "top_k": 2}
+SMALL = """
+from webtraj.agents.catalog import AgentKind
+
+SMALL = AgentKind("Asks.", lambda seed, options: None, shared=("model", "temperature"))
+"""
+
+
+@pytest.fixture
+def small_agent(tmp_path, monkeypatch):
+    """An installed agent that shares a few options with the agent `model`."""
+    install(tmp_path, {"small_agents": SMALL}, agents={"small": "small_agents:SMALL"})
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_an_installed_agent_is_checked_for_the_options_that_it_shares(small_agent):
+    options = {"agent": "small", "agent_options": {"temperature": 0.5}, "top_k": 2}
     grouped(rollout={"config": "rollout"}, **sampled(**options, temperature=None))
     with pytest.raises(errors.InvalidInputError, match="the temperature None"):
-        grouped(**sampled(agent="pointing", temperature=None))
+        grouped(**sampled(agent="small", temperature=None))
 
 
 def test_rollouts_play_groups_where_they_are_trained_on():
@@ -242,14 +257,14 @@ def test_missing_file_is_said(tmp_path):
 
 def test_a_bare_name_is_a_recipe_unless_a_file_has_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert load_loop_config("two_cores").out == "runs/two_cores"
-    (tmp_path / "two_cores").write_text("{out: mine, train: {model: a/b}}")
-    assert load_loop_config("two_cores").out == "mine"
+    assert load_loop_config("one_gpu").out == "runs/one_gpu"
+    (tmp_path / "one_gpu").write_text("{out: mine, train: {model: a/b}}")
+    assert load_loop_config("one_gpu").out == "mine"
 
 
 def test_mistyped_recipe_names_the_nearest():
-    with pytest.raises(errors.InvalidInputError, match="Did you mean 'two_cores'"):
-        load_loop_config("two_core")
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'one_gpu'"):
+        load_loop_config("one_gpus")
 
 
 def test_help_names_every_recipe():
@@ -291,12 +306,12 @@ def test_an_agent_without_a_model_may_play_more():
     assert asked not in command(config, Slot(2, "rollout", "rollout"), trained)
 
 
-@pytest.mark.parametrize("recipe", ["two_cores", "all_tasks"])
-def test_an_oracle_may_take_the_random_agents_place(recipe):
-    config = load_loop_config(recipe, ["first.policy=oracle"])
+def test_an_oracle_may_take_the_random_agents_place():
+    first = {"policy": "oracle", "agent_options": {"clicks": 0.8}}
+    config = load_loop_config(given={**PLAYED, "first": first})
     made = command(config, Slot(1, "rollout", "rollout"))
     assert 'policy_config.agent="oracle"' in made
-    assert not [text for text in made if "clicks" in text or "pointing" in text]
+    assert not [text for text in made if "clicks" in text]
 
 
 def test_rollout_of_served_weights():
@@ -320,12 +335,21 @@ def test_agents_of_their_own_are_told_of_the_server_by_their_options():
     ]
 
 
-def test_the_pointing_agent_is_told_of_the_server_like_the_model_agent():
-    given = {**PLAYED, "rollout": {"overrides": {"policy_config": {"agent": "pointing"}}}}
+def test_an_installed_agent_that_shares_the_model_is_told_of_it_like_the_model_agent(small_agent):
+    given = {**PLAYED, "rollout": {"overrides": {"policy_config": {"agent": "small"}}}}
     policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
     made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
     assert 'policy_config.base_model="policy"' in made
     assert 'env_config.vllm_server_url="http://h:1/v1"' in made
+
+
+def test_any_agent_without_a_model_may_play_first():
+    first = {"policy": "curious", "agent_options": {"ends": 0.5}}
+    made = command(
+        load_loop_config(given={**PLAYED, "first": first}), Slot(1, "rollout", "rollout")
+    )
+    assert 'policy_config.agent="curious"' in made
+    assert "policy_config.agent_options.ends=0.5" in made
 
 
 def test_evaluations_play_the_same_and_rollouts_do_not():

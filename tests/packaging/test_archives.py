@@ -97,7 +97,7 @@ def test_no_tests_are_in_them(source, wheel):
         "environments/apps/names.txt",
         "environments/apps/tracker/trac.ini",
         "environments/browser/page/observe.js",
-        "loop/files/two_cores.yaml",
+        "loop/files/one_gpu.yaml",
         "proto/webtraj/v1/trajectory.proto",
         "rollouts/configuration/files/rollout.yaml",
         "view/static/style.css",

@@ -322,6 +322,8 @@ def test_printed_configuration_can_be_given_again(folder):
     (folder / "configs" / "again.yaml").write_text(printed)
     again = run("--config-name", "again", "--config-dir", "configs", "--print-config", cwd=folder)
     assert again.stdout == printed
+    bare = run("--config-name", "rollout_train", "--print-config", cwd=folder).stdout
+    assert "save_path: ???\n" in bare
     assert sorted(path.name for path in folder.iterdir()) == ["configs"]
 
 

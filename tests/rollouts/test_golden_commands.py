@@ -316,13 +316,13 @@ def submitted(world, monkeypatch):
     seen = {}
 
     class Client:
-        def submit_job(self, *, entrypoint, runtime_env, metadata):
+        def submit_job(self, *, entrypoint, runtime_env):
             (module,) = runtime_env["py_modules"]
             shutil.copytree(module, world / "sent")
             return "job-1"
 
     class Cluster:
-        def __init__(self, work, sizing, **options):
+        def __init__(self, work, sizing, runtime_env):
             self.work = work
 
         async def end_nodes_of_before(self): ...
@@ -330,9 +330,9 @@ def submitted(world, monkeypatch):
     class Driver(contextlib.nullcontext):
         lost_nodes = ()
 
-        def __init__(self, *, cluster, ledger, **more):
+        def __init__(self, *, work, parallel, **more):
             super().__init__(self)
-            self.work, self.parallel = cluster.work, ledger.parallel
+            self.work, self.parallel = work, parallel
 
         async def gather(self): ...
 

@@ -1,4 +1,4 @@
-"""The recipes of `webtraj loop`: what cannot run here is checked as far as it can be.
+"""Recipes of `webtraj loop`, examples' too: what cannot run here is checked as far as it can be.
 
 Each phase's command is read by the real command line, and what it says by the real settings.
 """
@@ -21,7 +21,8 @@ from webtraj.training.llamafactory import load_update_config
 from webtraj.training.sft import SftSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-RECIPES = sorted((ROOT / "src/webtraj/loop/files").glob("*.yaml"))
+SHIPPED = sorted((ROOT / "src/webtraj/loop/files").glob("*.yaml"))
+RECIPES = [*SHIPPED, *sorted((ROOT / "examples/two_cores").glob("*.yaml"))]
 
 
 @pytest.fixture(params=RECIPES, ids=lambda path: path.stem)
@@ -79,7 +80,7 @@ def test_postprocessing_has_these_steps():
             make_pipeline(
                 [(name, {**said, **given.options.get(name, {})}) for name, said in choices]
             )
-    assert with_steps == ["all_tasks", "one_gpu", "two_cores"]
+    assert with_steps == ["one_gpu", "all_tasks", "two_cores"]
 
 
 def test_rollouts_can_be_built(recipe):
@@ -129,5 +130,4 @@ def test_server_of_one_gpu_may_sleep_and_take_adapters():
 
 
 def test_there_are_these_recipes():
-    names = ["all_tasks", "node_of_8", "one_gpu", "ray_cluster", "two_cores"]
-    assert [path.stem for path in RECIPES] == names
+    assert [path.stem for path in SHIPPED] == ["node_of_8", "one_gpu", "ray_cluster"]

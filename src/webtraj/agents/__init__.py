@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from webtraj.agents.base import Actor as Actor
     from webtraj.agents.base import Agent as Agent
     from webtraj.agents.base import as_agent as as_agent
+    from webtraj.agents.catalog import register as register
     from webtraj.agents.model import ModelAgent as ModelAgent
     from webtraj.agents.oracle import OracleAgent as OracleAgent
     from webtraj.agents.random import RandomAgent as RandomAgent
@@ -25,6 +26,7 @@ _HOMES = {
     "ReplayAgent": "replay",
     "ScriptedAgent": "scripted",
     "as_agent": "base",
+    "register": "catalog",
 }
 
 __all__ = [*sorted(_HOMES)]

@@ -1,24 +1,30 @@
 """The agents available by name, as on the command line.
 
 Installed packages add more through the entry-point group `webtraj.agents`: a name for a dataclass
-that is an agent. Its fields are the options; a field `seed` gets the rollout's seed.
+that is an agent, or for an `AgentKind`. A dataclass's fields are its options; a field `seed` gets
+the rollout's seed. `register` gives an agent of a program or of an imported module a name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.named import make_of, nearest, offered
+from webtraj.named import class_at, make_of, nearest, offered, registering
 
-__all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent"]
+__all__ = [
+    "AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "agent_names", "check_agent_name", "make_agent",
+    "register", "shared_options",
+]  # fmt: skip
 
 ENTRY_POINT_GROUP = "webtraj.agents"
+
+_Made = TypeVar("_Made")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +37,57 @@ class AgentKind:
     """Makes it from a seed and options. Raises InvalidInputError for options it does not take."""
     takes: str = ""
     """A one-line description of its options; empty if it has none."""
+    shared: tuple[str, ...] = ()
+    """Options that it has in common with the agent `model`, such as `model`, `base_url` and
+    `temperature`. A rollout's configuration and a loop set them by their own keys. An agent with
+    `temperature` records the tokens that it samples, so that a loop can train by policy
+    gradient."""
+
+
+def agent_names() -> tuple[str, ...]:
+    """Return the names of the built-in agents and those of installed packages."""
+    return (*AGENTS, *(name for name in offered(ENTRY_POINT_GROUP) if name not in AGENTS))
+
+
+def check_agent_name(name: str) -> str:
+    """Return a known agent's name unchanged.
+
+    Raises:
+        InvalidInputError: No agent has that name.
+    """
+    if name not in AGENTS and name not in (known := agent_names()):
+        raise errors.InvalidInputError(
+            f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
+            "to use an agent of your own, import the module that registers it (--import)."
+        )
+    return name
+
+
+def shared_options(name: str) -> tuple[str, ...]:
+    """Return an agent's `AgentKind.shared`; empty for an unknown one."""
+    if name == "model":
+        from webtraj.agents.options import ModelOptions
+
+        return tuple(ModelOptions.model_fields)
+    return _kind_of(name).shared if name in agent_names() else ()
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Return a decorator that gives an agent a name, for `--agent` and wherever agents have names.
+
+    It takes a dataclass, whose fields are the options, another class, an agent, or a function from
+    an observation to an action.
+
+    >>> @register("example-waits")
+    ... def wait(observation):
+    ...     return "noop()"
+    >>> make_agent("example-waits").name
+    'wait'
+
+    Raises:
+        InvalidInputError: The name is built in.
+    """
+    return registering(ENTRY_POINT_GROUP, name, AGENTS)
 
 
 def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> Agent:
@@ -49,16 +106,21 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     Raises:
         InvalidInputError: The agent is unknown, or does not take these options.
     """
+    return _kind_of(check_agent_name(name)).make(seed, options or {})
+
+
+def _kind_of(name: str) -> AgentKind:
     if name in AGENTS:
-        return AGENTS[name].make(seed, options or {})
-    others = offered(ENTRY_POINT_GROUP)
-    if name in others:
-        made = make_of(others[name], name, options, kind="agent", defaults={"seed": seed})
-        return as_agent(made)
-    known = (*AGENTS, *others)
-    raise errors.InvalidInputError(
-        f"No agent is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
-    )
+        return AGENTS[name]
+    home = offered(ENTRY_POINT_GROUP)[name]
+    found = class_at(home)
+    if isinstance(found, AgentKind):
+        return found
+
+    def make(seed: int, options: Mapping[str, Any]) -> Agent:
+        return as_agent(make_of(home, name, options, kind="agent", defaults={"seed": seed}))
+
+    return AgentKind("An agent of another package.", make)
 
 
 def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:
@@ -75,12 +137,6 @@ def _model(seed: int, options: Mapping[str, Any]) -> Agent:
     from webtraj.agents.options import read_options
 
     return read_options(options).make()
-
-
-def _pointing(seed: int, options: Mapping[str, Any]) -> Agent:
-    from webtraj.agents.pointing import make_pointing_agent
-
-    return make_pointing_agent(seed, options)
 
 
 def _scripted(seed: int, options: Mapping[str, Any]) -> Agent:
@@ -127,11 +183,6 @@ AGENTS: Mapping[str, AgentKind] = {
     ),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
-    ),
-    "pointing": AgentKind(
-        "Asks a small model; see webtraj.agents.pointing.",
-        _pointing,
-        "model, base_url and those of webtraj.agents.pointing.OPTIONS",
     ),
     "scripted": AgentKind(
         "Takes the actions listed in a file, one per line.", _scripted, "script (the file)"

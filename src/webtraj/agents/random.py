@@ -16,7 +16,7 @@ from webtraj.environments import base as environment_lib
 
 __all__ = ["RandomAgent", "SHARES", "check_share", "random_end"]
 
-SHARES = ("untouched", "fields", "ends", "pointing", "clicks")
+SHARES = ("untouched", "fields", "ends", "clicks")
 """The random agent's options, all of them probabilities."""
 
 _MAX_WORDS = 3
@@ -37,6 +37,8 @@ class RandomAgent:
     episode's task and seed, so an episode can be repeated, alone or among others. If the
     environment does not describe its episodes, the choices are the same in each.
 
+    A subclass adds kinds of actions by `other_action`.
+
     Attributes:
         seed: The seed of its choices.
         name: The policy name.
@@ -45,9 +47,6 @@ class RandomAgent:
         fields: The probability, from 0 to 1, of filling in a field not acted on yet, if there is
             one. Near 1, forms with several fields are often complete when they are sent.
         ends: The probability, from 0 to 1, of ending the episode at each step; see `random_end`.
-        pointing: The probability, from 0 to 1, of choosing among all that the agent `pointing` can
-            do: also drags, scrolls, options, numbers and texts of the page. With the channel
-            `boxes`, it also drags in a direction and clicks at places.
         clicks: The probability, from 0 to 1, of a click where something can be typed too.
     """
 
@@ -56,7 +55,6 @@ class RandomAgent:
     untouched: float = 0.0
     fields: float = 0.0
     ends: float = 0.0
-    pointing: float = 0.0
     clicks: float = 0.0
 
     def __post_init__(self) -> None:
@@ -67,6 +65,17 @@ class RandomAgent:
         """Return an actor with its own random source."""
         source = random.Random(seed_text(self.seed, environment))
         return _RandomActor(source, self)
+
+    def other_action(
+        self, observation: Mapping[str, Any], source: random.Random
+    ) -> actions.Action | None:
+        """Return an action of a kind that a subclass adds; None for one of the usual kinds.
+
+        Args:
+            observation: The observation, with `axtree`.
+            source: The random source for choices.
+        """
+        return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,10 +102,9 @@ class _RandomActor:
             filled = self._filled(observation)
             if filled is not None:
                 return filled
-        if self.agent.pointing and self.random.random() < self.agent.pointing:
-            pointed = self._pointed(observation)
-            if pointed is not None:
-                return pointed
+        other = self.agent.other_action(observation, self.random)
+        if other is not None:
+            return other
         elements = refs_in(observation["axtree"])
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
@@ -127,13 +135,6 @@ class _RandomActor:
         self.touched.add(field.ref)
         choice = self.random.choice(_FILLINGS[field.role])
         return choice(field.ref, _some_text(observation.get("goal", ""), self.random))
-
-    def _pointed(self, observation: Mapping[str, Any]) -> actions.Action | None:
-        from webtraj.agents.pointing import items_of, make_prompt
-
-        items = items_of(observation["axtree"], observation.get("boxes"))
-        prompt = make_prompt(observation.get("goal", ""), items, names=self.random)
-        return prompt.some_action(self.random)
 
 
 def check_share(agent: str, name: str, value: Any) -> None:

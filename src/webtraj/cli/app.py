@@ -11,6 +11,7 @@ webtraj's own errors print as one line on stderr; `-v` or `WEBTRAJ_DEBUG=1` adds
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import logging
@@ -18,7 +19,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import completing, flags, logs, signals
+from webtraj.cli import completing, flags, logs, options, signals
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
 
@@ -75,7 +76,6 @@ _BY_HEADING = {
     },
     "Train": {
         "train": ("train:train", "Train a model on samples, or resume a training run."),
-        "train scratch": ("train:scratch", "Make a small model with random weights."),
         "train update": ("update:update", "Prepare a LLaMA-Factory training from episodes."),
         "loop": ("loop:loop", "Run a policy, train it on its episodes, and repeat."),
     },
@@ -98,7 +98,6 @@ _OLD_NAMES = {
     "monitor": "view --terminal",
     "ray submit": "rollout submit",
     "report": "metrics --html report.html",
-    "scratch": "train scratch",
     "update": "train update",
 }
 """Names of 0.2 that still work, with a hint."""
@@ -107,6 +106,11 @@ _OLD_OPTIONS = {"--to": "--format"}
 """Options of 0.2 that had another name."""
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
+_IMPORTING = (
+    "rollout", "explore", "record", "presets", "judge run", "judge eval", "export", "import",
+    "loop", "openenv serve", "openenv manifest", "mcp",
+)  # fmt: skip
+"""Commands that take `--import`. `postprocess` and `rollout submit` have one of their own."""
 
 _PROGRAM = "webtraj"
 
@@ -214,6 +218,12 @@ class _Group(core.TyperGroup):
                 if args[: len(words)] == words:
                     print(f"webtraj: `webtraj {old}` is now `webtraj {new}`.", file=sys.stderr)
                     args = [*new.split(), *args[len(words) :]]
+            if args[:1] == ["scratch"] or args[:2] == ["train", "scratch"]:
+                from webtraj.named import MOVED_OUT
+
+                raise errors.InvalidInputError(
+                    f"`webtraj train scratch` {MOVED_OUT} Then run `python -m two_cores.scratch`."
+                )
             name = " ".join(args[:2])
             if name in COMMANDS and " " in name:
                 return name, make_command(name), args[2:]
@@ -254,6 +264,8 @@ def make_command(name: str) -> Any:
     ]
     if flags.takes_flags(function):
         function = flags.with_flags(function)
+    if name in _IMPORTING:
+        function = _with_import(function)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(name, cls=_Command, help=text, epilog="\n\n".join(also) or None)(function)
     command = typer.main.get_command(app)
@@ -268,6 +280,44 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"webtraj {webtraj.__version__}")
         raise typer.Exit
+
+
+_IMPORT = typer.Option(
+    "--import",
+    metavar="MODULE",
+    help="A module of your own, or a .py file, to import first: it registers presets, agents, "
+    "judges or steps. Repeatable.",
+)
+
+
+def _with_import(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that also takes `--import`."""
+    signature = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def command(*, imports: list[str] | None, **values: Any) -> None:
+        _import(imports or ())
+        function(**values)
+
+    option = inspect.Parameter(
+        "imports",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[list[str] | None, _IMPORT],
+    )
+    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values()]
+    command.__signature__ = signature.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]
+    return command
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules now, and in the commands that this one starts."""
+    if not modules:
+        return
+    from webtraj.named import import_modules
+
+    import_modules(modules)
+    os.environ[options.IMPORTED] = os.pathsep.join((*options.imported(), *modules))
 
 
 def _global_options(
@@ -289,6 +339,9 @@ def _global_options(
     ] = False,
 ) -> None:
     del version  # Handled by its callback.
+    modules = options.imported()
+    os.environ.pop(options.IMPORTED, None)
+    _import(modules)
     if verbose:
         os.environ[DEBUG_VARIABLE] = "1"
         logs.show(logging.INFO if verbose == 1 else logging.DEBUG, "")

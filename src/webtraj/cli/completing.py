@@ -21,11 +21,12 @@ EXPORTS = (
 )  # fmt: skip
 
 
-def _with_packages(names: tuple[str, ...], group: str) -> list[str]:
-    """Return names, and those that installed packages offer."""
+def _with_packages(names: tuple[str, ...], *groups: str) -> list[str]:
+    """Return names, and those that installed packages offer in groups of entry points."""
     import importlib.metadata
 
-    offered = (found.name for found in importlib.metadata.entry_points(group=group))
+    found = importlib.metadata.entry_points
+    offered = (entry_point.name for group in groups for entry_point in found(group=group))
     return list(dict.fromkeys((*names, *offered)))
 
 
@@ -39,7 +40,7 @@ _VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "--preset": _presets,
     "--agent": lambda: _with_packages(AGENTS, "webtraj.agents"),
     "--judge": lambda: _with_packages(JUDGES, "webtraj.judges"),
-    "--dialect": lambda: DIALECTS,
+    "--dialect": lambda: _with_packages(DIALECTS, "webtraj.dialects"),
     "--format": lambda: EPISODE_FILES,
 }
 """The values of options, by option."""
@@ -54,7 +55,9 @@ def complete(command: Any, seconds: Iterable[str]) -> None:
     """
     values = dict(_VALUES)
     if command.name == "export":
-        values["--format"] = lambda: _with_packages(EXPORTS, "webtraj.exporters")
+        values["--format"] = lambda: _with_packages(
+            EXPORTS, "webtraj.exporters", "webtraj.training_formats"
+        )
     for param in command.params:
         for option in param.opts:
             if option in values:

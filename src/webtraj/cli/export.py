@@ -199,7 +199,7 @@ def export(
     from webtraj.datasets.exporters.base import all_formats
     from webtraj.named import nearest
     from webtraj.store.layout import FORMATS
-    from webtraj.training.export.running import FORMATS as OF_SAMPLES
+    from webtraj.training.export.running import all_formats as all_sample_formats
 
     training = TrainingOptions(
         then=then, iterations=iterations, filters=filters, held_out=held_out,
@@ -211,7 +211,8 @@ def export(
         "end_reason": end_reason, "where": where,
     }  # fmt: skip
     selection: dict[str, Any] = {k: v for k, v in conditions.items() if v is not None}
-    if to in OF_SAMPLES:
+    of_samples = all_sample_formats()
+    if to in of_samples:
         if shareable or redact or episode or limit:
             raise errors.InvalidInputError(
                 f"--shareable, --redact, --id and --limit select episodes, but {to} holds "
@@ -224,17 +225,17 @@ def export(
         )  # fmt: skip
         return
     of_episodes = all_formats()
-    known = (*of_episodes, *OF_SAMPLES, *(FORMATS if shareable else ()))
+    known = (*of_episodes, *of_samples, *(FORMATS if shareable else ()))
     if to not in known:
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
             f"The formats of episodes are {', '.join(of_episodes)}; with --shareable also "
-            f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(OF_SAMPLES)}."
+            f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(of_samples)}."
         )
     if training.given:
         raise errors.InvalidInputError(
             f"{', '.join(training.given)} cannot be used with the episode format {to!r:.60}. "
-            f"Choose a format of samples: {', '.join(OF_SAMPLES)}."
+            f"Choose a format of samples: {', '.join(of_samples)}."
         )
     opened = open_dataset(dataset, storage_options=options_for(dataset, option, out), complete=True)
     selected = _selected(opened, selection, episode, limit)

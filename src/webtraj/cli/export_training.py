@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from webtraj.agents.models.base import Part
-    from webtraj.training.export import ExportReport
-    from webtraj.training.replay import Filters, Renderer, ReplayBuffer, Selection
+    from webtraj.training.export import ExportReport, SampleFormat
+    from webtraj.training.replay import Filters, ReplayBuffer, Selection
     from webtraj.training.samples import Sample
 
 __all__ = ["TrainingOptions", "export_training", "preview", "shown"]
@@ -79,9 +79,9 @@ def export_training(
 ) -> None:
     """Write the samples of a dataset in a format of `webtraj.training.export`."""
     from webtraj.store.places import is_url
-    from webtraj.training.export import export_selection
+    from webtraj.training.export import export_selection, make_format
 
-    options = _with_seed(to, settings, chosen.seed)
+    made = make_format(to, settings)  # Report wrong options before reading anything.
     if chosen.split_by and not chosen.val_split:
         raise errors.InvalidInputError(
             "--split-by needs --val-split: it says what to keep together in a split. Give both."
@@ -90,7 +90,7 @@ def export_training(
         raise errors.InvalidInputError(
             "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
         )
-    buffer = _buffer(dataset, to, chosen, conditions, storage_options)
+    buffer = _buffer(dataset, made, chosen, conditions, storage_options)
     if chosen.samples:
         power = 2.0 if chosen.recency_bias_power is None else chosen.recency_bias_power
         drawn = buffer.sample_with_recency(chosen.samples, power)
@@ -102,7 +102,7 @@ def export_training(
         drawn if parts is None else parts,
         out,
         format=to,
-        options=options,
+        options=_with_seed(made, settings, chosen.seed),
         overwrite=overwrite,
         storage_options=storage_options if is_url(out) else None,
     )
@@ -123,7 +123,7 @@ def export_training(
 
 def _buffer(
     dataset: str,
-    to: str,
+    made: SampleFormat,
     chosen: TrainingOptions,
     conditions: Mapping[str, Any],
     storage_options: Mapping[str, Any] | None,
@@ -139,7 +139,7 @@ def _buffer(
                 "or --then with each dataset."
             )
         places = Iterations(dataset, "train", storage_options)
-    usual = "uniform" if to in _UNFILTERED else "reward"
+    usual = "uniform" if made.name in _UNFILTERED else "reward"
     weighting = {
         "reward": weights.by_reward,
         "uniform": weights.uniform,
@@ -149,10 +149,10 @@ def _buffer(
     buffer = ReplayBuffer.from_datasets(
         places,
         last_n_iterations=chosen.iterations,
-        filters=_filters(to, chosen.filters, conditions),
+        filters=_filters(made.name, chosen.filters, conditions),
         held_out=HeldOut(tasks=tuple(chosen.held_out)) if chosen.held_out else None,
         loss_weights=weighting,
-        render=_renderer(to) if chosen.render else None,
+        render=made.renderer() if chosen.render else None,
         seed=chosen.seed or 0,
         storage_options=storage_options,
     )
@@ -164,17 +164,6 @@ def _buffer(
         }
     )
     return buffer
-
-
-def _renderer(to: str) -> Renderer:
-    """Return the renderer of prompts for the agents that a format is for."""
-    if to == "pointing":
-        from webtraj.training.scratch import PointingRenderer
-
-        return PointingRenderer()
-    from webtraj.training.replay import AgentRenderer
-
-    return AgentRenderer()
 
 
 def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:
@@ -199,10 +188,7 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     return Filters(**{**found, "where": " and ".join(told)})
 
 
-def _with_seed(to: str, settings: Mapping[str, str], seed: int | None) -> dict[str, Any]:
-    from webtraj.training.export import make_format
-
-    made = make_format(to, settings)  # Report wrong options before reading anything.
+def _with_seed(made: SampleFormat, settings: Mapping[str, str], seed: int | None) -> dict[str, Any]:
     has_seed = any(field.name == "seed" for field in dataclasses.fields(made))  # type: ignore[arg-type]
     return {**({"seed": seed or 0} if has_seed else {}), **settings}
 

@@ -34,8 +34,8 @@ def loop(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="The configuration: a YAML file, or a recipe that ships: all_tasks, node_of_8, "
-            "one_gpu, ray_cluster, two_cores.",
+            help="The configuration: a YAML file, or a recipe that ships: node_of_8, one_gpu, "
+            "ray_cluster.",
             show_default=False,
         ),
     ] = None,

@@ -41,7 +41,7 @@ def serve(
         typer.Option(help="Record every episode there: a folder, or a bucket's URL."),
     ] = None,
     dialect: Annotated[
-        str, typer.Option(help="The dialect of replies: webtraj, browsergym, pointing, ...")
+        str, typer.Option(help="The dialect of replies: webtraj, browsergym, webgym, ...")
     ] = "webtraj",
     mode: Annotated[
         Literal["text", "aria", "marks", "coordinates"],

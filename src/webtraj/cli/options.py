@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,6 @@ import typer
 from webtraj import errors
 
 if TYPE_CHECKING:
-    import os
-
     from webtraj.environments.redaction import RedactionRules
     from webtraj.store.index import EpisodeSummary
 
@@ -20,6 +19,7 @@ __all__ = [
     "ApiKeyVariable",
     "BucketOptions",
     "EndReason",
+    "IMPORTED",
     "Episode",
     "Host",
     "Json",
@@ -41,6 +41,7 @@ __all__ = [
     "Where",
     "condition_of",
     "format_settings",
+    "imported",
     "options_for",
     "read_pairs",
     "read_setting",
@@ -48,6 +49,9 @@ __all__ = [
     "redaction_rules",
     "storage_options",
 ]
+
+IMPORTED = "WEBTRAJ_IMPORT"
+"""The variable that names the modules of `--import`, also for commands that a command starts."""
 
 PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, hf://datasets/ORG/NAME, ..."
 WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
@@ -118,6 +122,11 @@ PresetOptions = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."),
 ]
+
+
+def imported() -> list[str]:
+    """Return the modules of `--import`."""
+    return [module for module in os.environ.get(IMPORTED, "").split(os.pathsep) if module]
 
 
 def condition_of(where: str | None) -> Callable[[EpisodeSummary], bool] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
+import functools
 import logging
 import shlex
 import sys
@@ -13,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
+from webtraj import errors
 from webtraj.cli import logs, signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
+from webtraj.cli.options import imported, storage_options
 from webtraj.cli.terminal import counted, say
 from webtraj.configuration import without_secrets
+from webtraj.named import import_modules
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -64,14 +69,21 @@ def from_flags(
 
 
 def naming(command: str, built: ConfiguredRollout) -> str:
-    """Return a command that names a rollout's dataset, without secrets."""
-    options = without_secrets(built.storage_options or {})
-    buckets = [part for name in options for part in ("--option", f"{name}={_text(options[name])}")]
-    return shlex.join(["webtraj", command, "--out", built.out, *buckets])
+    """Return a command that names a rollout's dataset.
 
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    It has the options of buckets, where not only the dataset may lie, but no secrets and none that
+    `--option` does not take.
+    """
+    options = built.spec.storage_options
+    buckets: list[str] = []
+    for name, value in without_secrets(options).items():
+        text = f"{name}={value if isinstance(value, str) else orjson.dumps(value).decode()}"
+        if value == options[name]:
+            with contextlib.suppress(errors.InvalidInputError):
+                storage_options([text])
+                buckets += ("--option", text)
+    modules = [part for module in imported() for part in ("--import", module)]
+    return shlex.join(["webtraj", command, *modules, "--out", built.out, *buckets])
 
 
 def play(
@@ -101,6 +113,8 @@ def play(
     from webtraj.cli import progress
 
     _log(verbose=built.spec.verbose)
+    if ray is not None and (modules := imported()):
+        built = dataclasses.replace(built, setup=functools.partial(import_modules, modules))
     with terminal.json_output(json) as give:
         with (
             progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,

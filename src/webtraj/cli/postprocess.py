@@ -127,8 +127,9 @@ def postprocess(
 
     Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
+    from webtraj.named import import_modules
     from webtraj.processing.configuration import load_config
-    from webtraj.processing.registry import import_steps, parse_step
+    from webtraj.processing.registry import parse_step
     from webtraj.store.layout import DatasetLayout
     from webtraj.store.places import is_url
 
@@ -148,7 +149,7 @@ def postprocess(
     }
     loaded = load_config(config, values, overrides or ())
     _check(loaded, imports or [])
-    import_steps(imports or [])
+    import_modules(imports or [])
     if loaded.verbose:
         logs.show(logging.INFO)
     chosen: list[StepChoice] = loaded.choices() if step is None else [*map(parse_step, step)]

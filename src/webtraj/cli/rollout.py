@@ -102,12 +102,16 @@ def rollout(
                 "configuration with KEY=VALUE instead; `webtraj rollout --config-name "
                 f"{config_name} --print-config` shows the keys."
             )
-        from webtraj.rollouts.configuration import build_rollout, load_configuration
+        from webtraj.rollouts.configuration import build_rollout, loading
+        from webtraj.rollouts.configuration.webgym import refuse_ranks_on_ray
 
-        configuration = load_configuration(config_name, overrides, config_dir=config_dir)
         if print_config:
-            print(configuration.source, end="")
+            text = loading.configuration_text(config_name, overrides, config_dir=config_dir)
+            print(text, end="")
             return
+        configuration = loading.load_configuration(config_name, overrides, config_dir=config_dir)
+        if ray is not None:
+            refuse_ranks_on_ray(configuration.values)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
         go_on = playing.naming("rollout", built)
     if ray is not None:

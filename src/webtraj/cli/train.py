@@ -1,4 +1,4 @@
-"""`webtraj train`: train a model on samples. `webtraj train scratch`: make a small model."""
+"""`webtraj train`: train a model on samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webtraj.cli import signals, terminal
-from webtraj.cli.options import PLACE_HELP, BucketOptions, Json, storage_options
+from webtraj.cli.options import Json
 from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webtraj.training.sft import DataReport, TrainResult
     from webtraj.training.sft.settings import TrainConfig
 
-__all__ = ["scratch", "train"]
+__all__ = ["train"]
 
 
 def train(
@@ -189,35 +189,3 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
     )
     if not result.finished:
         print("To resume, run the same command again.", file=sys.stderr)
-
-
-# `webtraj train scratch`: a model with random weights that can learn to point.
-
-
-def scratch(
-    datasets: Annotated[list[str], typer.Argument(help=PLACE_HELP)],
-    out: Annotated[Path, typer.Option(help="A new folder for the model.")],
-    seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
-    vocab_size: Annotated[int, typer.Option(help="The largest vocabulary, in tokens.")] = 1900,
-    width: Annotated[int, typer.Option(help="The hidden size.")] = 64,
-    layers: Annotated[int, typer.Option(help="The number of layers.")] = 2,
-    heads: Annotated[int, typer.Option(help="The number of attention heads, 32 wide each.")] = 4,
-    episodes: Annotated[
-        int | None, typer.Option(help="Read at most this many episodes of each dataset.")
-    ] = None,
-    options: BucketOptions = None,
-) -> None:
-    """Make a small model with random weights, for the agent `pointing`.
-
-    Its tokenizer is built from the text of the recorded pages and goals. Record with `webtraj
-    rollout --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
-    train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
-    """
-    from webtraj.training.scratch import make_model
-    from webtraj.training.scratch.decisions import texts_of
-
-    texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(options))
-    made = make_model(
-        out, texts, seed=seed, vocab_size=vocab_size, width=width, layers=layers, heads=heads
-    )
-    typer.echo(f"Made {made}.")

@@ -6,7 +6,8 @@
 
 has a line for each judgement (`webtraj.datasets.sidecar`)::
 
-    {"episode_id": "...", "time": 1795000000.5, "judgement": {"judge": "rules", ...}}
+    {"episode_id": "...", "time": 1795000000.5, "judgement": {"judge": "rules", ...},
+     "crc32": "..."}
 
 An episode's judgements are those in its file, then those beside it in the order of their times. Its
 outcome is that of the last one that is not UNKNOWN. Long texts and pictures of a judge's model
@@ -28,7 +29,7 @@ import orjson
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.datasets.place import DatasetPlace
-from webtraj.datasets.sidecar import Sidecar
+from webtraj.datasets.sidecar import Sidecar, check_line, sealed
 from webtraj.store import encoding, records
 from webtraj.store.blobs import Blob, BlobSource, blobs_of
 from webtraj.store.decoding import Budget
@@ -228,7 +229,7 @@ class Judgements(Closing):
 
     def _encoded(self, episode_id: str, at: float, judgement: Judgement) -> bytes:
         data = {"episode_id": episode_id, "time": at, "judgement": judgement}
-        return encoding.dumps_fields(data, self._place.blobs)[0]
+        return sealed(encoding.dumps_fields(data, self._place.blobs)[0])
 
     def _store(self, lines: Sequence[bytes]) -> None:
         if lines:
@@ -238,6 +239,7 @@ class Judgements(Closing):
 
     def _take(self, key: str, content: bytes) -> _Line | None:
         try:
+            check_line(content)
             line = records.read_object(_Line, orjson.loads(content))
             check_episode_id(line.episode_id)
         except (ValueError, errors.WebtrajError) as error:

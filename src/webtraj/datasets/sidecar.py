@@ -7,11 +7,16 @@
 Each writer appends to a file of its own. A line is on disk when `add` returns; a last line without
 a newline was cut off when its writer died, and does not count. In a bucket, which does not support
 appending, each call of `add` writes an object.
+
+A line is a JSON object. Its last key, `crc32`, is that of the line without it, so that damage
+shows; lines of before webtraj 0.3 have none.
 """
 
 from __future__ import annotations
 
+import re
 import time
+import zlib
 
 from webtraj import errors
 from webtraj.closing import Closing
@@ -20,9 +25,32 @@ from webtraj.store import files
 from webtraj.store.index import index_file_name
 from webtraj.store.places import is_key
 
-__all__ = ["Sidecar"]
+__all__ = ["Sidecar", "check_line", "sealed"]
 
 _WORKERS = 16
+_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
+
+
+def sealed(line: bytes) -> bytes:
+    """Return a line, a JSON object without a newline, with its checksum.
+
+    >>> sealed(b'{"a":1}')
+    b'{"a":1,"crc32":"561bacaf"}'
+    """
+    return b'%s,"crc32":"%08x"}' % (line[:-1], zlib.crc32(line))
+
+
+def check_line(line: bytes) -> None:
+    """Check that a line is as it was written, if it has a checksum.
+
+    Raises:
+        CorruptDataError: It has changed.
+    """
+    seal = _SEAL.fullmatch(line[-len(',"crc32":"00000000"}') :])
+    if seal and zlib.crc32(line[: -len(seal[0])] + b"}") != int(seal[1], 16):
+        raise errors.CorruptDataError(
+            "it has changed since it was written. If that was on purpose, remove its key crc32"
+        )
 
 
 class Sidecar(Closing):

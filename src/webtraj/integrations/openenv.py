@@ -54,8 +54,8 @@ __all__ = ["WebAction", "WebEnvironment", "WebObservation", "WebState", "make_ap
 
 _CLOSE_TIMEOUT = 60.0
 _RESET = ("seed", "episode_id", "task", "group_id", "attempt")
-_OF_TEXT = ("webtraj", "browsergym", "pointing")
-"""The dialects whose replies are text alone."""
+_OF_TEXT = ("webtraj", "browsergym")
+"""The built-in dialects whose replies are text alone."""
 
 
 class WebAction(Action):  # type: ignore[misc]
@@ -238,12 +238,13 @@ class WebEnvironment(Environment):  # type: ignore[misc]
 
     def _reply(self, action: WebAction) -> str | dict[str, Any]:
         """Return what `Session.step` takes."""
-        of_text = self._sessions.dialect in _OF_TEXT
+        sessions = self._sessions
+        of_text = sessions.page_dialect is not None or sessions.dialect in _OF_TEXT
         if action.call is None or (of_text and action.text):
             return str(action.text)
         if of_text:
             raise errors.InvalidInputError(
-                f"step takes a reply in the dialect {self._sessions.dialect!r} as 'text'; got "
+                f"step takes a reply in the dialect {sessions.dialect!r} as 'text'; got "
                 f"{', '.join(map(repr, action.call)):.200}."
             )
         return dict(action.call)

@@ -21,19 +21,25 @@ import contextlib
 import dataclasses
 import logging
 import os
-import random
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
-from webtraj.agents import pointing, screens
+from webtraj.agents import screens
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.parsing import Reply, parse_reply
-from webtraj.environments.actions.dialects import TOOL_DIALECTS, Dialect, make_dialect
+from webtraj.environments.actions import Action
+from webtraj.environments.actions.dialects import (
+    DIALECTS,
+    TOOL_DIALECTS,
+    Dialect,
+    make_dialect,
+)
 from webtraj.environments.base import outcome_of
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
+from webtraj.named import class_at, nearest, offered
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
@@ -52,7 +58,16 @@ if TYPE_CHECKING:
     from webtraj.environments.base import Environment
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["EpisodeFailedError", "Session", "Sessions", "Turn"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "EpisodeFailedError",
+    "PageDialect",
+    "Session",
+    "Sessions",
+    "Turn",
+]
+
+ENTRY_POINT_GROUP = "webtraj.dialects"
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -90,7 +105,8 @@ class Turn:
     page: str
     """The page as text, a line for each element; empty in the mode `coordinates`."""
     instructions: str = ""
-    """How to write actions, for a system message; only on the first turn, and not for pointing."""
+    """How to write actions, for a system message; only on the first turn, and only of a built-in
+    dialect."""
     notices: tuple[str, ...] = ()
     """What has happened since the last step, a line each: why an action failed, a dialog."""
     error: str = ""
@@ -107,6 +123,23 @@ class Turn:
     """Whether the task has a judge."""
 
 
+class PageDialect(Protocol):
+    """A dialect of a model's own: how it is shown the pages of one episode, and how it replies.
+
+    Installed packages offer such classes by name, in the entry-point group `webtraj.dialects`. One
+    is made for each episode, with the page's seed as its argument.
+    """
+
+    channels: tuple[str, ...]
+    """The channels of a browser environment's observations that it shows; read from the class."""
+
+    def show(self, observation: Any) -> str:
+        """Return the prompt for an observation."""
+
+    def read(self, reply: str) -> Action:
+        """Return what a reply to the last prompt means; an `InvalidAction` if it means nothing."""
+
+
 class Sessions:
     """Tasks, browsers and a dataset shared by sessions. Use as `async with`, on one event loop.
 
@@ -115,11 +148,10 @@ class Sessions:
             one of the preset `web` with its start URL.
         sessions: How many sessions can have a page at the same time.
         out: The dataset: a folder, or a bucket's URL. None records nothing.
-        dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`); or
-            `pointing`, the prompts and replies of models too small for one
-            (`webtraj.agents.pointing`).
+        dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`), or
+            the name of an installed `PageDialect`.
         context: How a page is shown: as text, with marks or by coordinates, with a picture or not.
-            Settings about a page's history have no effect; none has with `pointing`.
+            Settings about a page's history have no effect; none has with a `PageDialect`.
         max_steps: Truncate an episode after this many steps; None leaves it to the task.
         seed: The base seed of resets that give none.
         policy: The policy's name in the records.
@@ -160,7 +192,10 @@ class Sessions:
         """The dialect of actions in replies."""
         self.context = context or contexts_lib.ContextSettings()
         """How a page is shown."""
-        _check_pictures(self.dialect, self.context)
+        self.page_dialect = _page_dialect(dialect)
+        """What makes the `PageDialect` of an episode from its seed; None for a built-in dialect."""
+        if self.page_dialect is None:
+            _check_pictures(self.dialect, self.context)
         self.policy = policy
         """The policy's name in the records."""
         self.size = sessions
@@ -184,8 +219,8 @@ class Sessions:
         self._by_name = {one.task: one for one in self._plan}
         self._max_steps = max_steps
         self._seed = seed
-        shown = pointing.CHANNELS if dialect == "pointing" else self.context.channels
-        channels = (*shown, "timings", "info")
+        shown = self.context if self.page_dialect is None else self.page_dialect
+        channels = (*shown.channels, "timings", "info")
         self._options = making.environment_options(self._plan, options or {}, channels)
         self._out, self._storage_options = out, storage_options
         self._collector: TrajectoryCollector | None = None
@@ -310,7 +345,7 @@ class Session:
         self._turn: Turn | None = None
         self._marks: tuple[str, ...] | None = None
         self._dialect: Dialect | None = None
-        self._pointer = pointing.Pointer(random.Random())
+        self._page_dialect: PageDialect | None = None
         self._total = 0.0
         self._failed = ""
         self._closed = False
@@ -399,10 +434,12 @@ class Session:
             EpisodeFailedError: The browser or the machine ended the episode.
             EnvironmentMisuseError: No episode is running.
         """
-        if self._dialect is None:
-            read = Reply(self._pointer.read(str(reply)))
-        else:
+        if self._page_dialect is not None:
+            read = Reply(self._page_dialect.read(str(reply)))
+        elif self._dialect is not None:
             read = parse_reply(reply, self._dialect, marks=self._marks)
+        else:  # No page was shown yet, which `act` refuses.
+            return await self.act(Decision())
         return await self.act(
             Decision(
                 action=read.action,
@@ -464,12 +501,12 @@ class Session:
 
     def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
         environment, settings = self._environment, self._sessions.context
-        points = self._sessions.dialect == "pointing"
         last_action = timestep.observation.get("last_action") or {}
-        if points:
-            if not step:
-                self._pointer = pointing.Pointer(random.Random(seed))
-            page = contexts_lib.Page(text=self._pointer.show(timestep.observation))
+        make_own = self._sessions.page_dialect
+        if make_own is not None:
+            if not step or self._page_dialect is None:
+                self._page_dialect = make_own(seed)
+            page = contexts_lib.Page(text=self._page_dialect.show(timestep.observation))
             text = page.text
         else:
             page = contexts_lib.page_of({**timestep.observation, "last_action": {}}, settings)
@@ -482,7 +519,7 @@ class Session:
                 self._dialect = screens.dialect_for(self._sessions.dialect, viewport, page.image)
         self._marks = page.marks
         error = without_markup(why_not or last_action.get("error", ""))
-        said = error and not points
+        said = error and make_own is None
         notice = (f"Your last action was not carried out. {error}",) if said else ()
         outcome = outcome_of(environment)
         judged = outcome is not Outcome.UNKNOWN
@@ -539,10 +576,22 @@ def _specs(one: Any) -> list[TaskSpec]:
     return specs_of_presets([one])
 
 
+def _page_dialect(name: str) -> Any:
+    """Return the class of an installed dialect; None for a built-in one."""
+    if name.partition(":")[0] in DIALECTS:
+        return None
+    homes = offered(ENTRY_POINT_GROUP)
+    if name not in homes:
+        known = (*DIALECTS, *homes)
+        raise errors.InvalidInputError(
+            f"Unknown dialect {name!r:.60}. {nearest(name, known)}"
+            f"Choose one of: {', '.join(known)}."
+        )
+    return class_at(homes[name])
+
+
 def _check_pictures(dialect: str, context: contexts_lib.ContextSettings) -> None:
     """Raise if the dialect's actions refer to a picture that the context does not show."""
-    if dialect == "pointing":
-        return
     make_dialect(dialect)
     name = dialect.partition(":")[0]
     if name == "webgym_marks":

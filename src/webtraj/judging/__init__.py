@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from webtraj.judging.base import Judge as Judge
     from webtraj.judging.base import is_judgeable as is_judgeable
     from webtraj.judging.base import with_judgement as with_judgement
+    from webtraj.judging.catalog import register as register
     from webtraj.judging.judged import Judged as Judged
     from webtraj.judging.judged import judge_dataset as judge_dataset
 
@@ -22,6 +23,7 @@ _HOMES = {
     "Judged": "judged",
     "is_judgeable": "base",
     "judge_dataset": "judged",
+    "register": "catalog",
     "with_judgement": "base",
 }
 

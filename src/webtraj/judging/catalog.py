@@ -1,26 +1,29 @@
 """Judges by name, as the command line takes them.
 
 Installed packages add judges through the entry-point group `webtraj.judges`, which maps a name to a
-dataclass that is a judge. Its fields are the options.
+dataclass that is a judge. Its fields are the options. `register` gives a judge of a program or of
+an imported module a name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from webtraj import errors
 from webtraj.judging.base import Judge
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.named import make_of, nearest, offered
+from webtraj.named import make_of, nearest, offered, registering
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
 
-__all__ = ["ENTRY_POINT_GROUP", "JUDGES", "JudgeKind", "make_judge", "make_judge_of"]
+__all__ = ["ENTRY_POINT_GROUP", "JUDGES", "JudgeKind", "make_judge", "make_judge_of", "register"]
 
 ENTRY_POINT_GROUP = "webtraj.judges"
+
+_Made = TypeVar("_Made")
 
 _CLIENT = (
     "model",
@@ -45,6 +48,17 @@ class JudgeKind:
     InvalidInputError for anything that the judge does not take."""
     takes: str = ""
     """Its options, in one line; empty if it has none."""
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Return a decorator that gives a judge a name, for `--judge` and wherever judges have names.
+
+    It takes a dataclass, whose fields are the options, another class, or a judge.
+
+    Raises:
+        InvalidInputError: The name is built in.
+    """
+    return registering(ENTRY_POINT_GROUP, name, JUDGES)
 
 
 def make_judge(
@@ -77,7 +91,8 @@ def make_judge(
         return made
     known = (*JUDGES, *others)
     raise errors.InvalidInputError(
-        f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}."
+        f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
+        "to use a judge of your own, import the module that registers it (--import)."
     )
 
 

@@ -9,14 +9,16 @@ the same answer is not stored twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, get_args
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.datasets.place import Place
+from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.judging.base import (
     PARALLEL,
     Judge,
@@ -26,6 +28,7 @@ from webtraj.judging.base import (
     judgement_by,
 )
 from webtraj.runs.spec import When
+from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Judgement, Outcome
 
@@ -36,6 +39,9 @@ WHEN: tuple[When, ...] = get_args(When)
 
 _PATIENCE = 10
 """Episodes in a row without a verdict after which judging stops: the judge is away."""
+_LOCK = ".lock"
+_POLL = 0.5
+"""Seconds between checks for another judging process."""
 _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
 _ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 
@@ -104,7 +110,8 @@ async def judge_dataset(
 ) -> Judged:
     """Judge the episodes of a dataset on which this judge has no verdict yet.
 
-    Episodes that did not end by themselves are left out: there is nothing to judge.
+    Episodes that did not end by themselves are left out: there is nothing to judge. Processes that
+    judge one folder do so in turn, so that none judges an episode twice.
 
     Args:
         place: The dataset's folder or URL. Its episodes do not change.
@@ -126,13 +133,38 @@ async def judge_dataset(
         StorageError: The dataset cannot be read.
     """
     check_judging(judge, when=when, parallel=parallel)
-    dataset = await asyncio.to_thread(
-        lambda: open_dataset(place, storage_options=storage_options, complete=True)
-    )
-    if where is not None:
-        dataset = dataset.filter(where)
-    recorded = await asyncio.to_thread(dataset.as_recorded)
-    return await _Judging(dataset, recorded, judge, when, observer).run(parallel)
+    async with _own_turn(await asyncio.to_thread(open_place, place, storage_options)):
+        dataset = await asyncio.to_thread(
+            lambda: open_dataset(place, storage_options=storage_options, complete=True)
+        )
+        if where is not None:
+            dataset = dataset.filter(where)
+        recorded = await asyncio.to_thread(dataset.as_recorded)
+        return await _Judging(dataset, recorded, judge, when, observer).run(parallel)
+
+
+@contextlib.asynccontextmanager
+async def _own_turn(place: DatasetPlace) -> AsyncIterator[None]:
+    """Hold a dataset's lock, after waiting until no other process has it; a bucket has none.
+
+    Without a lock, such as on a file system without flock, processes judge at the same time.
+    """
+    waits = False
+    with contextlib.ExitStack() as stack:
+        while place.layout is not None:
+            try:
+                path = place.layout.root / JUDGEMENTS / _LOCK
+                stack.enter_context(files.locked(path, wait=False))
+                break
+            except BlockingIOError:
+                if not waits:
+                    _logger.warning("Another process judges %s. Waiting for it.", place.url)
+                waits = True
+                await asyncio.sleep(_POLL)
+            except errors.StorageError as error:
+                _logger.info("Judging %s without a lock: %s", place.url, error)
+                break
+        yield
 
 
 class _Judging:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
+from webtraj.agents.catalog import AGENTS, shared_options
 from webtraj.configuration import merged
 from webtraj.loop import configuration
 from webtraj.loop.configuration import (
@@ -119,13 +120,14 @@ class _Build:
         first = self.config.first
         if not self.policy.weights and first.agent is not None:
             # Settings of the model's agent do not apply to this one.
-            options = dict(first.agent_options) if first.agent == "random" else {}
+            options = {} if first.agent == "oracle" else dict(first.agent_options)
             overrides["policy_config"] = {"agent": first.agent, "agent_options": options}
             played = given is self.config.rollout
             return merged(overrides, first.rollout) if played else overrides
         policy = dict(overrides.get("policy_config", {}))
         policy["checkpoint_path"] = None
-        if policy.get("agent", "model") not in _KNOWN_AGENTS:
+        agent = policy.get("agent", "model")
+        if agent not in AGENTS and "model" not in shared_options(agent):
             # A custom agent takes the model in its options.
             asked = {"model": self.policy.model, "base_url": ",".join(self.policy.urls[:1])}
             known = {name: value for name, value in asked.items() if value}
@@ -310,8 +312,6 @@ class _Build:
 _SECTIONS = {"evaluate": "evaluation"}
 _PLACES = ("recorded", "processed", "latest", "export", "groups", "training", "model", "base")
 """Placeholders that are called like their place."""
-_KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
-"""Agents that take the model from other keys, or need none."""
 
 
 def _option(flag: str, value: Any) -> tuple[str, ...]:
@@ -345,8 +345,8 @@ def check_first(config: LoopConfig) -> None:
     policy = config.first.policy
     if config.first.agent is None and "/" not in policy and not Path(policy).is_dir():
         raise errors.InvalidInputError(
-            f"first.policy is {policy!r}; expected random, oracle, a model's folder, or a model's "
-            "name on the Hub, which contains a slash."
+            f"first.policy is {policy!r}; expected an agent without a model, such as random or "
+            "oracle, a model's folder, or a model's name on the Hub, which contains a slash."
         )
 
 
@@ -357,11 +357,11 @@ def check_phases(config: LoopConfig) -> None:
         InvalidInputError: One of them is unknown.
     """
     from webtraj.processing.registry import make_step, parse_step, step_names
-    from webtraj.training.export.running import FORMATS, make_format
+    from webtraj.training.export.running import all_formats, make_format
     from webtraj.training.sft.settings import load_train_config
 
     export, processing, train = config.export, config.postprocess, config.train
-    if export is not None and export.command is None and export.format not in FORMATS:
+    if export is not None and export.command is None and export.format not in all_formats():
         make_format(export.format)
     if processing is not None and processing.command is None and not processing.imports:
         for name in [parse_step(text)[0] for text in processing.steps]:

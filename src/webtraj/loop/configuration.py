@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from webtraj import configuration, errors
+from webtraj.agents.catalog import agent_names, shared_options
 from webtraj.configuration import Section
 from webtraj.named import nearest
 from webtraj.runs.spec import WandbConfig
@@ -281,19 +282,21 @@ class FirstConfig(Section):
     """The policy before there is a trained model."""
 
     policy: str = "random"
-    """An agent without a model, `random` or `oracle`; or a model: a folder, or a name on the Hub,
-    which contains a slash."""
+    """An agent without a model, such as `random` or `oracle`; or a model: a folder, or a name on
+    the Hub, which contains a slash."""
     iterations: _AtLeastOne = 1
     """Number of iterations that such an agent plays, before a trained model takes over."""
     agent_options: _Values = Field(default_factory=dict)
-    """Options of the agent `random`; the oracle has none."""
+    """Options of such an agent; the oracle has none."""
     rollout: _Values = Field(default_factory=dict)
     """Keys to override in such an agent's rollouts: it is fast, and may play more."""
 
     @property
     def agent(self) -> str | None:
         """The agent, if it needs no model; else None."""
-        return self.policy if self.policy in ("random", "oracle") else None
+        name = self.policy
+        needs_none = name in agent_names() and "model" not in shared_options(name)
+        return name if needs_none else None
 
 
 class OverlapConfig(Section):
@@ -433,7 +436,7 @@ class LoopConfig(Section):
             raise ValueError(
                 "train.algorithm mixed also imitates the rows of export, and those of the format "
                 "tokens have log-probabilities, which are not imitated; set export.format to "
-                "another one, such as sharegpt or pointing"
+                "another one, such as sharegpt"
             )
         alone = self.first.iterations
         if self.overlap.enabled:
@@ -572,7 +575,7 @@ def load_loop_config(
     """Return a loop's configuration.
 
     Args:
-        path: A YAML file, or the name of a recipe that ships, such as `two_cores`. References such
+        path: A YAML file, or the name of a recipe that ships, such as `one_gpu`. References such
             as `${out}` and `${oc.env:HOME}` are resolved.
         overrides: Items of `key=value`, with a dotted key and a YAML value: `iterations=5`.
         given: Values that override all others.

@@ -12,6 +12,7 @@ from typing import Any
 
 from webtraj import configuration as configuration_lib
 from webtraj import errors
+from webtraj.agents.catalog import shared_options
 from webtraj.loop.configuration import LoopConfig, overrides_of
 
 __all__ = ["check_groups", "rollout_overrides", "train_overrides"]
@@ -21,8 +22,6 @@ _WHOLE: Mapping[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """Sampling settings, and their values that leave the distribution whole."""
 _SAMPLING = ("temperature", "enforce_actions", *_WHOLE)
-_SAMPLED = ("model", "pointing")
-"""Agents whose replies are recorded with log-probabilities."""
 
 
 def rollout_overrides(config: LoopConfig, iteration: int) -> dict[str, Any]:
@@ -59,10 +58,10 @@ def check_groups(config: LoopConfig) -> None:
     sampling = _sampling_of(config, first)
     where = f"train.algorithm {name}: the rollout "
     remedy = "in rollout.overrides or groups.rollout"
-    if sampling["agent"] not in _SAMPLED:
+    if not sampling["sampled"]:
         raise errors.InvalidInputError(
             f"{where}plays with the agent {sampling['agent']!r}, whose decisions have no "
-            f"log-probabilities. Set policy_config.agent to one of {', '.join(_SAMPLED)}."
+            "log-probabilities. Set policy_config.agent to model, or another agent that asks one."
         )
     if sampling["attempts"] < 2:
         raise errors.InvalidInputError(
@@ -101,12 +100,16 @@ def _sampling_of(config: LoopConfig, iteration: int) -> dict[str, Any]:
     ).values
     assert isinstance(loaded, RolloutConfig)  # Other kinds have no save_path.
     policy = loaded.policy_config
-    # The pointing agent takes the temperature alone.
-    names = ("temperature",) if policy.agent == "pointing" else _SAMPLING
-    told = {name: policy.agent_options.get(name, getattr(policy, name)) for name in names}
+    shared = shared_options(policy.agent)
+    told = {
+        name: policy.agent_options.get(name, getattr(policy, name))
+        for name in _SAMPLING
+        if name in shared
+    }
     return {
         **dict.fromkeys(_SAMPLING),
         **told,
         "agent": policy.agent,
+        "sampled": "temperature" in shared,
         "attempts": loaded.env_config.attempts_per_task,
     }

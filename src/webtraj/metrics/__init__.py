@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from webtraj.metrics.live import MetricsSink as MetricsSink
     from webtraj.metrics.live import TensorBoardSink as TensorBoardSink
     from webtraj.metrics.live import WandbSink as WandbSink
+    from webtraj.metrics.live import open_metrics as open_metrics
     from webtraj.metrics.measuring import Measuring as Measuring
     from webtraj.metrics.measuring import MetricsReport as MetricsReport
     from webtraj.metrics.measuring import measure as measure
@@ -59,6 +60,7 @@ _HOMES = {
     "measure": "measuring",
     "measure_results": "measuring",
     "measure_trajectories": "measuring",
+    "open_metrics": "live",
     "pass_at_k": "rates",
     "read_metrics": "measuring",
     "wilson_interval": "rates",

@@ -8,7 +8,7 @@ The decorator `step` turns a function into a kind of step::
 
     Pipeline([short_enough(most=5)])
 
-The command line uses it by name: a user's module is imported on request (`import_steps`), never
+The command line uses it by name: a user's module is imported on request (`--import`), never
 because a dataset's file names it. An installed package adds steps through the entry-point group
 `webtraj.steps`.
 """
@@ -16,13 +16,10 @@ because a dataset's file names it. An installed package adds steps through the e
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import json
 import re
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from webtraj import errors
@@ -37,7 +34,6 @@ __all__ = [
     "MAIN_OPTIONS",
     "FunctionStep",
     "StepKind",
-    "import_steps",
     "make_step",
     "parse_step",
     "step",
@@ -218,28 +214,6 @@ def parse_step(text: str) -> tuple[str, dict[str, Any]]:
             f"dedupe:threshold=0.8. These steps take a bare value: {', '.join(MAIN_OPTIONS)}."
         )
     return name, {MAIN_OPTIONS[name]: _value(rest)}
-
-
-def import_steps(modules: Iterable[str]) -> None:
-    """Import user modules that define steps with `step`, also from the current folder.
-
-    Raises:
-        InvalidInputError: A module does not exist.
-    """
-    for module in modules:
-        here = str(Path.cwd())
-        sys.path.insert(0, here)
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # The module exists, but one of its own imports is missing.
-            raise errors.InvalidInputError(
-                f"No module named {module!r:.100}; expected the import name of a module that is "
-                "installed or in the current folder."
-            ) from error
-        finally:
-            sys.path.remove(here)
 
 
 def _value(text: str) -> Any:

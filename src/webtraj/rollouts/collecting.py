@@ -86,7 +86,7 @@ async def collect(
     Args:
         tasks: One or several selectors, such as `miniwob/click-test` or `miniwob/all@2/8`; tasks
             from `read_tasks` or a sampler; or a plan. Or a `RunSpec`, the settings of
-            `webtraj rollout`, which has the agent and all else but `resume` and `observer`.
+            `webtraj rollout`, which has all else but `resume`, `observer` and an agent of your own.
         agent: An agent, a function from an observation to an action, or the name of an agent
             (`webtraj.agents.catalog`), which is then seeded with `seed`.
         episodes: For selectors: how many episodes to play in all, spread evenly over the tasks;
@@ -134,7 +134,8 @@ async def collect(
         _check_alone(locals())
         from webtraj.rollouts.configuration.building import build_rollout
 
-        built = await asyncio.to_thread(build_rollout, tasks, resume=resume)
+        own = None if isinstance(agent, str) else agents_lib.as_agent(agent)
+        built = await asyncio.to_thread(build_rollout, tasks, resume=resume, agent=own)
         return await built.play(observer=observer)
     if isinstance(agent, str) and not agent:
         raise errors.InvalidInputError("The agent is missing; give an agent or its name.")
@@ -233,7 +234,8 @@ def _check_alone(given: Mapping[str, Any]) -> None:
     """Check that nothing is given beside a `RunSpec` that it has itself."""
     defaults = dict(collect.__kwdefaults__ or {}, agent="")
     for name, default in defaults.items():
-        if name not in ("resume", "observer") and given[name] != default:
+        own = name == "agent" and not isinstance(given[name], str)
+        if name not in ("resume", "observer") and not own and given[name] != default:
             there = name in RunSpec.model_fields
             raise errors.InvalidInputError(
                 f"{name} cannot be given beside a RunSpec"

@@ -7,20 +7,16 @@ measured anew, and the sites that refused the agent are noted.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.judging.base import PARALLEL
 from webtraj.runs.run import Run, tries_of
 from webtraj.runs.spec import When
-from webtraj.store import files
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -31,10 +27,6 @@ if TYPE_CHECKING:
     from webtraj.runs.plan import PlannedEpisode
 
 __all__ = ["judge_rollout"]
-
-_LOCK = ".lock"
-_POLL = 0.5
-"""Seconds between checks for another judging process."""
 
 
 async def judge_rollout(
@@ -51,8 +43,7 @@ async def judge_rollout(
 ) -> Judged:
     """Judge the unjudged episodes of a rollout's dataset.
 
-    Errors are returned, not raised: the recorded episodes stay intact whatever happens here. If
-    several processes judge one folder, they do so in turn, so that none judges an episode twice.
+    Errors are returned, not raised: the recorded episodes stay intact whatever happens here.
 
     Args:
         out: The recorded dataset. All its episodes are judged, of every run.
@@ -76,15 +67,14 @@ async def judge_rollout(
     check_judging(judge, when=when, parallel=parallel)
     place = os.fspath(out)
     try:
-        async with _own_turn(place):
-            judged = await judge_dataset(
-                place,
-                judge,
-                when=when,
-                parallel=parallel,
-                storage_options=storage_options,
-                observer=observer,
-            )
+        judged = await judge_dataset(
+            place,
+            judge,
+            when=when,
+            parallel=parallel,
+            storage_options=storage_options,
+            observer=observer,
+        )
         outcomes = await asyncio.to_thread(_settle, place, run_id, plan, storage_options, blocklist)
     except errors.NotADatasetError:  # No episode was recorded.
         return Judged(place=place, judge=judge.name, outcomes={})
@@ -117,17 +107,3 @@ def _settle(
     if tries:
         write_metrics(run, measure(dataset, run=run_id))
     return {summary.episode_id: summary.outcome for _, _, summary in tries}
-
-
-@contextlib.asynccontextmanager
-async def _own_turn(place: str) -> AsyncIterator[None]:
-    """Hold a folder's lock, after waiting until no other process has it; a bucket has none."""
-    path = Path(place) / JUDGEMENTS / _LOCK
-    with contextlib.ExitStack() as stack:
-        while not is_url(place) and await asyncio.to_thread(path.parents[1].is_dir):
-            try:
-                stack.enter_context(files.locked(path, wait=False))
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_POLL)
-        yield

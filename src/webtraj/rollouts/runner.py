@@ -53,13 +53,16 @@ class Runner:
     trajectory_collector: TrajectoryCollector | None = None
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     browser_pool: BrowserPool | None = None
+    scheduler: Scheduler | None = None
+    """Hands out the turns; by default one of `turns`, in the order of the settings."""
 
     def __post_init__(self) -> None:
         self.results: list[EpisodeResult] = []
-        self._scheduler = Scheduler(
+        self._scheduler = self.scheduler or Scheduler(
             self.turns, order=self.settings.order, politeness=self.settings.politeness
         )
-        self._crew = Crew(self.settings.parallel)
+        adaptive = self.settings.adaptive
+        self._crew = Crew(self.settings.parallel if adaptive is None else adaptive.low)
         self._results_paced = 0
         self._streak = ErrorStreak()
         self._rows_over = 0
@@ -80,7 +83,9 @@ class Runner:
         """
         if self.settings.operations is not None and self.browser_pool is not None:
             self.browser_pool.operations.limit(self.settings.operations)
-        number = min(self.settings.parallel, len(self.turns))
+        number = self.settings.parallel
+        if self.scheduler is None:
+            number = min(number, len(self.turns))
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
         end = self.settings.deadlines.run
@@ -94,9 +99,10 @@ class Runner:
                 timer.cancel()
         return self.results
 
-    def wind_up(self) -> None:
-        """Start no more turns; running episodes play to their end."""
-        self._scheduler.stop()
+    @property
+    def room(self) -> int:
+        """Episodes that it may play at a time now."""
+        return self._crew.size
 
     async def _until_all_are_done(self) -> None:
         pending = set(self._workers)

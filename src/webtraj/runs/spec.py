@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD",
     "EpisodeFormat",
+    "MODEL",
     "MetricsConfig",
     "Patience",
     "RunSpec",
@@ -49,13 +50,10 @@ _Operation = Literal[
     "execute",
 ]  # fmt: skip
 
-_MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
+MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
 """What an agent and a proposer need to know of one model."""
 _SAMPLING = ("temperature", "max_tokens")
 _WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
-_PLACE = ("out", "storage_options")
-"""Fields that the record lacks: it lies there."""
-
 _Positive = Annotated[int, Field(ge=1)]
 _Natural = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(gt=0)]
@@ -141,7 +139,7 @@ class RunSpec(Patience):
     preset: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
     (`.jsonl` or `.parquet`, a path or bucket URL)."""
-    agent: str = "oracle"
+    agent: str = ""
     """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
     model is given, else oracle. `webtraj explore` has explorer and curious instead."""
     model: str | None = None
@@ -233,43 +231,45 @@ class RunSpec(Patience):
 
     @model_validator(mode="before")
     @classmethod
-    def _settle(cls, data: Any) -> Any:
-        """Fill in the agent and the judge that a model implies."""
+    def _lift(cls, data: Any) -> Any:
+        """Take the model out of the agent's options, where records of webtraj 0.2 have it."""
         if not isinstance(data, Mapping):
             return data
         settled = dict(data)
         if isinstance(options := settled.get("agent_options"), Mapping):
-            # Records of webtraj 0.2 have the model among the options.
             options = dict(options)
-            for name in _MODEL[:3]:
+            for name in MODEL[:3]:
                 if options.get(name) is not None and settled.get(name) is None:
                     settled[name] = options.pop(name)
             settled["agent_options"] = options
-        if settled.get("agent") is None:
-            default = cls.model_fields["agent"].default
-            settled["agent"] = default if settled.get("model") is None else "model"
-        judged = settled.get("judge_options")
-        if settled.get("judge") is None and isinstance(judged, Mapping) and "model" in judged:
-            settled["judge"] = "model"
         return settled
 
     @model_validator(mode="after")
-    def _check_number(self) -> Self:
+    def _settle(self) -> Self:
+        """Fill in the agent and the judge that a model implies; they do not count as given."""
         if self.episodes is not None and self.attempts > 1:
             raise ValueError("give either episodes, for all tasks, or attempts, for each")
+        if not self.agent:
+            object.__setattr__(self, "agent", "oracle" if self.model is None else "model")
+        if self.judge is None and "model" in self.judge_options:
+            object.__setattr__(self, "judge", "model")
         return self
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were given, without the place of the record."""
+        return self.model_dump(include=self.model_fields_set & _RECORDED)
 
     @property
     def agents_options(self) -> dict[str, Any]:
         """All options of the agent. A model may be the proposer's alone."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
-        asked = {} if proposers else self._given(*_MODEL)
+        asked = {} if proposers else self._given(*MODEL)
         return {**asked, **self._given(*_SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
         """All options of the proposer."""
-        asked = self._given(*_MODEL) if self.proposer == "model" else {}
+        asked = self._given(*MODEL) if self.proposer == "model" else {}
         return {**asked, **self.proposer_options}
 
     def _given(self, *names: str) -> dict[str, Any]:
@@ -278,7 +278,11 @@ class RunSpec(Patience):
 
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
-        return self.model_dump(include=RunSpec.model_fields.keys() - set(_PLACE))
+        return self.model_dump(include=_RECORDED)
+
+
+_RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options"}
+"""Fields of the record, which lies in the dataset."""
 
 
 def exploring(given: Mapping[str, Any]) -> dict[str, Any]:

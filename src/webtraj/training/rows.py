@@ -42,7 +42,7 @@ from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.named import class_at
+from webtraj.named import class_at, nearest
 from webtraj.training.samples import Sample, SampleKey, key_of
 
 __all__ = [
@@ -382,8 +382,6 @@ def _wrong(what: str, expected: str, got: Any) -> errors.InvalidInputError:
 # Files of samples and exports, read lazily row by row.
 
 _BETWEEN = (b"", b"[", b"]", b"[]")
-_IMITATED = ("sharegpt", "openai", "tokens", "pointing", "trl")
-"""Formats of exports that can be trained on."""
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -549,7 +547,7 @@ def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
 def _opened(path: Path, split: str) -> Sequence[Sample]:
     if not path.is_dir():
         return SampleFile(path)
-    from webtraj.training.export.running import FORMATS, read_export
+    from webtraj.training.export.running import all_formats, read_export
 
     header = _header(path)
     if split not in header["splits"]:
@@ -557,7 +555,7 @@ def _opened(path: Path, split: str) -> Sequence[Sample]:
             f"{str(path)!r} has no split {split!r}; it has {', '.join(header['splits'])}."
         )
     # Not `make_format`, which needs the model that some formats were made for.
-    file: str = class_at(FORMATS[header["format"]][0]).file
+    file: str = class_at(all_formats()[header["format"]][0]).file
     return SampleFile(path / file.format(split)) if file else list(read_export(path, split))
 
 
@@ -567,10 +565,14 @@ def _header(folder: Path) -> Mapping[str, Any]:
             f"The folder {str(folder)!r} has no {MANIFEST}; expected a file of samples, or a "
             "folder that webtraj export wrote."
         )
+    from webtraj.training.export.running import all_formats
+
     header, _ = read_manifest(folder)
-    if header["format"] not in _IMITATED:
+    name, known = header["format"], all_formats()
+    if name not in known or not class_at(known[name][0]).imitated:
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which cannot be "
-            f"imitated; expected {', '.join(_IMITATED)}."
+            f"{str(folder)!r} is an export in the format {name!r:.60}, which cannot be imitated. "
+            f"{'' if name in known else nearest(name, known)}Expected one with a reply in each "
+            "row, such as sharegpt, openai, tokens or trl."
         )
     return header

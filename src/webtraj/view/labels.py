@@ -6,7 +6,8 @@
 
 has a line for each time that someone labelled an episode::
 
-    {"episode_id": "...", "label": "success", "note": "", "source": "anna", "time": 1795000000.5}
+    {"episode_id": "...", "label": "success", "note": "", "source": "anna", "time": 1795000000.5,
+     "crc32": "..."}
 
 `label` is `success`, `failure`, `note` (only the note counts), or empty, which retracts the label.
 The latest line of an episode counts. `webtraj.datasets.sidecar` writes the lines.
@@ -30,7 +31,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.datasets.sidecar import Sidecar
+from webtraj.datasets.sidecar import Sidecar, check_line, sealed
 from webtraj.judging.quality import Label
 from webtraj.store import records
 from webtraj.store.layout import check_episode_id
@@ -76,15 +77,17 @@ class PersonLabel:
 
     def to_line(self) -> bytes:
         """Return the label as a line of JSON."""
-        return orjson.dumps(dataclasses.asdict(self)) + b"\n"
+        return sealed(orjson.dumps(dataclasses.asdict(self))) + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
         """Return the label that `to_line` made a line of.
 
         Raises:
+            CorruptDataError: It has changed since.
             ValueError: It is not such a line; the message names the field.
         """
+        check_line(line)
         return records.read_object(cls, orjson.loads(line))
 
 
@@ -120,7 +123,7 @@ class LabelBook(Closing):
             for key, line in new:
                 try:
                     self._apply(PersonLabel.from_line(line))
-                except ValueError as error:
+                except (ValueError, errors.CorruptDataError) as error:
                     problem = (
                         f"Skipped a line of {key!r} in {self._place.url!r} that is not a label: "
                         f"{error}. Correct or remove it: {line.decode(errors='replace'):.200}"

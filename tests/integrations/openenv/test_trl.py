@@ -23,11 +23,11 @@ from trl import GRPOConfig, GRPOTrainer, chat_template_utils
 import datasets
 import webtraj
 from bytewise import bytewise_tokenizer
+from two_cores import scratch
 from webtraj import errors
 from webtraj.integrations import trl
 from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
 from webtraj.integrations.trl import WebTasks, web_reward
-from webtraj.training.scratch import model as scratch
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -244,7 +244,7 @@ def test_rollouts_wait_for_a_page(tmp_path):
 
 def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
     model = scratch.make_model(tmp_path / "model", ["Click the button."], width=32, layers=1)
-    example = Path(__file__).parents[3] / "examples" / "trl_two_cores.py"
+    example = Path(__file__).parents[3] / "examples" / "two_cores" / "train_with_trl.py"
     command = [sys.executable, example, model, "--out", tmp_path / "out", "--steps", "1"]
     command += ["--tasks", "click-test", "click-button", "--pages", "1"]
     command += ["--group", "2", "--groups", "2", "--learning-rate", "1e-4"]

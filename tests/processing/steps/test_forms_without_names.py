@@ -6,6 +6,7 @@ import json
 import pytest
 from made_episodes import done, episode, page, step
 
+from two_cores.decisions import PointingRenderer
 from webtraj import Outcome, open_dataset
 from webtraj.agents.oracle import OracleAgent
 from webtraj.environments import actions as a
@@ -13,7 +14,6 @@ from webtraj.judging.rules import RuleJudge
 from webtraj.processing.steps.forms import RelabelForms
 from webtraj.rollouts import collect
 from webtraj.testing.assertions import assert_valid_trajectory
-from webtraj.training.scratch import PointingRenderer
 
 GOAL = 'Enter "anna" into the Username field, enter "Xy1" into the Password field and click Login.'
 

@@ -35,6 +35,24 @@ async def test_tensorboard_has_the_numbers_of_a_configured_rollout(build, world)
     assert points["rollout/planned"][-1] == (2, 2.0)
 
 
+async def test_values_from_python_need_no_omegaconf_for_their_numbers(world, monkeypatch):
+    from webtraj.rollouts.configuration import build_rollout
+    from webtraj.rollouts.configuration.rollout import EnvConfig, PolicyConfig, RolloutConfig
+
+    monkeypatch.setitem(sys.modules, "omegaconf", None)
+    (world / "s.txt ${x").write_text("click('1')\n")
+    rollout = build_rollout(
+        RolloutConfig(
+            save_path=str(world / "runs"),
+            metrics=MetricsConfig(tensorboard=str(world / "events")),
+            env_config=EnvConfig(train_tasks="ladder/climb"),
+            policy_config=PolicyConfig(agent="scripted", agent_options={"script": "s.txt ${x"}),
+        )
+    )
+    await rollout.play()
+    assert (world / "events" / rollout.run_id).is_dir()
+
+
 async def test_a_resumed_run_goes_on_with_its_numbers(tmp_path):
     given = {
         "preset": ["ladder/climb", "ladder/hang"],

@@ -2,8 +2,10 @@
 
 import asyncio
 import dataclasses
+import errno
 import io
 import json
+import time
 
 import dm_env
 import pytest
@@ -11,6 +13,7 @@ from PIL import Image
 
 from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.datasets.verification import verify
+from webtraj.judging.environment import EnvironmentJudge
 from webtraj.metrics import read_metrics
 from webtraj.rollouts import TaskSpec, collect
 from webtraj.rollouts.configuration.building import resume_run, start_run
@@ -176,6 +179,19 @@ async def test_sites_that_a_judge_finds_blocked_are_left_out_of_the_next_iterati
     assert names == {name for name in SHOPS if name != "shut"}
 
 
+async def test_judging_knows_the_sites_that_are_still_on_their_way_to_a_bucket(
+    build, shop_world, monkeypatch
+):
+    send = Blocklist._send
+    monkeypatch.setattr(Blocklist, "_send", lambda *given: time.sleep(0.3) or send(*given))
+    monkeypatch.setattr(Shop, "episode_outcome", lambda self: Outcome.BLOCKED)
+    place = "memory://sites/blocked"
+    rollout = build(*ROLLOUT, "judge=environment", f"env_config.blocklist_path={place}")
+    await rollout.play()
+    sites = rollout.blocklist._lines()
+    assert len(sites) == len({json.loads(line)["episode_id"] for line in sites}) > 0
+
+
 async def test_each_kind_of_question_goes_to_its_own_model_with_its_own_key(
     build, shop_world, monkeypatch
 ):
@@ -328,6 +344,39 @@ async def test_ranks_judge_into_one_dataset_each_in_its_turn(build, shop_world):
     assert outcomes(one.judged.place) == JUDGED
     lines = (shop_world / "runs" / "blocklist.jsonl").read_text().splitlines()
     assert len(lines) == 1
+
+
+async def test_judges_of_one_dataset_wait_for_each_other(tmp_path, caplog):
+    asked = []
+
+    class Slow(EnvironmentJudge):
+        async def judge(self, trajectory):
+            asked.append(trajectory.episode_id)
+            await asyncio.sleep(0.1)
+            return await super().judge(trajectory)
+
+    await collect("ladder/climb", "oracle", out=tmp_path)
+    (run_id,) = [path.name for path in (tmp_path / "runs").iterdir()]
+    judging = [judge_rollout(tmp_path, run_id, Slow(), when="always") for _ in range(2)]
+    assert [judged.verdicts for judged in await asyncio.gather(*judging)] in ([1, 0], [0, 1])
+    assert len(asked) == 1
+    (waits,) = [record.getMessage() for record in caplog.records]
+    assert waits == f"Another process judges {tmp_path}. Waiting for it."
+
+
+async def test_a_file_system_without_locks_is_judged_all_the_same(tmp_path, monkeypatch):
+    def flock(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    given = {"preset": ["ladder/climb"], "judge": "environment", "judge_when": "always"}
+    summary = await start_run(given, out=str(tmp_path)).play()
+    assert (summary.judged.verdicts, summary.judged.stopped) == (1, "")
+
+
+async def test_judging_a_folder_without_a_dataset_leaves_it_as_it_is(tmp_path):
+    judged = await judge_rollout(tmp_path, "none", EnvironmentJudge())
+    assert (judged.outcomes, list(tmp_path.iterdir())) == ({}, [])
 
 
 async def test_a_rank_does_not_play_on_ray(build, shop_world):

@@ -33,7 +33,8 @@ def test_every_field_has_a_flag_that_tells_its_meaning(field, options):
 
 def test_no_flag_is_about_nothing(options):
     about_the_call = {"arguments", "config_name", "config_dir", "print_config", "resume", "ray"}
-    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call - {"monitor", "json"}
+    about_the_call |= {"imports", "monitor", "json"}
+    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call
     for name in parts:
         fields = flags.fields_of({name: "x"})
         assert set(fields) <= RunSpec.model_fields.keys()
@@ -113,6 +114,49 @@ async def test_a_run_of_python_is_resumed_by_the_command(world):
     assert again.settings.parallel == 3
     assert len((await again.play()).results) == 4
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
+
+
+async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
+    begun = {**SPEC, "agent": "random", "agent_options": {"untouched": 0.5}, "out": "data"}
+    await collect(RunSpec(**begun))
+    again = build_rollout(RunSpec(out="data", parallel=2), resume=True)
+    assert (again.player.name, again.player.options) == ("random", {"untouched": 0.5})
+    assert (again.settings.max_steps, again.settings.parallel) == (5, 2)
+    assert (again.spec.preset, again.spec.seed) == (SPEC["preset"], 3)
+    changed = build_rollout(RunSpec(out="data", agent="random", agent_options={}), resume=True)
+    assert changed.player.options == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"proposals": 5}, "proposals .* has no effect without a proposer"),
+        ({"proposer_options": {"max_tokens": 5}}, "proposer_options .* has no effect"),
+        ({"storage_options": {"region": "here"}}, "storage_options .* out is the folder 'data'"),
+        ({"judge_when": "always"}, "without a judge"),
+    ],
+)
+def test_fields_without_effect_are_refused(fields, told, world):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        build_rollout(RunSpec(**SPEC, out="data", **fields))
+    assert not (world / "data").exists()
+
+
+async def test_an_agent_of_ones_own_plays_a_spec(world):
+    seen = []
+
+    def climb(observation):
+        seen.append(observation)
+        return "up"
+
+    summary = await collect(RunSpec(**SPEC, out="data", max_retries=1), climb)
+    assert seen
+    assert summary.total.episodes == 4
+    record = json.loads(next(world.glob("data/runs/*/command.json")).read_text())
+    assert (record["agent"], record["max_retries"]) == ("climb", 1)
+    with pytest.raises(errors.InvalidInputError, match="No agent is named 'climb'"):
+        resume_run({}, out="data")
+    assert len((await collect(RunSpec(out="data"), climb, resume=True)).results) == 4
 
 
 async def test_what_a_spec_has_is_not_given_beside_it(world):

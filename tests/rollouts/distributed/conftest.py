@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import functools
 
 import pytest
 
@@ -10,9 +9,7 @@ from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
 from webtraj.rollouts.collecting import episodes_on_record
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Ledger, recorded
-from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
-from webtraj.rollouts.distributed.node import NodeRunner
+from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Work
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.rollouts.scheduling import Turn
 from webtraj.runs.run import Progress, Run, progress_of
@@ -51,28 +48,24 @@ class Line:
         opened = await self._call(self.node.open())
         return dataclasses.replace(opened, stored=(*opened.stored, *self.found))
 
-    async def accept(self, turns):
+    async def play(self, turn):
         self._check()
         self.got_turns_untold |= not self.shares
-        self.accepted.append(turns)
-        return await self._call(self.node.accept(turns))
+        self.accepted.append(turn)
+        return await self._call(self.node.play(turn))
 
-    async def report(self, got):
+    async def beat(self, hurry):
         self._check()
-        return await self._call(self.node.report(got))
+        return await self._call(self.node.beat(hurry))
 
-    async def allow(self, share):
+    async def limit(self, share):
         self._check()
         self.shares.append(share)
-        return await self._call(self.node.allow(share))
+        return await self._call(self.node.limit(share))
 
-    async def flush(self):
+    async def close(self):
         self._check()
-        return await self._call(self.node.flush())
-
-    async def close(self, got):
-        self._check()
-        return await self._call(self.node.close(got))
+        return await self._call(self.node.close())
 
 
 class Machines:
@@ -87,6 +80,7 @@ class Machines:
         self.started = []
         self.setup = None
         self.before_start = None
+        self.after_gathering = None
         self.found = {}  # What a machine says it had, besides what it had.
 
     async def places(self):
@@ -102,7 +96,10 @@ class Machines:
         self.started.append(place.name)
         line = Line(NodeRunner(self.work, place.episodes), self.found.get(place.name, ()))
         self.lines[place.name] = line
-        return line
+        return line, await line.open()
+
+    async def end(self, node):
+        pass
 
     def cut(self, name):
         """Cuts a machine off for good; what runs there goes on."""
@@ -111,7 +108,7 @@ class Machines:
 
     async def play(
         self, tasks=(), *, episodes=None, resume=None, settings=None, parallel=None, observer=None,
-        rows_per_lease=2, gather=False, join_timeout=30, format_name="json", note_interval=10.0,
+        join_timeout=30, format_name="json", note_interval=10.0,
     ):  # fmt: skip
         """Plays a run called `one`; returns its results and the driver."""
         settings = settings or RolloutSettings()
@@ -120,19 +117,17 @@ class Machines:
         run = Run(open_storage(self.out), "one")
         self.work = Work(
             run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
-            setup=self.setup, close_timeout=10, format=format_name,
-        )  # fmt: skip
-        ledger = Ledger(
-            run=run, settings=settings, observer=observer or NullRolloutObserver(),
-            parallel=parallel, rows_per_lease=rows_per_lease,
+            setup=self.setup, close_timeout=10, format=format_name, join_timeout=join_timeout,
         )  # fmt: skip
         driver = Driver(
-            cluster=self, ledger=ledger, recorded=functools.partial(recorded, self.out, None),
-            lease=LEASE, join_timeout=join_timeout, note_interval=note_interval,
+            cluster=self, work=self.work, observer=observer or NullRolloutObserver(),
+            parallel=parallel, note_interval=note_interval,
         )  # fmt: skip
         async with driver:
             if resume:
                 await driver.gather()
+                if self.after_gathering is not None:
+                    await self.after_gathering(driver)
                 progress = progress_of(
                     run, run.read_plan(), episodes_on_record(self.out, None), settings.retry
                 )
@@ -143,6 +138,18 @@ class Machines:
             session = run.begin_session(resumed=bool(resume))
             results = await driver.play(progress.left, session=session)
         return results, driver
+
+
+@pytest.fixture
+def slow_climber(climber):
+    """An agent that plays an episode in 30 ms."""
+
+    class Slow(climber):
+        async def act(self, observation):
+            await asyncio.sleep(0.01)
+            return await super().act(observation)
+
+    return Slow
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import random
 
 import pytest
 
@@ -16,7 +17,8 @@ from webtraj import (
     open_dataset,
 )
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import Completion, Deadlines, RetryPolicy, RolloutSettings
+from webtraj.rollouts import Completion, Deadlines, Politeness, RetryPolicy, RolloutSettings
+from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.runs.run import Run, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
@@ -57,14 +59,6 @@ async def test_all_machines_play_and_every_row_is_over(machines):
     assert verify(cluster.out).problems == ()
 
 
-async def test_leases_are_small_and_smaller_in_the_end(machines):
-    cluster = machines(one=2)
-    await cluster.play("ladder/climb", episodes=40, rows_per_lease=5)
-    sizes = [len(lease) for lease in cluster.lines["one"].accepted]
-    assert max(sizes) == 5
-    assert sizes[-1] == 1
-
-
 async def test_no_more_are_played_at_once_than_asked_for(machines, ladder):
     cluster = machines(one=4, two=4)
     await cluster.play("ladder/climb", episodes=40, parallel=3)
@@ -90,13 +84,11 @@ async def test_a_machine_that_hears_nothing_ends_what_is_open_as_cancelled(machi
     cluster = machines(one=1, two=1)
     settings = RolloutSettings()
     rollout = asyncio.ensure_future(
-        cluster.play(["ladder/hang", "ladder/climb"], settings=settings, rows_per_lease=1)
+        cluster.play(["ladder/hang", "ladder/climb"], settings=settings)
     )
     while len(cluster.lines) < 2 or not all(line.accepted for line in cluster.lines.values()):
         await asyncio.sleep(0.01)
-    (hanging,) = (
-        name for name, line in cluster.lines.items() if line.accepted[0][0].planned.row == 0
-    )
+    (hanging,) = (name for name, line in cluster.lines.items() if line.accepted[0].planned.row == 0)
     cluster.cut(hanging)
     node = cluster.lines[hanging].node
     while not open_dataset(cluster.out).filter(end_reason="cancelled"):
@@ -113,16 +105,14 @@ async def test_a_machine_that_hears_nothing_ends_what_is_open_as_cancelled(machi
 
 
 async def test_what_a_lost_machine_had_stored_is_not_played_again(machines, ladder):
-    cluster = machines(one=1)
+    cluster = machines(one=8)
 
     # It plays all that it was given after it was cut off; then another machine comes.
     def cut():
         cluster.cut("one")
         cluster.sizes["two"] = 1
 
-    results, _ = await cluster.play(
-        "ladder/climb", episodes=30, rows_per_lease=8, observer=Looker(1, cut)
-    )
+    results, _ = await cluster.play("ladder/climb", episodes=30, observer=Looker(1, cut))
     assert counted_rows(results) == list(range(30))
     await cluster.lines["one"].node.close()
     tries = collections.Counter(
@@ -154,16 +144,18 @@ async def test_an_agent_that_is_wrong_is_not_tried_again(machines, climber):
     assert "a bug" in results[0].error
 
 
-async def test_a_machine_that_comes_later_gets_work(machines):
+async def test_a_machine_that_comes_later_gets_work(machines, slow_climber):
     cluster = machines(one=1)
+    cluster.agent = slow_climber
     observer = Looker(3, lambda: cluster.sizes.update(two=3))
-    await cluster.play("ladder/climb", episodes=150, observer=observer, rows_per_lease=1)
+    await cluster.play("ladder/climb", episodes=150, observer=observer)
     assert cluster.lines["two"].accepted
 
 
-async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machines, climber):
+async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machines, slow_climber):
     cluster = machines(one=1)
-    row = 199
+    cluster.agent = slow_climber
+    row = 59
 
     def record_it(place):
         """Plays the row as a driver of before had it played, out of sight until now."""
@@ -177,11 +169,9 @@ async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machine
     cluster.before_start = record_it
     cluster.found["two"] = (f"one-{row:06d}-00",)
     observer = Looker(3, lambda: cluster.sizes.update(two=3))
-    results, _ = await cluster.play(
-        "ladder/climb", episodes=200, observer=observer, rows_per_lease=1
-    )
-    assert counted_rows(results) == list(range(200))
-    assert len(open_dataset(cluster.out)) == 200
+    results, _ = await cluster.play("ladder/climb", episodes=60, observer=observer)
+    assert counted_rows(results) == list(range(60))
+    assert len(open_dataset(cluster.out)) == 60
     (brought,) = (result for result in results if result.row == row)
     assert (brought.number, brought.num_steps) == (0, 0)
 
@@ -222,6 +212,57 @@ async def test_wrong_input_ends_the_rollout_at_once(machines, climber):
         await cluster.play("ladder/climb", episodes=10)
 
 
+async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(machines, climber):
+    cluster = machines(bad=2, good=2)
+    broken = errors.MissingDependencyError("no such package")
+    agents = iter([climber(broken), climber()])
+    cluster.agent = lambda: next(agents)
+    settings = RolloutSettings(retry=QUICK)
+    results, driver = await cluster.play("ladder/climb", episodes=20, settings=settings)
+    assert counted_rows(results) == list(range(20))
+    assert {result.outcome for result in counting(results)} == {Outcome.SUCCESS}
+    assert sorted(cluster.started) == ["bad", "good"]
+    assert driver.lost_nodes == 1
+
+
+async def test_an_agent_that_cannot_play_a_task_ends_the_rollout(machines, climber):
+    class Unfit(climber):
+        def begin_episode(self, environment):
+            raise errors.InvalidInputError("not with this agent")
+
+    cluster = machines(one=1, two=1)
+    cluster.agent = Unfit
+    with pytest.raises(errors.InvalidInputError, match=r"On (one|two): not with this agent"):
+        await cluster.play("ladder/climb", episodes=10)
+
+
+async def test_politeness_is_for_all_machines_together(machines, ladder):
+    settings = RolloutSettings(politeness=Politeness(per_site=1))
+    cluster = machines(one=2, two=2)
+    results, _ = await cluster.play("ladder/climb", episodes=5, settings=settings)
+    assert counted_rows(results) == list(range(5))
+    assert ladder.most_playing == 1
+    assert all(line.shares for line in cluster.lines.values())
+
+
+@pytest.mark.slow
+async def test_what_the_store_does_not_take_is_kept_and_named(machines_of_bucket, monkeypatch):
+    cluster = machines_of_bucket("memory://test-distributed/shut", one=2, two=2)
+    storage = type(open_storage(cluster.out))
+    write = storage.write
+
+    def shut(self, key, data, **options):
+        if key.startswith("episodes/"):
+            raise errors.StorageDeniedError("The bucket is shut.")
+        return write(self, key, data, **options)
+
+    monkeypatch.setattr(storage, "write", shut)
+    with pytest.raises(errors.CollectorError, match="webtraj push"):
+        await cluster.play("ladder/climb", episodes=6)
+    nodes = [line.node for line in cluster.lines.values()]
+    assert len({episode_id for node in nodes for episode_id in node._waiting()}) >= 6
+
+
 async def test_no_machine_for_long_ends_the_rollout(machines):
     cluster = machines()
     with pytest.raises(errors.RolloutStoppedError, match="no machine was available"):
@@ -248,6 +289,22 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(ma
     assert (again.row, again.outcome) == (1, Outcome.TIMEOUT)
     # What another machine may have recorded as the next try cannot collide with it.
     assert again.episode_id == "one-000001-1000"
+
+
+async def test_a_machine_that_is_lost_before_anything_is_played_is_no_trouble(machines):
+    cluster = machines(one=1, two=1)
+    cut = RolloutSettings(deadlines=Deadlines(run=0.3))
+    await cluster.play(["ladder/hang", "ladder/hang"], settings=cut)
+
+    async def lose_one(driver):
+        cluster.cut("two")
+        while driver.lost_nodes == 0:
+            await asyncio.sleep(0.01)
+
+    cluster.after_gathering = lose_one
+    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
+    results, _ = await cluster.play(resume=True, settings=settings)
+    assert [result.outcome for result in results] == [Outcome.TIMEOUT] * 2
 
 
 async def test_slow_ones_get_some_grace(machines):
@@ -281,3 +338,47 @@ async def test_in_a_bucket(machines_of_bucket):
     results, _ = await cluster.play("ladder/climb", episodes=20)
     assert counted_rows(results) == list(range(20))
     assert len(open_dataset(cluster.out)) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+async def test_machines_come_and_go_and_every_row_is_over_once(
+    place, seed, machines, machines_of_bucket, slow_climber
+):
+    source = random.Random(seed)
+    sizes = {name: source.randint(1, 4) for name in ("one", "two", "three")}
+    if place == "folder":
+        cluster = machines(**sizes)
+    else:
+        cluster = machines_of_bucket(f"memory://test-distributed/{seed}", **sizes)
+    cluster.agent = slow_climber
+
+    class Fate(NullRolloutObserver):
+        ended = 0
+
+        def episode_ended(self, result):
+            self.ended += 1
+            if self.ended % 12 == 0:
+                alive = [name for name in cluster.lines if name not in cluster.gone]
+                if len(alive) > 1:
+                    cluster.cut(source.choice(alive))
+                cluster.sizes[f"after {self.ended}"] = source.randint(1, 4)
+
+    tasks = [f"ladder/{task}" for task in ("climb", "slip", "flaky", "crash", "tire")]
+    once_more = RetryPolicy(max_retries=1, pause=0)
+    results, _ = await cluster.play(
+        tasks, episodes=60, observer=Fate(), parallel=source.choice([None, 2, 5]),
+        settings=RolloutSettings(retry=once_more, max_consecutive_errors=1000),
+    )  # fmt: skip
+    assert counted_rows(results) == list(range(60))
+    ids = [result.episode_id for result in results]
+    assert len(ids) == len(set(ids))
+    assert all(result.total_reward is None for result in results if result.broke)
+    for line in cluster.lines.values():
+        await line.node.close()
+    dataset = open_dataset(cluster.out)
+    assert set(ids) <= set(dataset.episode_ids)
+    assert verify(cluster.out).problems == ()
+    run = Run(open_storage(cluster.out), "one")
+    assert progress_of(run, run.read_plan(), dataset.summaries, once_more).left == ()

@@ -12,9 +12,8 @@ from webtraj.agents.models import Message, OpenAICompatibleClient
 from webtraj.agents.models.limits import Limits
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import Adaptive, RolloutSettings
-from webtraj.rollouts.distributed.ledger import Shares
-from webtraj.rollouts.distributed.messages import Work
-from webtraj.rollouts.distributed.node import NodeRunner
+from webtraj.rollouts.distributed.driver import Member, next_share
+from webtraj.rollouts.distributed.node import NodeRunner, Place, Work
 from webtraj.rollouts.making import Browsers
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
@@ -49,49 +48,45 @@ MACHINES = st.sampled_from("abcd")
         st.one_of(
             st.tuples(st.just("join"), MACHINES, st.integers(1, 64)),
             st.tuples(st.just("leave"), MACHINES),
-            st.tuples(st.just("offer"), MACHINES),
+            st.tuples(st.just("tell"), MACHINES),
             st.tuples(st.just("told"), MACHINES),
         ),
         max_size=60,
     )
 )
 def test_parts_never_add_up_to_more_than_the_whole(events):
-    shares, sizes, pending, used = Shares(), {}, {}, {}
+    members, telling = {}, []
 
-    def offer(key):
-        share = shares.offer(key)
-        if share is not None:
-            pending[key] = share
+    def tell():
+        telling[:] = filter(None, [next_share(members.values())])
 
-    def told(key):
-        used[key] = pending.pop(key)
-        shares.told(key, used[key])
+    def told():
+        ((member, share),) = telling
+        member.share = share
+        telling.clear()
 
     for kind, key, *size in events:
-        if kind == "join" and key not in sizes:
-            sizes[key] = size[0]
-            shares.join(key, size[0])
-        elif kind == "leave" and key in sizes:
-            for known in (sizes, pending, used):
-                known.pop(key, None)
-            shares.leave(key)
-        elif kind == "offer" and key in sizes and key not in pending:
-            offer(key)
-        elif kind == "told" and key in pending:
-            told(key)
+        if kind == "join" and key not in members:
+            members[key] = Member(Place(key, key, size[0]), None)
+        elif kind == "leave":
+            members.pop(key, None)
+        elif kind == "tell" and not telling:
+            tell()
+        elif kind == "told" and telling:
+            told()
         # A node may go by what it is being told already, or by what it was told before.
-        most = sum(max(used.get(key, 0), pending.get(key, 0)) for key in sizes)
-        assert most <= 1 + 1e-6
-    for key in list(pending):
-        told(key)
-    for _ in range(3):  # In the end each has what is due to it.
-        for key in sizes:
-            offer(key)
-            if key in pending:
-                told(key)
-    for key, size in sizes.items():
-        assert used[key] == pytest.approx(size / sum(sizes.values()))
-        assert shares.has_any(key)
+        used = {member: member.share for member in members.values()}
+        for member, share in telling:
+            if member in used:
+                used[member] = max(member.share, share)
+        assert sum(used.values()) <= 1 + 1e-6
+    if telling:
+        told()
+    while tell() or telling:  # In the end each has what is due to it.
+        told()
+    for member in members.values():
+        size = sum(one.place.episodes for one in members.values())
+        assert member.share == pytest.approx(member.place.episodes / size)
 
 
 async def test_clients_with_parts_of_a_rate_ask_no_more_than_one_with_the_whole():
@@ -138,9 +133,7 @@ async def test_every_machine_is_told_its_part_before_it_plays(machines):
 
 async def test_a_part_goes_back_to_those_who_stay(machines):
     cluster = machines(one=1, two=1)
-    rollout = asyncio.ensure_future(
-        cluster.play(["ladder/climb", "ladder/hang"], episodes=8, rows_per_lease=1)
-    )
+    rollout = asyncio.ensure_future(cluster.play(["ladder/climb", "ladder/hang"], episodes=8))
     await last_parts_are(cluster, one=0.5, two=0.5)
     cluster.cut("two")
     await last_parts_are(cluster, one=1.0)
@@ -162,21 +155,16 @@ def node(climber, tmp_path):
     return make
 
 
-async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node, ladder):
-    from webtraj import registry
-    from webtraj.rollouts import plan_episodes
-    from webtraj.rollouts.scheduling import Turn
-
-    registry.register("paged", ladder, uses_browser=True)
-    (planned,) = plan_episodes("paged")
+async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node):
     browsers = Browsers(contexts=2, endpoint="ws://there", wait_timeout=7, operation_timeout=3)
     limits = OperationLimits(navigate=8, allocate=1, requests_per_minute=60)
     made = node(browsers=browsers, settings=RolloutSettings(operations=limits))
-    await made.allow(0.25)
-    pool = await made._pool_for([Turn(planned=planned)])
+    assert (await made.open()).failure is None
+    await made.limit(0.25)
+    pool = made._pool
     assert (pool.limits.lease, pool.limits.call) == (7, 3)
     assert pool.operations.limits == OperationLimits(navigate=2, allocate=1, requests_per_minute=15)
-    await made.allow(0.5)
+    await made.limit(0.5)
     assert pool.operations.limits == OperationLimits(navigate=4, allocate=1, requests_per_minute=30)
     await made.close()
 
@@ -193,7 +181,7 @@ async def test_a_node_asks_its_model_no_more_than_its_part(node):
 
         made = node(make)
         assert (await made.open()).failure is None
-        await made.allow(0.5)
+        await made.limit(0.5)
         client = made._agent.client
         for _ in range(11):
             await client.complete([Message.of("user", "?")])
@@ -201,18 +189,16 @@ async def test_a_node_asks_its_model_no_more_than_its_part(node):
         await made.close()
 
 
-async def test_a_node_that_adapts_begins_with_few_and_returns_what_it_has_no_room_for(
-    machines, ladder
-):
+async def test_a_node_that_adapts_begins_with_few(machines, ladder):
     cluster = machines(one=8)
     settings = RolloutSettings(parallel=Adaptive(2, 6, interval=60))
     await cluster.play("ladder/climb", episodes=40, settings=settings)
     assert ladder.most_playing <= 2
     node = cluster.lines["one"].node
-    assert node._room.size == 2
+    assert node._runner.room == 2
 
 
-async def test_lanes_that_are_too_many_end_and_hand_back_their_rows(machines, ladder):
+async def test_a_machine_with_less_room_plays_on_with_fewer(machines, ladder):
     cluster = machines(one=4, two=1)
     shrunk = asyncio.Event()
 
@@ -224,11 +210,9 @@ async def test_lanes_that_are_too_many_end_and_hand_back_their_rows(machines, la
             line = cluster.lines.get("one")
             if line is not None and len(line.accepted) > 4 and not shrunk.is_set():
                 shrunk.set()
-                line.node._room.resize(1)
+                line.node._runner._crew.resize(1)
 
-    results, _ = await cluster.play(
-        "ladder/climb", episodes=200, observer=Looker(), rows_per_lease=8
-    )
+    results, _ = await cluster.play("ladder/climb", episodes=200, observer=Looker())
     assert shrunk.is_set()
     assert sorted(result.row for result in results) == list(range(200))
     assert len(open_dataset(cluster.out)) == 200

@@ -27,7 +27,7 @@ def submitted(monkeypatch):
     sent = []
 
     class Client:
-        def submit_job(self, *, entrypoint, runtime_env, metadata):
+        def submit_job(self, *, entrypoint, runtime_env):
             from pathlib import Path
 
             module = Path(runtime_env["py_modules"][0])
@@ -106,10 +106,9 @@ def test_a_dashboard_that_does_not_answer_is_named():
     [
         ({"address": "ray://10.0.0.1:10001"}, "webtraj rollout submit"),
         ({"lease": 0}, "lease"),
-        ({"rows_per_lease": 0}, "rows_per_lease"),
         ({"parallel": 0}, "parallel"),
     ],
-    ids=["client address", "no lease", "no rows", "no episodes"],
+    ids=["client address", "no lease", "no episodes"],
 )
 async def test_what_cannot_be_played_on_many_machines(options, words, climber, tmp_path):
     with pytest.raises(errors.InvalidInputError, match=words):
@@ -132,7 +131,7 @@ async def test_metrics_lie_beside_the_plan_of_a_rollout_on_many_machines(
 ):
     cluster = machines(a=2, b=1)
 
-    def connect(work, sizing, **options):
+    def connect(work, sizing, runtime_env):
         cluster.work = work
         return cluster
 

@@ -1,11 +1,13 @@
 """The driver's note of what is under way: of the right machines, and in nobody's way."""
 
+import time
+
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.distributed.driver import Away, Underway, UnderwayNote, read_underway
-from webtraj.rollouts.distributed.ledger import Lease, Member
-from webtraj.rollouts.distributed.messages import Place
+from webtraj.rollouts import Deadlines, RolloutSettings
+from webtraj.rollouts.distributed import driver
+from webtraj.rollouts.distributed.driver import Away, Underway, read_underway, write_underway
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
@@ -21,30 +23,27 @@ def run(tmp_path):
 def quick(monkeypatch):
     """Notes often, and keeps what was noted."""
     noted = []
-    write = UnderwayNote.write
 
-    def written(self, underway):
-        write(self, underway)
+    def written(run, underway):
+        write_underway(run, underway)
         noted.append(underway)
 
-    monkeypatch.setattr(UnderwayNote, "write", written)
+    monkeypatch.setattr(driver, "write_underway", written)
     return noted
 
 
-def member(place, *episode_ids):
-    """A machine that has one lease."""
-    return Member(Place(place, place, 2), None, [Lease(dict.fromkeys(episode_ids))])
-
-
-async def test_it_says_which_machine_plays_what_and_in_the_end_nothing(machines, run, quick):
+async def test_it_says_which_machine_plays_what_and_in_the_end_nothing(
+    machines, run, quick, slow_climber
+):
     cluster = machines(one=2, two=3)
+    cluster.agent = slow_climber
     results, _ = await cluster.play("ladder/climb", episodes=40, note_interval=0.002)
     ids = {result.episode_id for result in results}
     told = [away for underway in quick for away in underway.episodes.items()]
     assert told
     for episode_id, away in told:
         assert episode_id in ids
-        turns = [turn for lease in cluster.lines[away.machine].accepted for turn in lease]
+        turns = cluster.lines[away.machine].accepted
         assert episode_id in {run.episode_id(turn) for turn in turns}
     for underway in quick:
         machines_of = [away.machine for away in underway.episodes.values()]
@@ -73,23 +72,8 @@ async def test_store_that_takes_no_note_is_no_trouble(machines, run, monkeypatch
 
 def test_what_is_written_is_read(run):
     noted = Underway(100.0, 10.0, {"one-000003-00": Away("10.0.0.7", 90.5)})
-    UnderwayNote(run).write(noted)
+    write_underway(run, noted)
     assert read_underway(run) == noted
-
-
-def test_nothing_is_noted_after_the_end(run):
-    note = UnderwayNote(run)
-    note.finish()
-    note.write(Underway(100.0, 10.0, {"one-000003-00": Away("10.0.0.7", 90.5)}))
-    assert read_underway(run) is None
-
-
-def test_the_last_note_is_empty_though_nothing_was_under_way_when_it_was_made(run):
-    note = UnderwayNote(run)
-    note.write(note.of([member("10.0.0.7", "one-000003-00")]))
-    note.of([member("10.0.0.7")])  # It was not written any more.
-    note.finish()
-    assert read_underway(run).episodes == {}
 
 
 @pytest.mark.parametrize(
@@ -102,10 +86,13 @@ def test_a_damaged_note_is_none(run, content):
     assert read_underway(run) is None
 
 
-def test_an_episode_keeps_the_time_since_when(run):
-    now = iter((100.0, 110.0))
-    note = UnderwayNote(run, clock=lambda: next(now))
-    members = [member("10.0.0.7", "one-000003-00", "one-000004-00")]
-    first, second = note.of(members), note.of(members)
-    assert first.episodes == second.episodes == {"one-000003-00": Away("10.0.0.7", 100.0)}
-    assert (first.time, second.time) == (100.0, 110.0)
+async def test_an_episode_keeps_the_time_since_when_and_in_the_end_nothing_is_noted(
+    machines, run, quick
+):
+    settings = RolloutSettings(deadlines=Deadlines(run=0.3))
+    await machines(one=1).play("ladder/hang", settings=settings, note_interval=0.02)
+    told = [underway for underway in quick if underway.episodes]
+    (since,) = {underway.episodes["one-000000-00"].since for underway in told}
+    assert len(told) > 1
+    assert time.time() - 60 < since <= told[0].time
+    assert quick[-1].episodes == read_underway(run).episodes == {}

@@ -74,7 +74,7 @@ def buffer(played):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "pointing"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format_reads_back_what_the_model_was_sent(name, buffer, tmp_path):
     selection = buffer.all
     if name not in ("tokens", *PAIRED):

@@ -7,11 +7,11 @@ import torch
 import transformers
 from training_runs import settings
 
+from two_cores.pointing import ELEMENTS, MARKERS, WORDS, Item, make_prompt
+from two_cores.scratch import make_model
 from webtraj import errors
-from webtraj.agents.pointing import ELEMENTS, MARKERS, WORDS, Item, make_prompt
 from webtraj.environments import actions as a
 from webtraj.training.samples import Sample, SampleKey
-from webtraj.training.scratch import make_model
 from webtraj.training.sft import publish, train
 
 LABELS = ["Send", "Cancel", "Okay", "Help", "Open", "Close", "Next", "Back"]

@@ -23,13 +23,15 @@ from webtraj.rollouts.configuration.recipes import judging_of, player_of, propos
 from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
+from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
 from webtraj.runs.spec import RunSpec, read_record
-from webtraj.store.places import open_storage
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
+    from webtraj.agents.base import Agent
     from webtraj.rollouts.configuration.rollout import RolloutConfig
 
 __all__ = ["build_rollout", "resume_run", "start_run"]
@@ -41,7 +43,10 @@ _PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 
 
 def build_rollout(
-    configuration: Configuration | RolloutConfig | RunSpec, *, resume: bool | str = False
+    configuration: Configuration | RolloutConfig | RunSpec,
+    *,
+    resume: bool | str = False,
+    agent: Agent | None = None,
 ) -> ConfiguredRollout:
     """Build a rollout from a configuration: pick and plan the tasks, and claim an iteration.
 
@@ -52,6 +57,7 @@ def build_rollout(
         configuration: A configuration from `load_configuration`, its values, or a `RunSpec`.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
+        agent: For a `RunSpec`: an agent that plays instead of the named one. It is left open.
 
     Returns:
         The rollout.
@@ -63,7 +69,10 @@ def build_rollout(
         UnknownPresetError: No preset has a given name.
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
-    built = _of_run(values, resume) if isinstance(values, RunSpec) else _of_config(values, resume)
+    if isinstance(values, RunSpec):
+        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume, agent)
+    else:
+        built = _of_config(values, resume)
     if isinstance(configuration, Configuration):
         return dataclasses.replace(built, source=configuration.source)
     if isinstance(configuration, RunSpec):
@@ -101,14 +110,14 @@ def resume_run(
         given: Fields to change, such as `parallel`.
         out: The dataset of the run.
         run_id: The run; the latest by default.
-        storage_options: For a bucket.
+        storage_options: For buckets: the dataset's, and the blocklist's.
 
     Raises:
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    storage = open_storage(out, storage_options)
-    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    storage = open_storage(out, bucket_options(out, storage_options or {}))
+    run = run_of(storage, resume=run_id or True)
     run.read_plan()
     begun, name = read_record(run)
     if begun is None:
@@ -118,16 +127,17 @@ def resume_run(
             "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
             "with --config-name and --resume."
         )
-    if fixed := sorted(_PLANNED & set(given)):
+    where = f"{out}/runs/{run.run_id}/{name}"
+    record = validate(begun, RunSpec, where).record()
+    if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
-            "changed. Start a new run instead."
+            f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
         )
-    where = f"{out}/runs/{run.run_id}/{name}"
-    values = merged(validate(begun, RunSpec, where).record(), given)
+    values = merged(record, given)
     check_complete(values, where)
     values |= {"out": out, "storage_options": dict(storage_options or {})}
-    return build_rollout(validate(values, RunSpec, where), resume=run.run_id)
+    return _playable(validate(values, RunSpec, where), run)
 
 
 def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
@@ -135,7 +145,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     env = config.env_config
     rank = rank_of(env)
     spec = spec_of(config, rank)
-    channels = _checked(spec)
+    channels, blocklist = _checked(spec), blocklist_of(spec)
     iterations = Iterations(
         config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
     )
@@ -145,7 +155,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
         plan, run_id = run.read_plan(), run.run_id
     else:
-        number, plan, claimed = _planned(config, spec, iterations, rank)
+        number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
         run_id = new_run_id() + suffix
     return ConfiguredRollout(
         spec=spec.model_copy(update={"out": iterations.dataset(number)}),
@@ -153,6 +163,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
         run_id=run_id,
         resume=bool(resume),
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
         iteration=number,
         ranked=rank is not None,
         claimed=iterations if claimed else None,
@@ -160,10 +171,13 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
 
 
 def _planned(
-    config: RolloutConfig, spec: RunSpec, iterations: Iterations, rank: Rank | None
+    config: RolloutConfig,
+    spec: RunSpec,
+    blocklist: Blocklist | None,
+    iterations: Iterations,
+    rank: Rank | None,
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
-    blocklist = blocklist_of(spec)
 
     def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
         return selection.plan_rollout(
@@ -216,40 +230,65 @@ def _run_to_resume(
     )
 
 
-def _of_run(spec: RunSpec, resume: bool | str) -> ConfiguredRollout:
+def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> ConfiguredRollout:
     """Return a rollout into one dataset."""
+    if agent is not None:  # The record says who played.
+        spec = spec.model_copy(update={"agent": agent.name})
     if spec.out is None:
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
-    channels = _checked(spec)
+    if not resume:
+        return _playable(spec, agent=agent)
+    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    run = run_of(storage, resume=resume)
+    begun, name = read_record(run)
+    if begun is None:
+        return _playable(spec, run, agent)
+    # A program or a file may say the same again, or less. What it does not say is as it was begun.
+    where = f"{spec.out}/runs/{run.run_id}/{name}"
+    record = validate(begun, RunSpec, where).record()
+    values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
+    check_complete(values, where)
+    values |= {"out": spec.out, "storage_options": spec.storage_options}
+    return _playable(validate(values, RunSpec, where), run, agent)
+
+
+def _playable(
+    spec: RunSpec, run: Run | None = None, agent: Agent | None = None
+) -> ConfiguredRollout:
+    """Return a new rollout, or the rest of a run."""
+    places = (spec.out, spec.blocklist_path, *spec.preset)
+    if spec.storage_options and not any(is_url(place) for place in places if place):
+        raise errors.InvalidInputError(
+            f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
+            "Leave them out."
+        )
+    channels, blocklist = _checked(spec, agent), blocklist_of(spec)
     if spec.proposer is not None:
         from webtraj.exploring.seen import channels_with
 
         channels = channels_with(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    if resume:
-        storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
-        run = run_of(storage, resume=resume)
-        plan, run_id = run.read_plan(), run.run_id
-    else:
-        plan, run_id = selection.plan_run(spec, blocklist_of(spec)), new_run_id()
-        if spec.proposer is not None:
-            from webtraj.exploring.crawling import require_coarse
+    plan = selection.plan_run(spec, blocklist) if run is None else run.read_plan()
+    if run is None and spec.proposer is not None:
+        from webtraj.exploring.crawling import require_coarse
 
-            require_coarse(planned.spec for planned in plan)
+        require_coarse(planned.spec for planned in plan)
     return ConfiguredRollout(
         spec=spec,
         plan=plan,
-        run_id=run_id,
-        resume=bool(resume),
+        run_id=new_run_id() if run is None else run.run_id,
+        resume=run is not None,
         environment_options=_environment_options(spec, plan, channels),
+        blocklist=blocklist,
+        agent=agent,
     )
 
 
-def _checked(spec: RunSpec) -> list[str]:
+def _checked(spec: RunSpec, agent: Agent | None = None) -> list[str]:
     """Check who plays, judges and proposes. Return the channels that the agent needs."""
     judging_of(spec), proposing_of(spec)
-    return channels_for(player_of(spec).make())
+    return channels_for(player_of(spec).make() if agent is None else agent)
 
 
 def _environment_options(

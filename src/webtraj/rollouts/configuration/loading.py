@@ -25,7 +25,7 @@ from webtraj.runs.spec import RunSpec
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import RolloutConfig
 
-__all__ = ["Configuration", "load_configuration"]
+__all__ = ["Configuration", "configuration_text", "load_configuration"]
 
 _SELF = "_self_"
 _DEFAULTS = "defaults"
@@ -62,20 +62,52 @@ def load_configuration(
             key is unknown, or its value is missing or invalid.
         MissingDependencyError: OmegaConf is not installed.
     """
+    data, model = _read(name, overrides, config_dir)
+    return Configuration(configuration.checked(data, model, name), configuration.to_yaml(data))
+
+
+def configuration_text(
+    name: str,
+    overrides: Iterable[str] = (),
+    *,
+    config_dir: str | os.PathLike[str] | None = None,
+) -> str:
+    """Return a configuration as YAML. A value that must still be given is `???`.
+
+    Args:
+        name: As for `load_configuration`.
+        overrides: Likewise.
+        config_dir: Likewise.
+
+    Raises:
+        InvalidInputError: See `load_configuration`.
+        MissingDependencyError: OmegaConf is not installed.
+    """
+    data, model = _read(name, overrides, config_dir)
+    if configuration.MISSING in dict(configuration.flattened(data)).values():
+        configuration.check_names(data, model, name)
+    else:
+        configuration.checked(data, model, name)
+    return configuration.to_yaml(data)
+
+
+def _read(
+    name: str, overrides: Iterable[str], config_dir: str | os.PathLike[str] | None
+) -> tuple[dict[str, Any], type[RolloutConfig] | type[RunSpec]]:
+    """Return a configuration's values and its model."""
     from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
 
     kinds: Mapping[str, type[RolloutConfig] | type[RunSpec]] = {
         "rollout": RolloutConfig, "crawl": CrawlConfig, "run": RunSpec,
     }  # fmt: skip
     configuration.require()
-    data = configuration.with_overrides(
-        _compose(name, config_dir, ()), overrides, example="env_config.server_size=8"
-    )
+    composed = _compose(name, config_dir, ())
+    data = configuration.with_overrides(composed, overrides, example="env_config.server_size=8")
     kind = data.get("kind", "rollout")
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
         raise errors.InvalidInputError(f"kind is {kind!r:.60}; expected one of {', '.join(kinds)}.")
-    return Configuration(configuration.checked(data, model, name), configuration.to_yaml(data))
+    return data, model
 
 
 def _compose(

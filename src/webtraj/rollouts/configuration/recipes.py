@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ASKING", "Judging", "Player", "Proposing", "judging_of", "player_of", "proposing_of"]
 
+_FLAGS = {"proposer_options": "proposer-set", "proposals": "proposals"}
+
 ASKING = ("model", "base_url", "provider", "api_key_variable", "max_concurrency",
           "requests_per_minute")  # fmt: skip
 """Options of a judge that say which model is asked, and how."""
@@ -56,9 +58,7 @@ class Player:
 
 def player_of(spec: RunSpec) -> Player:
     """Return the agent's recipe."""
-    # `basic` is the name that Orby's collector has for it.
-    name = "model" if spec.agent == "basic" else spec.agent
-    return Player(name, spec.agents_options, spec.seed)
+    return Player(spec.agent, spec.agents_options, spec.seed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +192,12 @@ def proposing_of(spec: RunSpec) -> Proposing | None:
         InvalidInputError: Options are given without a proposer.
     """
     if spec.proposer is None:
-        if spec.proposer_options:
+        default = RunSpec.model_fields["proposals"].default
+        idle = "proposer_options" if spec.proposer_options else "proposals"
+        if spec.proposer_options or spec.proposals != default:
             raise errors.InvalidInputError(
-                "proposer_options are set without a proposer; set proposer=model."
+                f"{idle} (--{_FLAGS[idle]}) has no effect without a proposer; set proposer=model "
+                "or proposer=hindsight."
             )
         return None
     return Proposing(

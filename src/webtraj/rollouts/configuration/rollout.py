@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from webtraj import errors
+from webtraj.agents import catalog
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
 from webtraj.configuration import Section
 from webtraj.judging.base import PARALLEL
-from webtraj.runs.spec import EpisodeFormat, MetricsConfig, Patience, RunSpec, When
+from webtraj.runs.spec import MODEL, EpisodeFormat, MetricsConfig, Patience, RunSpec, When
 
 __all__ = [
     "ContextConfig",
@@ -134,35 +142,28 @@ class CrawlConfig(RunSpec):
     max_tokens: Annotated[int, Field(ge=1)] | None = 500
     """Most tokens in a reply."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _settle(cls, data: Any) -> Any:
-        return data
+    def spec(self) -> RunSpec:
+        """Return the crawl by webtraj's names alone.
 
-    @property
-    def agents_options(self) -> dict[str, Any]:
-        """All options of the agent; those without a model take none of the model's keys."""
-        if self.agent not in ("basic", "model", "explorer"):
-            return self.agent_options
-        if not self.named_model:
+        Raises:
+            InvalidInputError: The agent's model is not named.
+        """
+        asks = self.agent in ("basic", "model", "explorer")
+        model = self.model
+        if model is None and self.provider == "anthropic":
+            model = _ANTHROPIC_MODEL
+        if asks and not model:
             raise errors.InvalidInputError(
                 f"The agent {self.agent!r} needs a model; set agent_model_name."
             )
-        return {**super().agents_options, "model": self.named_model, **self.agent_options}
-
-    @property
-    def proposers_options(self) -> dict[str, Any]:
-        """All options of the proposer."""
-        named = {"model": self.named_model} if self.named_model else {}
-        asked = named if self.proposer == "model" else {}
-        return {**asked, **super().proposers_options}
-
-    @property
-    def named_model(self) -> str | None:
-        """Name of the model that plays; None if unknown."""
-        if self.model is None and self.provider == "anthropic":
-            return _ANTHROPIC_MODEL
-        return self.model
+        values = {name: getattr(self, name) for name in RunSpec.model_fields}
+        values["model"] = model
+        values["agent"] = "model" if self.agent == "basic" else self.agent
+        if not asks:  # The defaults are those of agents that ask a model.
+            values["temperature"] = values["max_tokens"] = None
+            if self.proposer != "model":
+                values |= dict.fromkeys(MODEL)
+        return RunSpec(**values)
 
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
@@ -354,10 +355,10 @@ class EnvConfig(Patience):
 
 
 class PolicyConfig(Section):
-    """The agent. All keys but the first two belong to the agents `model` and `pointing`."""
+    """The agent. All keys but the first two belong to `model`, and to agents that share them."""
 
-    agent: Literal["model", "pointing", "oracle", "random", "scripted", "replay"] = "model"
-    """Kind of agent."""
+    agent: Annotated[str, AfterValidator(catalog.check_agent_name)] = "model"
+    """Kind of agent: model, oracle, random, scripted, replay, or one of an installed package."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent, as in `--agent-set`; they override the other keys."""
     base_model: str | None = None

@@ -50,7 +50,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run, tries_of
 from webtraj.runs.spec import RECORD, RunSpec, read_record
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import Storage, is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
@@ -106,7 +106,7 @@ _HOUR = 3600.0
 class ConfiguredRollout:
     """A rollout, fully configured."""
 
-    spec: RunSpec
+    spec: RunSpec = dataclasses.field(repr=False)
     """Its settings."""
     plan: tuple[PlannedEpisode, ...]
     """The whole plan; for a resumed run, including what was already played."""
@@ -116,6 +116,9 @@ class ConfiguredRollout:
     """Whether to resume an existing run."""
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the presets, the channels to observe included."""
+    blocklist: Blocklist | None = None
+    """Receives the sites that refused the agent. Playing and judging share it, so that no site is
+    added twice while it is on its way to a bucket."""
     iteration: int | None = None
     """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
@@ -124,6 +127,8 @@ class ConfiguredRollout:
     """Whether this is one of several processes that share an iteration."""
     source: str = ""
     """The configuration as YAML, if there is one, kept beside the plan."""
+    agent: Agent | None = None
+    """An agent that plays instead of the one that the spec names; it is left open."""
     setup: Callable[[], object] | None = None
     """On a cluster: called first on each machine."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
@@ -154,11 +159,6 @@ class ConfiguredRollout:
     def proposing(self) -> Proposing | None:
         """Recipe for the proposer of further tasks."""
         return proposing_of(self.spec)
-
-    @property
-    def blocklist(self) -> Blocklist | None:
-        """Receives the sites that refused the agent."""
-        return blocklist_of(self.spec)
 
     @property
     def browsers(self) -> Browsers:
@@ -282,8 +282,10 @@ class ConfiguredRollout:
     async def _play_here(
         self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
     ) -> RolloutSummary:
-        agent = self.player.make()
-        stack.push_async_callback(aclose, agent)
+        agent = self.agent
+        if agent is None:
+            agent = self.player.make()
+            stack.push_async_callback(aclose, agent)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.
@@ -342,8 +344,8 @@ class ConfiguredRollout:
         }
 
     def _open_metrics(self) -> MetricsObserver:
-        told = configuration_lib.parse(self.source, "A configuration") if self.source else {}
-        config = dict(configuration_lib.flattened(told or self._record()))
+        told = _read(self.source) if self.source else self._record()
+        config = dict(configuration_lib.flattened(told))
         return open_metrics(self.spec.metrics, self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
@@ -375,12 +377,16 @@ class ConfiguredRollout:
             from webtraj.store.layout import DatasetHeader
 
             create_place(self.out, DatasetHeader(format=written))
-        storage = open_storage(self.out, self.storage_options)
-        record = orjson.dumps(self._record(), option=orjson.OPT_INDENT_2)
-        storage.write(f"runs/{self.run_id}/{RECORD}", record)
+        storage = self._write_record()
         if self.source:
             storage.write(f"runs/{self.run_id}/{_SOURCE}", self.source.encode())
         return written
+
+    def _write_record(self) -> Storage:
+        storage = open_storage(self.out, self.storage_options)
+        record = orjson.dumps(self._record(), option=orjson.OPT_INDENT_2)
+        storage.write(f"runs/{self.run_id}/{RECORD}", record)
+        return storage
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
         """Release an iteration's number if this rollout did not even write a plan."""
@@ -398,11 +404,15 @@ class ConfiguredRollout:
             )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
-        """Warn if the agent differs from the one that started the run: their episodes will mix."""
+        """Warn if the agent differs from the one that started the run: their episodes will mix.
+
+        A run without a record gets one, from which it can be resumed.
+        """
         try:
             begun, _ = read_record(Run(open_storage(self.out, self.storage_options), self.run_id))
-            if begun is None:
-                return  # Started another way; nothing to compare with.
+            if begun is None:  # Started in Python, or by an earlier webtraj.
+                self._write_record()
+                return
             before = configuration_lib.validate(begun, RunSpec, RECORD).record()
         except errors.InvalidInputError:
             return
@@ -415,6 +425,15 @@ class ConfiguredRollout:
                     "The run %s was started with %s=%s and now continues with %s.",
                     self.run_id, key, keys.get(key), now.get(key),
                 )  # fmt: skip
+
+
+def _read(source: str) -> dict[str, Any]:
+    """Return a configuration's values. JSON can be read without OmegaConf, and can hold `${`."""
+    try:
+        data: dict[str, Any] = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        data = configuration_lib.parse(source, "A configuration")
+    return data
 
 
 def bucket_options(place: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:

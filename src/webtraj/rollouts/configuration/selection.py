@@ -56,7 +56,7 @@ def plan_rollout(
         StorageError: A bucket, or an earlier iteration, cannot be read.
     """
     env = config.env_config
-    if not spec.preset:
+    if not spec.preset or not all(sources_of(env)):
         raise errors.InvalidInputError(
             f"The split {env.split!r} has no tasks; set env_config.{env.split}_tasks to a .jsonl "
             "or .parquet file, or to a preset such as miniwob/all."

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.agents.catalog import shared_options
+from webtraj.configuration import validate
 from webtraj.rollouts.configuration.recipes import ASKING
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import Patience, RunSpec
@@ -30,7 +32,15 @@ if TYPE_CHECKING:
         RolloutConfig,
     )
 
-__all__ = ["NOT_ON_RAY", "TASK_FILES", "Rank", "rank_of", "sources_of", "spec_of"]
+__all__ = [
+    "NOT_ON_RAY",
+    "TASK_FILES",
+    "Rank",
+    "rank_of",
+    "refuse_ranks_on_ray",
+    "sources_of",
+    "spec_of",
+]
 
 TASK_FILES = (".jsonl", ".parquet")
 """How names of task files end."""
@@ -42,7 +52,7 @@ _SAME_ENV = {
     "environment_options", "verbose",
 }  # fmt: skip
 """Keys of `env_config` that are fields of `RunSpec` by the same names."""
-_SAME = {"seed", "storage_options", "format", "metrics", "judge_when"}
+_SAME = {"seed", "storage_options", "format", "metrics"}
 """Keys at the top that are."""
 _OPTIONS = {"top_p", "top_k", "min_p", "enforce_actions", "max_invalid_actions"}
 """Keys of `policy_config` that are options of the agent by the same names."""
@@ -70,21 +80,22 @@ def spec_of(config: RolloutConfig, rank: Rank | None) -> RunSpec:
     same = {name: getattr(env, name) for name in _SAME_ENV}
     if env.blocklist_path is not None:
         same["blocklist_path"] = _place(env.blocklist_path, config.save_path)
-    return RunSpec(
+    fields = {
         **{name: getattr(config, name) for name in _SAME},
         **same,
         **_agent(config, rank),
-        preset=_places(config),
-        attempts=env.groups_per_task if grouped else env.attempts_per_task,
-        group_size=env.attempts_per_task if grouped else 1,
+        "preset": _places(config),
+        "attempts": env.groups_per_task if grouped else env.attempts_per_task,
+        "group_size": env.attempts_per_task if grouped else 1,
         **_judge(config),
-        parallel=env.server_size if env.server_size == "auto" else scaled(env.server_size),
-        operation_limits=pools,
-        timeout=_seconds(env.task_timeout_minutes),
-        run_timeout=_seconds(env.run_timeout_minutes),
-        retry_pause=env.retry_policy.pause,
-        max_retry_pause=env.retry_policy.max_pause,
-    )
+        "parallel": env.server_size if env.server_size == "auto" else scaled(env.server_size),
+        "operation_limits": pools,
+        "timeout": _seconds(env.task_timeout_minutes),
+        "run_timeout": _seconds(env.run_timeout_minutes),
+        "retry_pause": env.retry_policy.pause,
+        "max_retry_pause": env.retry_policy.max_pause,
+    }
+    return validate(fields, RunSpec, config.kind)  # An option of the agent may be wrong.
 
 
 def sources_of(env: EnvConfig) -> list[str]:
@@ -118,7 +129,8 @@ def _seconds(minutes: float | None) -> float | None:
 def _agent(config: RolloutConfig, rank: Rank | None) -> dict[str, Any]:
     """Return the fields of the agent and its model."""
     policy, env, context = config.policy_config, config.env_config, config.context_config
-    if policy.agent not in ("model", "pointing"):
+    shared = shared_options(policy.agent)
+    if not shared:
         return {"agent": policy.agent, "agent_options": policy.agent_options}
     rate, version = env.request_per_minute, config.model_settings.prompt_version
     sessions = env.max_vllm_sessions
@@ -141,14 +153,8 @@ def _agent(config: RolloutConfig, rank: Rank | None) -> dict[str, Any]:
         "prompt": _PROMPTS.get(version or "", version),
         "seed": policy.sampling_seed,
     }
-    if policy.agent == "pointing":
-        from webtraj.agents.pointing import OPTIONS
-
-        # Its replies are two names; the key `max_new_tokens` limits prose.
-        fields["max_tokens"] = None
-        fields = {name: value for name, value in fields.items() if name in OPTIONS}
-        options = {name: value for name, value in options.items() if name in OPTIONS}
-    given = {name: value for name, value in options.items() if value is not None}
+    fields = {name: value for name, value in fields.items() if name in shared}
+    given = {name: options[name] for name in shared if options.get(name) is not None}
     return {"agent": policy.agent, "agent_options": {**given, **policy.agent_options}, **fields}
 
 
@@ -184,6 +190,8 @@ def _judge(config: RolloutConfig) -> dict[str, Any]:
     if judge is None and asked.model is not None:
         judge = "model"
     fields = {"judge": judge, "judge_parallel": config.env_config.evaluation_workers}
+    if judge is not None:
+        fields["judge_when"] = config.judge_when
     if judge != "model":
         if given := asked.model_dump(exclude_defaults=True):
             raise errors.InvalidInputError(
@@ -301,6 +309,16 @@ def rank_of(config: EnvConfig) -> Rank | None:
                 "Give every rank the same env_config.all_rank_weights."
             )
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
+
+
+def refuse_ranks_on_ray(config: RolloutConfig | RunSpec) -> None:
+    """Reject a configuration with a rank on a Ray cluster, before it claims an iteration.
+
+    Raises:
+        InvalidInputError: The configuration has a rank.
+    """
+    if not isinstance(config, RunSpec) and rank_of(config.env_config) is not None:
+        raise errors.InvalidInputError(NOT_ON_RAY)
 
 
 def _weights(config: EnvConfig) -> tuple[float, ...] | None:

@@ -1,19 +1,19 @@
-"""Rollouts on several machines: the same plan and runner, handed out in small leases.
+"""Rollouts on several machines: one scheduler, whose turns are played on all of them.
 
 * `collecting`: such a rollout in one call.
-* `driver`: hands out leases, collects results, and notes what is running where, for monitoring.
-  `ledger`: which rows are open, which node has them, and what the store has of a lost node.
-* `node`: runs on each machine: one browser pool, one collector, a runner for each lease.
-* `messages`: what driver and nodes send each other.
+* `driver`: hands out turns, collects results, looks up in the store what a lost node has recorded,
+  and notes what is running where, for monitoring.
+* `node`: runs on each machine: a `Runner`, as on one machine alone, that plays the driver's turns;
+  and what driver and nodes send each other.
 * `cluster`: the machines of a Ray cluster. Only `cluster` and `job` import Ray.
 * `job`: such a rollout as a Ray job.
 
 What happens on failure:
 
-1. A node fails or is cut off. Its lease expires on both sides. The driver plays its rows elsewhere,
-   as next tries, unless their records have reached the store. The node, if it is alive, ends its
-   open episodes as CANCELLED and keeps them in its spool. What it had recorded goes to the store
-   when the next rollout starts there, or by `webtraj push`. It never counts twice
+1. A node fails or is cut off. Driver and node give each other up. The driver plays the node's rows
+   elsewhere, as next tries, unless their records have reached the store. The node, if it is alive,
+   ends its open episodes as CANCELLED and keeps them in its spool. What it had recorded goes to the
+   store when the next rollout starts there, or by `webtraj push`. It never counts twice
    (`runs.run.counting`).
 2. The driver fails. Nodes hear nothing more and end in the same way. A rollout that resumes the run
    ends the nodes still alive, and plays the remaining rows.

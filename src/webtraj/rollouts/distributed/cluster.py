@@ -16,12 +16,10 @@ import secrets
 import signal
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from webtraj import errors
-from webtraj.rollouts.distributed.messages import NodeLostError, Place, Report, Work
-from webtraj.rollouts.distributed.node import NodeRunner
-from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
 
 __all__ = ["LOAD_WEIGHT", "NAMESPACE", "NodeSizing", "RayCluster", "connected", "import_ray"]
 
@@ -94,7 +92,8 @@ NAMESPACE = "webtraj"
 
 _logger = logging.getLogger(__name__)
 
-_CALLS_AT_ONCE = 16
+_CALLS_BESIDE = 16
+"""Calls at a time beside those that play."""
 
 
 def import_ray() -> Any:
@@ -170,71 +169,30 @@ def _take_sigterm_back() -> None:
 
 
 class RayNode:
-    """A `NodeRunner` in an actor."""
+    """Calls the methods of a `NodeRunner` in an actor."""
 
-    def __init__(self, actor: Any, work: Work, *, open_timeout: float) -> None:
-        self._actor = actor
+    def __init__(self, actor: Any, work: Work) -> None:
+        self.actor = actor
         self._lease = work.lease
-        self._close_timeout = work.lease + work.close_timeout
-        self._open_timeout = open_timeout
+        close = work.lease + work.close_timeout
+        # While an episode is played, beats show that the node is alive.
+        self._limits = {"open": work.join_timeout, "play": None, "close": close}
 
-    async def open(self) -> Report:
-        """Wait until the actor is running and ready."""
-        opened = False
-        try:
-            reply: Report = await _answer(self._actor.open.remote(), self._open_timeout)
-            opened = reply.failure is None
-            return reply
-        finally:
-            if not opened:  # It has no work, and must not start later unnoticed.
-                await self._kill()
-
-    async def accept(self, turns: Sequence[Turn]) -> None:
-        """Hand out a lease."""
-        await _answer(self._actor.accept.remote(turns), self._lease)
-
-    async def report(self, got: int) -> Report:
-        """Ask for a report."""
-        report: Report = await _answer(self._actor.report.remote(got), self._lease)
-        return report
-
-    async def allow(self, share: float) -> None:
-        """Set its share of limits."""
-        await _answer(self._actor.allow.remote(share), self._lease)
-
-    async def flush(self) -> str:
-        """Wait until records are stored. Reports show meanwhile that the node is alive."""
-        why: str = await _answer(self._actor.flush.remote(), None)
-        return why
-
-    async def close(self, got: int) -> Report:
-        """Close the node and end its process."""
-        report: Report = await _answer(self._actor.close.remote(got), self._close_timeout)
-        await self._kill()
-        return report
-
-    async def _kill(self) -> None:
-        ray = import_ray()
-        with contextlib.suppress(ray.exceptions.RayError, ValueError):
-            await asyncio.to_thread(ray.kill, self._actor)
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.actor, name)
+        return lambda *given: _answer(method.remote(*given), self._limits.get(name, self._lease))
 
 
 class RayCluster:
     """The machines of the cluster that this process is connected to."""
 
     def __init__(
-        self,
-        work: Work,
-        sizing: NodeSizing,
-        *,
-        runtime_env: Mapping[str, Any] | None = None,
-        open_timeout: float = 300.0,
+        self, work: Work, sizing: NodeSizing, runtime_env: Mapping[str, Any] | None = None
     ) -> None:
         self._ray = import_ray()
         self._work = work
         self._sizing = sizing
         self._runtime_env = dict(runtime_env or {})
-        self._open_timeout = open_timeout
         self._resources: dict[str, Mapping[str, float]] = {}
 
     async def places(self) -> Sequence[Place]:
@@ -252,7 +210,7 @@ class RayCluster:
         ]
         return [place for place in places if place.episodes]
 
-    async def start(self, place: Place) -> RayNode:
+    async def start(self, place: Place) -> tuple[NodeRunner, Status]:
         """Start an actor on a machine; Ray queues it until the machine has room."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -261,7 +219,7 @@ class RayCluster:
             name=f"{self._work.run_id}/{place.key}/{secrets.token_hex(4)}",
             namespace=NAMESPACE,
             lifetime="detached",
-            max_concurrency=_CALLS_AT_ONCE,
+            max_concurrency=place.episodes + _CALLS_BESIDE,
             num_cpus=reserved.get("CPU", 0),
             memory=int(reserved.get("memory", 0)) or None,
             runtime_env=self._runtime_env,
@@ -271,26 +229,36 @@ class RayCluster:
             actor = await asyncio.to_thread(make.remote, self._work, place.episodes, _leave)
         except self._ray.exceptions.RayError as error:
             raise NodeLostError(str(error)) from error
-        return RayNode(actor, self._work, open_timeout=self._open_timeout)
+        node = cast("NodeRunner", RayNode(actor, self._work))
+        opened = False
+        try:
+            status = await node.open()
+            opened = status.failure is None
+        finally:
+            if not opened:  # It has no work, and must not start later unnoticed.
+                await self.end(node)
+        return node, status
+
+    async def end(self, node: NodeRunner) -> None:
+        """End a node's process."""
+        with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+            await asyncio.to_thread(self._ray.kill, cast("RayNode", node).actor)
 
     async def end_nodes_of_before(self) -> None:
         """End the nodes of a crashed driver in good order, if they have not ended yet."""
-        await asyncio.gather(*map(self._end, await asyncio.to_thread(self._nodes_of_before)))
+        named = await asyncio.to_thread(self._ray.util.list_named_actors, all_namespaces=True)
+        names = [one["name"] for one in named if one["namespace"] == NAMESPACE]
+        mine = [name for name in names if name.startswith(f"{self._work.run_id}/")]
+        await asyncio.gather(*map(self._end_earlier, mine))
 
-    def _nodes_of_before(self) -> list[str]:
-        named = self._ray.util.list_named_actors(all_namespaces=True)
-        return [
-            actor["name"]
-            for actor in named
-            if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{self._work.run_id}/")
-        ]
-
-    async def _end(self, name: str) -> None:
-        try:
+    async def _end_earlier(self, name: str) -> None:
+        with contextlib.suppress(NodeLostError, ValueError):  # It has ended.
             actor = await asyncio.to_thread(self._ray.get_actor, name, NAMESPACE)
-            await RayNode(actor, self._work, open_timeout=0).close(0)
-        except (NodeLostError, ValueError):
-            _logger.info("The node %s has ended or does not answer.", name)
+            node = cast("NodeRunner", RayNode(actor, self._work))
+            try:
+                await node.close()
+            finally:
+                await self.end(node)
 
 
 def _leave() -> None:

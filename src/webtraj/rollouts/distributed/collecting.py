@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +19,18 @@ from webtraj.rollouts.collecting import Playable, episodes_on_record, keep_metri
 from webtraj.rollouts.configuration.recipes import Player
 from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.ledger import Ledger, recorded
-from webtraj.rollouts.distributed.messages import Work
+from webtraj.rollouts.distributed.node import Work
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
-from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.runs.run import Progress, progress_of, run_of
+from webtraj.runs.run import progress_of, run_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.rollouts.sampling import Blocklist
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["collect_on_ray"]
 
@@ -58,7 +56,6 @@ async def collect_on_ray(
     setup: Callable[[], object] | None = None,
     variables: Mapping[str, str] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
-    rows_per_lease: int = 8,
     lease: float = 30.0,
     join_timeout: float = 300.0,
     close_timeout: float = 60.0,
@@ -102,7 +99,6 @@ async def collect_on_ray(
         variables: Environment variables to set on each machine. Unlike those of `runtime_env`, they
             are not logged.
         runtime_env: Ray's runtime environment: modules and variables that machines need.
-        rows_per_lease: Most rows to hand to a node at a time for each lane.
         lease: Seconds of silence after which driver and node give each other up.
         join_timeout: Seconds to wait for a machine, and for a node to start.
         close_timeout: Seconds that a closing node has to send its spool.
@@ -122,10 +118,10 @@ async def collect_on_ray(
         CollectorError: Some episodes have not reached the store; they are in the machines' spools.
         WebtrajError: An error that would end every other machine too.
     """
-    if lease <= 0 or rows_per_lease < 1 or (parallel is not None and parallel < 1):
+    if lease <= 0 or (parallel is not None and parallel < 1):
         raise errors.InvalidInputError(
-            "lease must be more than 0 s, and rows_per_lease and parallel 1 or more; got "
-            f"lease={lease}, rows_per_lease={rows_per_lease}, parallel={parallel}."
+            "lease must be more than 0 s, and parallel 1 or more; got "
+            f"lease={lease}, parallel={parallel}."
         )
     is_made = hasattr(agent, "begin_episode") and not isinstance(agent, type)
     if is_made or not (isinstance(agent, str) or callable(agent)):
@@ -170,33 +166,19 @@ async def collect_on_ray(
             setup=setup,
             variables=dict(variables or {}),
             lease=lease,
+            join_timeout=join_timeout,
             close_timeout=close_timeout,
         )
-        cluster = RayCluster(
-            work, sizing or NodeSizing(), runtime_env=runtime_env, open_timeout=join_timeout
-        )
-        ledger = Ledger(
-            run=run,
-            settings=settings,
-            observer=observer,
-            parallel=parallel,
-            rows_per_lease=rows_per_lease,
-        )
-        driver = Driver(
-            cluster=cluster,
-            ledger=ledger,
-            recorded=functools.partial(recorded, place, storage_options),
-            lease=lease,
-            join_timeout=join_timeout,
-        )
+        cluster = RayCluster(work, sizing or NodeSizing(), runtime_env)
+        driver = Driver(cluster=cluster, work=work, observer=observer, parallel=parallel)
         start = time.perf_counter()
         async with driver:
-            progress = Progress((), tuple(Turn(planned=planned) for planned in plan))
+            summaries: Sequence[EpisodeSummary] = ()
             if resume:
                 await cluster.end_nodes_of_before()
                 await driver.gather()
                 summaries = await asyncio.to_thread(episodes_on_record, place, storage_options)
-                progress = progress_of(run, plan, summaries, settings.retry)
+            progress = progress_of(run, plan, summaries, settings.retry)
             session = run.begin_session(resumed=bool(resume))
             observer.rollout_planned([turn.planned for turn in progress.left])
             results = await driver.play(progress.left, session=session)

@@ -1,4 +1,4 @@
-"""The driver: hands out leases, collects results, and makes sure that every row is played once.
+"""The driver: hands out turns, collects results, and makes sure that every row is played once.
 
 One node at a time has a row. A row is done when the record of its end is in the store, not when a
 node reports the end, since a node that fails in between takes the record with it. When a node is
@@ -9,23 +9,36 @@ try. The driver holds rows and results, but no trajectories.
 from __future__ import annotations
 
 import asyncio
+import collections
+import concurrent.futures
+import contextlib
 import dataclasses
 import logging
-import threading
+import operator
+import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from webtraj import errors
-from webtraj.rollouts.distributed.ledger import Ledger, Member, Shares
-from webtraj.rollouts.distributed.messages import Cluster, Failure, NodeLostError, Place, Report
-from webtraj.rollouts.scheduling import Turn
+from webtraj.datasets.dataset import summarize_file
+from webtraj.datasets.place import map_in_order, open_place
+from webtraj.datasets.recovery import recover
+from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
+from webtraj.rollouts.results import RolloutObserver
+from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
 from webtraj.store import records
+from webtraj.store.places import open_storage
 
-__all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_underway"]
+if TYPE_CHECKING:
+    from webtraj.rollouts.distributed.cluster import RayCluster
+
+__all__ = ["Away", "Driver", "Member", "NOTE_INTERVAL", "Underway", "next_share", "read_underway"]
+
+_logger = logging.getLogger(__name__)
 
 # The note: what is running on which machine, for monitoring.
 #
@@ -37,8 +50,6 @@ __all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_
 # driver knows which rows it has handed out. The note is only for display: a driver that cannot
 # write it continues, and one that fails leaves an old note behind, recognizable by its time.
 
-_logger = logging.getLogger(__name__)
-
 NOTE_INTERVAL = 10.0
 """Seconds between notes."""
 _OLD = 3
@@ -47,12 +58,12 @@ _OLD = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Away:
-    """An episode that a machine is presumably playing."""
+    """An episode that a machine is playing."""
 
     machine: str
     """Name of the machine."""
     since: float
-    """When the driver first saw it as the machine's next, in seconds since the epoch."""
+    """When it was handed out, in seconds since the epoch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,103 +93,136 @@ def read_underway(run: Run) -> Underway | None:
         StorageError: The store cannot be read.
     """
     try:
-        return records.read_object(Underway, orjson.loads(run.storage.read(_key(run))))
+        return records.read_object(Underway, orjson.loads(run.storage.read(_note_key(run))))
     except (errors.StorageMissingError, ValueError):
         return None  # For display only; the next one follows soon.
 
 
-class UnderwayNote:
-    """Writes a run's note. Its methods block and may be called on any thread.
-
-    Args:
-        run: The run.
-        interval: Seconds between notes.
-        clock: Returns the time in seconds since the epoch.
-    """
-
-    def __init__(
-        self,
-        run: Run,
-        *,
-        interval: float = NOTE_INTERVAL,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._run = run
-        self.interval = interval
-        self._clock = clock
-        self._known: dict[str, Away] = {}
-        self._lock = threading.Lock()
-        self._over = False
-        self._written = False  # Whether the last note names an episode.
-
-    def of(self, members: Iterable[Member]) -> Underway:
-        """Return what is running: the first turn of each lease, since turns go one by one."""
-        now = self._clock()
-        found = {}
-        for member in members:
-            for lease in member.leases:
-                if episode_id := next(iter(lease.turns), None):
-                    machine = member.place.name
-                    before = self._known.get(episode_id)
-                    known = before is not None and before.machine == machine
-                    found[episode_id] = before if known and before else Away(machine, now)
-        self._known = found
-        return Underway(now, self.interval, found)
-
-    def write(self, underway: Underway) -> None:
-        """Write a note unless the run has finished. Errors of the store are only logged."""
-        with self._lock:
-            if not self._over:
-                self._write(underway)
-
-    def finish(self) -> None:
-        """Write that nothing is running any more, if there was a note. Idempotent."""
-        with self._lock:
-            if not self._over and self._written:
-                self._write(Underway(self._clock(), self.interval, {}))
-            self._over = True
-
-    def _write(self, underway: Underway) -> None:
-        self._written = bool(underway.episodes)
-        try:
-            self._run.storage.write(_key(self._run), orjson.dumps(underway))
-        except errors.StorageError as error:
-            _logger.debug("Could not write the note of running episodes: %s", error)
+def write_underway(run: Run, underway: Underway) -> None:
+    """Write a run's note. Blocks; errors of the store are only logged."""
+    try:
+        run.storage.write(_note_key(run), orjson.dumps(underway))
+    except errors.StorageError as error:
+        _logger.debug("Could not write the note of running episodes: %s", error)
 
 
-def _key(run: Run) -> str:
+def _note_key(run: Run) -> str:
     return f"runs/{run.run_id}/underway.json"
 
 
+# Records in the store of episodes whose machine has gone silent.
+
+_WORKERS = 16
+
+
+def _recorded(work: Work, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
+    """Return the results of those turns that have a record in the store, by episode id. Blocks.
+
+    In a folder, journals that crashed writers left open are sealed first.
+
+    Raises:
+        StorageError: The store cannot be read.
+        CollectorError: The folder cannot be written.
+    """
+    try:
+        place = open_place(work.out, storage_options=work.storage_options)
+        if place.layout is not None:
+            recover(work.out)
+    except errors.NotADatasetError:
+        return {}  # Nothing is recorded there yet.
+
+    def result(item: tuple[str, Turn]) -> EpisodeResult | None:
+        episode_id, turn = item
+        try:
+            summary = summarize_file(place, episode_id, place.header.format)
+        except errors.DatasetError:
+            return None  # Missing, or `verify` reports it; the row is played again.
+        return EpisodeResult.of_summary(summary, turn.planned, turn.number)
+
+    found = map_in_order(result, turns.items(), workers=_WORKERS)
+    return {result.episode_id: result for result in found if result is not None}
+
+
+# The nodes.
+
+_BEATS = 10
+"""Signs of life within one lease."""
 _STARTS = 3
 """Failures in a row of one machine's node after which the machine is left alone."""
+_EXACT = 1e-9
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Member:
+    """A node and its turns."""
+
+    place: Place
+    node: NodeRunner
+    room: int = 0
+    """Episodes that it plays at a time now."""
+    taken: int = 0
+    """How many places are taken, by an episode or while waiting for one."""
+    share: float = 0.0
+    """Its share of the limits that apply to all machines together."""
+    turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
+    """The turns that it has, by episode id."""
+    unstored: dict[str, asyncio.Future[None]] = dataclasses.field(default_factory=dict)
+    """Those that ended: futures that are done when their records are in the store."""
+
+
+def next_share(members: Iterable[Member]) -> tuple[Member, float] | None:
+    """Return the next member to tell a share, and the share; None if each has what is due to it.
+
+    A share is proportional to a node's size. Whoever gets less is told first, so that the shares
+    never add up to more than the whole.
+    """
+    members = list(members)
+    size = sum(member.place.episodes for member in members)
+    changes = [(member.place.episodes / size - member.share, member) for member in members]
+    changes = [(change, member) for change, member in changes if abs(change) > _EXACT]
+    if not changes:
+        return None
+    change, member = min(changes, key=operator.itemgetter(0))
+    return member, member.share + change
 
 
 @dataclasses.dataclass(kw_only=True)
 class Driver:
     """Plays turns on the nodes of a cluster."""
 
-    cluster: Cluster
-    ledger: Ledger
-    recorded: Callable[[Mapping[str, Turn]], dict[str, EpisodeResult]]
-    """Returns the results of the turns that have a record in the store; see `ledger.recorded`."""
-    lease: float
-    """Seconds of silence after which a node counts as lost."""
-    join_timeout: float = 300.0
-    """Seconds to wait for a machine when there is none, and for a node to start."""
+    cluster: RayCluster
+    work: Work
+    observer: RolloutObserver
+    parallel: int | None = None
+    """Episodes to play at a time in all; None for as many as the machines can bear."""
     note_interval: float = NOTE_INTERVAL
     """Seconds between notes of what is running."""
 
     def __post_init__(self) -> None:
+        self.run = Run(open_storage(self.work.out, self.work.storage_options), self.work.run_id)
         self.lost_nodes = 0
         """Number of lost nodes. The index may lack their episodes."""
-        self._members = self.ledger.members
-        self._shares = Shares()
-        self._note = UnderwayNote(self.ledger.run, interval=self.note_interval)
+        self._results: dict[str, EpisodeResult] = {}
+        """Results by episode id, in the order in which the episodes ended."""
+        self._members: dict[str, Member] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
-        self._failures: dict[str, int] = {}
-        self._lonely_since = time.monotonic()
-        self._others: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: collections.Counter[str] = collections.Counter()
+        self._away: dict[str, Away] = {}
+        self._noted = False
+        self._notes = concurrent.futures.ThreadPoolExecutor(1)  # One after the other.
+        self._changed = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._over = asyncio.Event()
+        """Set when nothing more will be played, for whatever reason."""
+        self._raised: BaseException | None = None
+        """The reason, if it is an error."""
+        self._open: dict[int, Turn] = {}
+        """The first turn of every row that is not done."""
+        self._scheduler = Scheduler(())
+        self._rows = self._next_session = 0
+        self._streak = ErrorStreak()
+        self._random = random.Random()  # For pauses only; episodes do not depend on it.
 
     async def __aenter__(self) -> Self:
         return self
@@ -197,10 +241,10 @@ class Driver:
         """
         for place in await self.cluster.places():
             self._serve_at(place)
-        while self.ledger.raised is None and self._serving.keys() - self._members.keys:
-            await self._members.changed()
-        if self.ledger.raised is not None:
-            raise self.ledger.raised
+        while self._raised is None and self._serving.keys() - self._members.keys():
+            await self._changed.wait()
+        if self._raised is not None:
+            raise self._raised
 
     async def play(self, turns: Sequence[Turn], *, session: int) -> list[EpisodeResult]:
         """Play all turns.
@@ -218,218 +262,339 @@ class Driver:
             CollectorError: Everything is played, but the store does not accept all of it.
             WebtrajError: An error that would end every other node too.
         """
-        self._lonely_since = time.monotonic()
-        self._do(self._discover())
-        self._do(self._keep_note())
-        if (end := self.ledger.settings.deadlines.run) is not None:
-            self._do(self._end_after(end))
-        self.ledger.begin(turns, session)
+        turns = [dataclasses.replace(turn, number=max(turn.number, session)) for turn in turns]
+        self._next_session = session + TRIES_A_SESSION
+        self._rows = len(turns)
+        self._open = {turn.planned.row: turn for turn in turns}
+        self._scheduler = Scheduler(
+            turns, order=self.work.settings.order, politeness=self.work.settings.politeness
+        )
+        self._begun.set()
+        for call in (self._discover(), self._share_out(), self._keep_note()):
+            self._do(call)
+        if (end := self.work.settings.deadlines.run) is not None:
+            self._cut_after(end, f"its limit of {end:g} s is up")
         try:
-            await self.ledger.over.wait()
+            if turns:
+                await self._over.wait()
         finally:
             await self._stop()
-        if self.ledger.raised is not None:
-            raise self.ledger.raised
-        return list(self.ledger.results.values())
-
-    async def _end_after(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self.ledger.cut(f"its limit of {seconds:g} s is up")
-
-    # Nodes: discovered, served, lost.
+        if self._raised is not None:
+            raise self._raised
+        return list(self._results.values())
 
     async def _discover(self) -> None:
         """Start a node on every new or returning machine, by polling, since Ray does not notify."""
+        lonely_since = time.monotonic()
         while True:
-            try:
-                for place in await self.cluster.places():
-                    self._serve_at(place)
-            except NodeLostError as error:
-                _logger.warning("Could not list the cluster's machines: %s", error)
+            for place in await self.cluster.places():
+                self._serve_at(place)
             if self._serving:
-                self._lonely_since = time.monotonic()
-            elif time.monotonic() - self._lonely_since > self.join_timeout:
-                self.ledger.fail(
-                    errors.RolloutStoppedError(
-                        f"The rollout stopped because no machine was available for "
-                        f"{self.join_timeout:g} s, with {self.ledger.left}. Resume the run when "
-                        "there are machines."
-                    )
-                )
-            await asyncio.sleep(self.lease / 10)
+                lonely_since = time.monotonic()
+            elif time.monotonic() - lonely_since > self.work.join_timeout:
+                why = f"no machine was available for {self.work.join_timeout:g} s"
+                self._fail(self._stopped(f"{why}. Resume the run when there are machines."))
+            await asyncio.sleep(self.work.lease / _BEATS)
 
     def _serve_at(self, place: Place) -> None:
-        if place.key in self._serving or self._failures.get(place.key, 0) >= _STARTS:
-            return
-        task = asyncio.create_task(self._serve(place))
-        self._serving[place.key] = task
-        task.add_done_callback(lambda done: self._served(place.key, done))
-
-    def _served(self, key: str, task: asyncio.Task[None]) -> None:
-        self._serving.pop(key, None)
-        self._members.wake()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.ledger.fail(error)
+        key = place.key
+        if key not in self._serving and self._failures[key] < _STARTS:
+            self._serving[key] = task = self._do(self._serve(place))
+            task.add_done_callback(lambda _: self._serving.pop(key))
 
     async def _serve(self, place: Place) -> None:
+        """Start a node and give it turns until it is lost; then find out what became of them."""
         member: Member | None = None
         try:
-            node = await self.cluster.start(place)
-            opened = await node.open()
-            if opened.failure is not None:
-                self._blame(place, opened.failure)
-                return
+            node, status = await self.cluster.start(place)
+            self._check(place, status)
             # Records sent before the start are in the store, and so already counted.
-            found = opened.stored if self.ledger.begun.is_set() else ()
-            self._shares.join(place.key, place.episodes)
-            member = self._members.add(place, node, opened.room)
-            await self._listen(member, found)
-        except NodeLostError as error:
-            self._failures[place.key] = self._failures.get(place.key, 0) + 1
+            found = status.stored if self._begun.is_set() else ()
+            member = self._members[place.key] = Member(place, node, status.room)
+            self._wake()
+            async with asyncio.TaskGroup() as tasks:  # Whichever fails ends all others.
+                tasks.create_task(self._beat(member))
+                tasks.create_task(self._feed(member, found, tasks))
+        except* NodeLostError as lost:
+            self._failures[place.key] += 1
             self.lost_nodes += 1
-            _logger.warning("Lost the node at %s: %s", place.name, error)
+            _logger.warning("Lost the node at %s: %s", place.name, lost.exceptions[0])
         finally:
-            if member is not None:
-                self._shares.leave(place.key)
-                self._members.remove(member)
-        if member is not None:
+            self._members.pop(place.key, None)
+            self._wake()
+        if member is not None and self._begun.is_set() and not self._over.is_set():
             await self._play_elsewhere(member)
 
-    async def _listen(self, member: Member, found: Sequence[str]) -> None:
-        helpers = {
-            asyncio.create_task(self._feed(member, found)),
-            asyncio.create_task(self._share_out(member)),
-        }
-        try:
-            while True:
-                report = await member.node.report(member.reports)
-                self._failures.pop(member.place.key, None)
-                self._take(member, report)
-                if report.failure is not None:
-                    self._blame(member.place, report.failure)
-                    self._take(member, await member.node.close(member.reports))
-                    return
-                for helper in helpers:
-                    if helper.done():
-                        helper.result()
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.wait(helpers)
+    def _check(self, place: Place, status: Status) -> None:
+        """Leave a machine alone that cannot play; end the rollout if no other can either.
 
-    async def _share_out(self, member: Member) -> None:
-        """Tell a node its share of all limits whenever that changes."""
-        while True:
-            share = self._shares.offer(member.place.key)
-            if share is None:
-                await self._members.changed()
-                continue
-            await member.node.allow(share)
-            self._shares.told(member.place.key, share)
-            self._members.wake()
-
-    def _blame(self, place: Place, failure: Failure) -> None:
-        """Leave a machine alone that cannot play; end the rollout if no other can either."""
+        Raises:
+            NodeLostError: The machine cannot play.
+        """
+        failure = status.failure
+        if failure is None:
+            return
         self._failures[place.key] = _STARTS
-        error = failure.to_error(place.name)
-        _logger.warning("%s", error)
-        others = [key for key in self._serving if self._failures.get(key, 0) < _STARTS]
-        if failure.concerns_all or not others:
-            self.ledger.fail(error)
+        same = isinstance(failure, errors.InvalidInputError | errors.UnknownPresetError)
+        if same or not any(self._failures[key] < _STARTS for key in self._serving):
+            self._fail(type(failure)(f"On {place.name}: {failure}"))
+        raise NodeLostError(f"{type(failure).__name__}: {failure}")
+
+    async def _beat(self, member: Member) -> None:
+        """Exchange signs of life with a node."""
+        while True:
+            # If nothing else is left to do, records are sent at once.
+            status = await member.node.beat(self._idle)
+            self._failures.pop(member.place.key, None)
+            self._take(member, status)
+            if status.failure is not None:
+                await self._close(member)
+            self._check(member.place, status)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.work.lease / _BEATS):
+                    while not (self._idle and member.unstored):
+                        await self._changed.wait()
+
+    @property
+    def _idle(self) -> bool:
+        return not self._scheduler.left and not self._away
+
+    async def _share_out(self) -> None:
+        """Tell nodes their shares of common limits."""
+        while True:
+            with contextlib.suppress(NodeLostError):  # `_beat` notices that too.
+                while (told := next_share(self._members.values())) is not None:
+                    member, share = told
+                    await member.node.limit(share)
+                    member.share = share
+                    self._wake()
+            await self._changed.wait()
+
+    async def _feed(self, member: Member, found: Iterable[str], tasks: asyncio.TaskGroup) -> None:
+        """Give a node turns as long as it has room."""
+        await self._begun.wait()
+        await self._bring(found)
+        while True:
+            while not self._has_room(member):
+                await self._changed.wait()
+            member.taken += 1
+            turn = await self._scheduler.take()
+            while turn is not None and turn.planned.row not in self._open:
+                self._scheduler.done(turn)  # A returning machine had its record.
+                turn = await self._scheduler.take()
+            if turn is None:
+                return
+            member.turns[self.run.episode_id(turn)] = turn
+            tasks.create_task(self._play(member, turn))
+
+    def _has_room(self, member: Member) -> bool:
+        if not member.share or member.taken >= member.room:
+            return False
+        if self.parallel is None:
+            return True
+        if sum(one.taken for one in self._members.values()) >= self.parallel:
+            return False
+        return member.taken < max(self.parallel * member.share, 1)
+
+    async def _play(self, member: Member, turn: Turn) -> None:
+        episode_id = self.run.episode_id(turn)
+        self._away[episode_id] = Away(member.place.name, time.time())
+        try:
+            played = await member.node.play(turn)
+        finally:
+            del self._away[episode_id]
+            member.taken -= 1
+            self._wake()
+        if played is None:  # The node ends: its next status says why, and then others play it.
+            member.room = 0
+            return
+        self._keep(episode_id, played.result)
+        self._count_errors(played.result)
+        # If another try follows, there is no need to wait for the record.
+        if not played.stored and (self._over.is_set() or not played.again):
+            stored = member.unstored[episode_id] = asyncio.Future()
+            await stored
+        self._end_turn(turn, played.result, again=played.again)
+        del member.turns[episode_id]
+
+    def _take(self, member: Member, status: Status) -> None:
+        member.room = status.room
+        for episode_id in status.stored:
+            if (stored := member.unstored.pop(episode_id, None)) is not None:
+                stored.set_result(None)
+        self._wake()
 
     async def _play_elsewhere(self, member: Member) -> None:
         """Find out what became of a lost node's turns, and hand out the open ones again."""
-        if member.turns and not self.ledger.over.is_set():
-            self.ledger.lose(member, await self._on_record(member.turns))
+        found = await self._on_record(member.turns)
+        for episode_id, turn in member.turns.items():
+            ended = self._results.pop(episode_id, None) is not None
+            result = found.get(episode_id)
+            if result is not None:
+                self._keep(episode_id, result, told=ended)
+            # An end that the node did not report may be the node's own failure.
+            again = result is None or not (ended or result.counts)
+            self._end_turn(turn, result, again=again)
+
+    async def _bring(self, episode_ids: Iterable[str]) -> None:
+        """Count the records that a machine had sent before it joined."""
+        turns = {}
+        for episode_id in episode_ids:
+            row, number = self.run.place_of(episode_id) or (-1, 0)
+            if row in self._open:
+                turns[episode_id] = dataclasses.replace(self._open[row], number=number)
+        for episode_id, result in (await self._on_record(turns) if turns else {}).items():
+            self._keep(episode_id, result, told=episode_id in self._results)
+            if result.counts:
+                self._row_over(result.row)
 
     async def _on_record(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
         """Ask the store until it answers; without an answer, rows might be played twice."""
         while True:
             try:
-                sessions = await asyncio.to_thread(self.ledger.run.sessions)
-                if sessions * TRIES_A_SESSION > self.ledger.next_session:
-                    raise errors.RolloutStoppedError(
-                        f"This rollout stopped because another one has taken over the run "
-                        f"{self.ledger.run.run_id!r}."
-                    )
-                return await asyncio.to_thread(self.recorded, turns)
+                sessions = await asyncio.to_thread(self.run.sessions)
+                if sessions * TRIES_A_SESSION > self._next_session:
+                    raise self._stopped("another driver has taken over the run.")
+                return await asyncio.to_thread(_recorded, self.work, turns)
             except errors.StorageUnavailableError as error:
                 _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
-            await asyncio.sleep(self.lease / 2)
+            await asyncio.sleep(self.work.lease / 2)
 
-    async def _feed(self, member: Member, found: Sequence[str]) -> None:
-        await self.ledger.begun.wait()
-        if brought := self.ledger.open_turns(found):
-            self.ledger.bring(await self._on_record(brought))
-        while not self._shares.has_any(member.place.key):
-            await self._members.changed()
-        while True:
-            async with self._members.lane(member) as lease:
-                await self.ledger.fill(lease)
-                if not lease.turns:
-                    return
-                await member.node.accept(tuple(lease.turns.values()))
+    # Rows.
 
-    def _take(self, member: Member, report: Report) -> None:
-        self.ledger.take(member, report)
-        if not self.ledger.waits_for_the_store():
+    def _keep(self, episode_id: str, result: EpisodeResult, *, told: bool = False) -> None:
+        self._results[episode_id] = result
+        if not told:
+            self.observer.episode_ended(result)
+
+    def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
+        """Return a turn to the scheduler; `result` is None if it has no record so far."""
+        if not again or turn.planned.row not in self._open:
+            self._scheduler.done(turn)
+            self._row_over(turn.planned.row)
             return
-        # Ask nodes to hurry, or to report what is wrong.
-        for member in self._members:
-            if member.unstored and not member.flushing:
-                member.flushing = True
-                self._do(self._flush(member))
+        failed = result is not None and result.failed
+        following = dataclasses.replace(
+            turn,
+            number=turn.number + 1,
+            failures=turn.failures + failed,
+            retry_of=self.run.episode_id(turn),
+        )
+        if following.number == self._next_session:
+            self._fail(self._stopped(f"row {turn.planned.row} never ends."))
+        delay = self.work.settings.retry.delay(following.failures, self._random) if failed else 0.0
+        self._scheduler.done(turn, following, delay=delay)
 
-    async def _flush(self, member: Member) -> None:
-        try:
-            if why := await member.node.flush():
-                self.ledger.fail(errors.CollectorError(f"On {member.place.name}: {why}"))
-        except NodeLostError:
-            pass  # `_listen` notices that too.
-        finally:
-            member.flushing = False
+    def _row_over(self, row: int) -> None:
+        if self._open.pop(row, None) is None:
+            return
+        if not self._open:
+            self._over.set()
+        completion, over = self.work.settings.completion, self._rows - len(self._open)
+        if completion.begins(over, self._rows):
+            why = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
+            self._cut_after(completion.grace, why)
+
+    def _count_errors(self, result: EpisodeResult) -> None:
+        self._streak.count(result)
+        room = sum(member.room for member in self._members.values())
+        at_once = max(min(room, self.parallel or room), 1)
+        settings = dataclasses.replace(self.work.settings, parallel=at_once)
+        if self._streak.length >= settings.patience:
+            self._fail(
+                self._stopped(
+                    f"{self._streak.length} episodes in a row ended in an error. The last error, "
+                    f"in task {result.task!r}: {result.error}"
+                )
+            )
+
+    def _stopped(self, why: str) -> errors.RolloutStoppedError:
+        return errors.RolloutStoppedError(
+            f"The run {self.run.run_id!r} stopped with {len(self._open)} of {self._rows} rows "
+            f"left, because {why}"
+        )
+
+    # The note, and the end.
 
     async def _keep_note(self) -> None:
-        """Write the note at each interval."""
         while True:
             await asyncio.sleep(self.note_interval)
-            await asyncio.to_thread(self._note.write, self._note.of(self._members))
+            if self._away or self._noted:
+                self._noted = True
+                await self._note()
 
-    # The end.
+    async def _note(self) -> None:
+        note = Underway(time.time(), self.note_interval, dict(self._away))
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._notes, write_underway, self.run, note)
 
-    def _do(self, call: Coroutine[Any, Any, None]) -> None:
+    def _cut_after(self, seconds: float, why: str) -> None:
+        """End the rollout early, in good order."""
+
+        def cut() -> None:
+            if not self._over.is_set():
+                _logger.warning("The rollout ends early: %s.", why)
+                self._over.set()
+
+        asyncio.get_running_loop().call_later(seconds, cut)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the rollout with an error."""
+        self._raised = self._raised or error
+        self._over.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake everyone who waits for a change."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _do(self, call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something beside; its errors end the rollout."""
         task = asyncio.create_task(call)
-        self._others.add(task)
+        self._tasks.add(task)
         task.add_done_callback(self._did)
+        return task
 
     def _did(self, task: asyncio.Task[None]) -> None:
-        self._others.discard(task)
+        self._tasks.discard(task)
+        self._wake()
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.ledger.fail(error)
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            self._fail(error)
 
     async def _stop(self) -> None:
         """Close every node in good order, each within its own time limit. Idempotent."""
-        self.ledger.stop()
-        members = list(self._members)
-        if tasks := {*self._serving.values(), *self._others}:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        await asyncio.to_thread(self._note.finish)
-        for error in await asyncio.gather(*map(self._close, members)):
-            self.ledger.raised = self.ledger.raised or error
+        self._over.set()
+        self._scheduler.stop()
+        for error in await asyncio.gather(*map(self._close, list(self._members.values()))):
+            self._raised = self._raised or error
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._noted:
+            self._noted = False
+            await self._note()
 
     async def _close(self, member: Member) -> errors.CollectorError | None:
         """Close a node; return an error if records remain there."""
         try:
-            self._take(member, await member.node.close(member.reports))
+            status = await member.node.close()
+            # The answers of its last episodes may come later.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.work.lease):
+                    while member.turns.keys() & self._away.keys():
+                        await self._changed.wait()
+            self._take(member, status)
+            await self.cluster.end(member.node)
         except NodeLostError as error:
             _logger.warning("Could not close the node at %s: %s", member.place.name, error)
         if not member.unstored:
             return None
-        some = next(iter(member.unstored))
         return errors.CollectorError(
-            f"{len(member.unstored)} episodes on {member.place.name}, such as {some!r}, have not "
-            "reached the store. They are in that machine's spool; run `webtraj push` there, or "
-            "resume the run."
+            f"{len(member.unstored)} episodes on {member.place.name}, such as "
+            f"{next(iter(member.unstored))!r}, have not reached the store. They are in that "
+            "machine's spool; run `webtraj push` there, or resume the run."
         )

@@ -44,8 +44,8 @@ MODULE = "webtraj_job"
 _EPISODES = 100
 _PERCENT = 5
 """A job prints its progress each time that this many percent more are recorded."""
-_OF_THE_SCRIPT = {"out", "storage_options", "preset", "episodes"}
-"""Fields that do not change a run that is resumed. The source's script sets the last two always."""
+_OF_THE_SCRIPT = {"preset", "episodes"}
+"""Fields that the source's script always sets: they do not change a run that is resumed."""
 _THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
 """The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
@@ -91,7 +91,6 @@ def submit_job(
     working_dir: str | os.PathLike[str] | None = None,
     pass_variables: Iterable[str] = ("OPENAI_API_KEY",),
     python: str = "python",
-    metadata: Mapping[str, str] | None = None,
 ) -> str:
     """Submit a job.
 
@@ -102,7 +101,6 @@ def submit_job(
         pass_variables: Names of environment variables to send; those that are not set here are left
             to the machines.
         python: The Python on the cluster that has webtraj.
-        metadata: Metadata that Ray shows with the job.
 
     Returns:
         The job's id.
@@ -123,7 +121,6 @@ def submit_job(
             submitted: str = client.submit_job(
                 entrypoint=f"{shlex.quote(python)} -m webtraj.rollouts.distributed.job",
                 runtime_env=runtime_env,
-                metadata=dict(metadata or {}),
             )
         except (RuntimeError, ValueError) as error:
             raise errors.InvalidInputError(
@@ -167,10 +164,8 @@ def _client(address: str) -> Any:
         from ray.job_submission import JobSubmissionClient
 
         return JobSubmissionClient(address)
-    except ImportError as error:
-        raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        if "ray[default]" in str(error):
+    except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
+        if isinstance(error, ImportError) or "ray[default]" in str(error):
             raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
         raise errors.InvalidInputError(
             f"Ray's dashboard does not answer at {address!r}: {str(error).strip():.500} Expected "
@@ -236,13 +231,7 @@ def _resumed(job: JobSpec) -> ConfiguredRollout:
     run = run_of(storage, run_id=job.run_id, resume=job.resume)
     if read_record(run)[0] is None:  # It was begun by `collect_on_ray`.
         return build_rollout(job, resume=run.run_id)
-    given = {
-        name: value
-        for name, value in job.model_dump(exclude_unset=True, by_alias=False).items()
-        if name in RunSpec.model_fields.keys() - _OF_THE_SCRIPT
-    }
-    if job.model is None and job.agent == JobSpec.model_fields["agent"].default:
-        del given["agent"]  # Filled in by `RunSpec`.
+    given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}
     return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
 
 

@@ -11,25 +11,22 @@ import dataclasses
 import logging
 import math
 import os
-import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.agents import base as agents_lib
+from webtraj.agents.base import Agent
 from webtraj.closing import aclose
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts.adapting import Crew, Foreman
-from webtraj.rollouts.distributed.messages import Ended, Failure, Report, Work
-from webtraj.rollouts.recording import open_collector
-from webtraj.rollouts.results import NullRolloutObserver
+from webtraj.rollouts.making import Browsers
+from webtraj.rollouts.recording import EpisodeFormat, open_collector
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.layout import DatasetLayout
@@ -38,77 +35,98 @@ from webtraj.store.places import open_storage
 if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["NodeRunner", "NodeWriter"]
+__all__ = ["NodeLostError", "NodeRunner", "Place", "Played", "Status", "Work"]
 
-# How a node records: its own writer into the shared store, and records left by earlier runs.
+# What driver and nodes send each other: rows and results, but no trajectories.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Everything that a node needs before its first row."""
+
+    run_id: str
+    out: str
+    """The shared store: a bucket URL, or a folder at the same path on all machines."""
+    agent: Callable[[], Agent]
+    """Makes an agent."""
+    storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
+    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    format: EpisodeFormat = "json"
+    """Format of the episodes."""
+    browsers: Browsers = dataclasses.field(default_factory=Browsers)
+    """Browser settings of each machine."""
+    settings: RolloutSettings = dataclasses.field(default_factory=RolloutSettings)
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Environment variables to set on the node, such as keys of model servers."""
+    setup: Callable[[], object] | None = None
+    """Called first on each node, for example to register presets."""
+    lease: float = 30.0
+    """Seconds of silence after which driver and node give each other up."""
+    join_timeout: float = 300.0
+    """Seconds to wait for a machine when there is none, and for a node to start."""
+    close_timeout: float = 60.0
+    """Seconds that a closing node has to send its spool."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Played:
+    """The end of a turn."""
+
+    result: EpisodeResult
+    again: bool
+    """Whether another try may help."""
+    stored: bool
+    """Whether its record is in the store already."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a node."""
+
+    room: int = 0
+    """Episodes that it plays at a time now."""
+    stored: tuple[str, ...] = ()
+    """Ids of episodes whose records have reached the store since the last status."""
+    failure: errors.WebtrajError | None = None
+    """Why it cannot play, or not store its records."""
+
+
+class NodeLostError(Exception):
+    """A node stopped answering. Its open turns are played elsewhere."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A machine that can run a node."""
+
+    key: str
+    """Identifier, valid while the machine lives."""
+    name: str
+    """Address, for people."""
+    episodes: int
+    """Most episodes that it plays at a time."""
+
 
 _logger = logging.getLogger(__name__)
 
 
-class NodeWriter:
-    """The collector of a node, and its spool."""
+class _Given(Scheduler):
+    """Hands out the driver's turns as they come. What happens next is the driver's decision."""
 
-    def __init__(self, work: Work) -> None:
-        """Open the collector.
+    def __init__(self) -> None:
+        super().__init__(())
+        self._given: asyncio.Queue[Turn] = asyncio.Queue()
+        self.give = self._given.put_nowait
 
-        Raises:
-            WebtrajError: See the collectors.
-        """
-        self._storage_options = work.storage_options
-        self._spool: Spool | None = None
-        self.collector = open_collector(
-            work.out, work.storage_options, work.format, close_timeout=work.close_timeout
-        )
-        if isinstance(self.collector, S3TrajectoryCollector):
-            self._spool = Spool.open(self.collector.spool)[0]
-            self._layout = self._spool.layout
-        else:
-            self._layout = DatasetLayout(self.collector.path)
+    async def take(self) -> Turn:
+        return await self._given.get()
 
-    def send_what_waits(self, run: Run) -> list[str]:
-        """Send the records waiting in the spool. The driver handles journals in a folder.
-
-        Returns:
-            The ids of the run's episodes among them.
-
-        Raises:
-            CollectorError: Some of the run's episodes could not be sent.
-        """
-        if self._spool is None:
-            return []
-        waiting = {*self._spool.waiting(), *self._layout.open_episodes()}
-        if not waiting:
-            return []
-        report = push(self._spool.path, storage_options=self._storage_options)
-        unsent = [one.episode_id for one in report.unsent if run.place_of(one.episode_id)]
-        if unsent:
-            raise errors.CollectorError(
-                f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, are in "
-                f"{str(self._spool.path)!r} and could not be sent to {report.destination!r}. Run "
-                f"`webtraj push {self._spool.path}` there."
-            )
-        for problem in report.recovery.unreadable:
-            _logger.warning("%s", problem)
-        return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
-
-    def stored(self, episode_ids: Iterable[str]) -> list[str]:
-        """Return which of those ended episodes are in the store."""
-        return [one for one in episode_ids if not self._waits(one)]
-
-    def _waits(self, episode_id: str) -> bool:
-        """Return whether an episode has a journal, or a file that is not in the bucket yet."""
-        if self._layout.journal(episode_id).exists():
-            return True
-        spool = self._spool
-        return spool is not None and self._layout.episode(episode_id, spool.format).exists()
-
-
-_BEATS = 10
-"""Reports within one lease."""
+    def done(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
+        pass
 
 
 class NodeRunner:
-    """Plays leases, each in a lane of its own, one row after the other."""
+    """Plays turns with a `Runner`, as one machine alone does."""
 
     def __init__(
         self, work: Work, episodes: int, leave: Callable[[], object] | None = None
@@ -117,267 +135,212 @@ class NodeRunner:
 
         Args:
             work: The node's work.
-            episodes: Episodes to play at a time.
-            leave: Ends the process once the driver has gone silent and everything is closed.
+            episodes: Most episodes to play at a time.
+            leave: Ends the process, if the driver does not.
         """
         self._work = work
         self._episodes = episodes
         self._leave = leave
-        self._settings = _for_a_lane(work.settings)
         self._run = Run(open_storage(work.out, work.storage_options), work.run_id)
-        self._agent: agents_lib.Agent | None = None
-        self._writer: NodeWriter | None = None
+        self._agent: Any = None
+        self._collector: Any = None
+        self._spool: Spool | None = None
         self._pool: BrowserPool | None = None
-        self._pool_lock = asyncio.Lock()
-        self._lanes: set[asyncio.Task[None]] = set()
-        self._runners: list[Runner] = []
-        self._share = 1.0
-        self._room = _Room(episodes, self._make_room)
-        self._foreman: Foreman | None = None
-        self._paces: list[float] = []
-        self._ended: list[Ended] = []
-        self._returned: list[Turn] = []
+        self._runner: Any = None
+        self._given = _Given()
+        self._ends: dict[int, asyncio.Future[EpisodeResult | None]] = {}
+        """The coming results, by row; None if a turn is not started."""
         self._unstored: set[str] = set()
-        self._failure: Failure | None = None
-        self._told = Report()
-        """The last report, which the driver may not have received."""
-        self._news = asyncio.Event()
+        self._plays = self._closing = False
+        self._failure: errors.WebtrajError | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._ended = threading.Event()
         self._heard = time.monotonic()
-        self._watch: asyncio.TimerHandle | None = None
-        self._leaving: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        if leave is not None:  # Even for a node that is never opened.
-            threading.Thread(target=self._leave_if_stuck, daemon=True).start()
+        # A thread, so that it works even if the event loop hangs, or the node is never opened.
+        threading.Thread(target=self._watch_the_driver, daemon=True).start()
 
-    async def open(self) -> Report:
-        """Get ready, and first send what waits in this machine's spool."""
+    async def open(self) -> Status:
+        """Get ready, and first send what waits in this machine's spool.
+
+        Returns:
+            What was sent, or why the node cannot start.
+        """
         self._heard = math.inf  # Sending the spool may take long.
+        opened: asyncio.Future[list[str]] = asyncio.Future()
+        self._life = asyncio.create_task(self._live(opened))
+        either: list[asyncio.Future[Any]] = [opened, self._life]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        self._heard = time.monotonic()
+        return self._status(opened.result() if opened.done() else ())
+
+    async def _live(self, opened: asyncio.Future[list[str]]) -> None:
+        work = self._work
         try:
-            os.environ.update(self._work.variables)
-            if self._work.setup is not None:
-                self._work.setup()
-            self._agent = self._work.agent()
-            self._writer = await asyncio.to_thread(NodeWriter, self._work)
-            found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
+            async with contextlib.AsyncExitStack() as stack:
+                os.environ.update(work.variables)
+                if work.setup is not None:
+                    work.setup()
+                self._agent = work.agent()
+                stack.push_async_callback(aclose, self._agent)
+                stack.push_async_callback(lambda: aclose(self._collector))
+                found = await asyncio.to_thread(self._open_collector)
+                self._pool = await stack.enter_async_context(work.browsers.open(self._episodes))
+                self._runner = Runner(
+                    agent=self._agent,
+                    turns=(),
+                    settings=_for_a_node(work.settings, self._episodes),
+                    observer=self,
+                    run=self._run,
+                    trajectory_collector=self._collector,
+                    environment_options=work.environment_options,
+                    browser_pool=self._pool,
+                    scheduler=self._given,
+                )
+                self._plays = True
+                opened.set_result(found)
+                try:
+                    await self._runner.play()
+                finally:
+                    self._plays = False
+                    for row in list(self._ends):
+                        self._answer(row, None)
         except Exception as error:
-            _logger.warning("This node cannot start.", exc_info=True)
-            self._hear()
-            await self.close()
-            return Report(failure=Failure.of(error))
-        self._hear()
-        self._watch_the_driver()
-        self._adapt()
-        return Report(stored=tuple(found), room=self._room.size)
+            _logger.warning("This node ends.", exc_info=True)
+            self._failure = _sendable(error)
+        finally:
+            self._ended.set()
 
-    async def accept(self, turns: Sequence[Turn]) -> None:
-        """Accept a lease and start playing it."""
-        self._hear()
-        if self._closing is not None or self._failure is not None:
-            self._returned.extend(turns)
-            self._news.set()
-            return
-        lane = asyncio.create_task(self._play(turns))
-        self._lanes.add(lane)
-        lane.add_done_callback(self._lanes.discard)
+    async def play(self, turn: Turn) -> Played | None:
+        """Play a turn; return None if the node closes or fails before the turn has an end."""
+        if not self._plays:
+            return None
+        end = self._ends[turn.planned.row] = asyncio.Future()
+        self._given.give(turn)
+        if (result := await end) is None:
+            return None
+        episode_id = self._run.episode_id(turn)
+        again = self._work.settings.retry.leaves_open(result, turn.failures + 1)
+        stored = self._spool is None and not self._layout.journal(episode_id).exists()
+        if not stored:
+            self._unstored.add(episode_id)
+        # The error itself may be of a class that the driver cannot import.
+        return Played(dataclasses.replace(result, cause=None), again, stored)
 
-    async def report(self, got: int) -> Report:
-        """Wait briefly for news, and return it.
+    async def beat(self, hurry: bool) -> Status:
+        """Hear that the driver is alive, and answer.
 
         Args:
-            got: The number of the last report that the driver received; later ones are repeated.
+            hurry: Whether to send all records at once.
         """
-        self._hear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._work.lease / _BEATS):
-                await self._news.wait()
-        self._hear()
-        return self._tell(got)
+        self._heard = time.monotonic()
+        if hurry and self._unstored:
+            try:
+                async with asyncio.timeout(self._work.lease / 3):
+                    await self._collector.flush()
+            except TimeoutError:
+                pass
+            except errors.CollectorError as error:
+                return dataclasses.replace(self._status(), failure=error)
+        return self._status()
 
-    async def allow(self, share: float) -> None:
+    async def limit(self, share: float) -> None:
         """Apply a share of the limits that hold for all machines together.
 
         Limits on concurrent operations stay at least 1. Limits per minute are divided exactly.
         """
-        self._hear()
-        self._share = share
-        self._limit_pool()
-        set_share = getattr(self._agent, "set_share", None)
-        if set_share is not None:
+        if self._work.settings.operations is not None and self._pool is not None:
+            self._pool.operations.limit(_part_of(self._work.settings.operations, share))
+        if (set_share := getattr(self._agent, "set_share", None)) is not None:
             set_share(share)
 
-    async def flush(self) -> str:
-        """Wait until every record is in the store; return the reason if that fails."""
-        assert self._writer is not None
-        try:
-            await self._writer.collector.flush()
-        except errors.CollectorError as error:
-            return str(error)
-        finally:
-            self._news.set()
-        return ""
+    async def close(self) -> Status:
+        """End open episodes as cancelled, send what can be sent, and release all. Idempotent."""
+        if self._life is not None:
+            if not self._closing:
+                self._closing = True
+                self._life.cancel()
+            await asyncio.wait([self._life])
+        return self._status()
 
-    async def close(self, got: int = 0) -> Report:
-        """End open episodes as cancelled, send what can be sent, and release all. Idempotent.
+    def rollout_planned(self, plan: object) -> None:
+        """Do nothing."""
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Answer the call that plays the episode."""
+        self._answer(result.row, result)
+
+    def _answer(self, row: int, result: EpisodeResult | None) -> None:
+        if not (end := self._ends.pop(row)).done():
+            end.set_result(result)
+
+    def _open_collector(self) -> list[str]:
+        """Open the collector, and send what waits in its spool. Blocks.
 
         Returns:
-            The last report; `got` is as in `report`.
+            The ids of the run's episodes among them. The driver handles a folder's journals.
+
+        Raises:
+            CollectorError: Some of the run's episodes could not be sent.
         """
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)
-        return self._tell(got)
-
-    async def _play(self, turns: Sequence[Turn]) -> None:
-        unbegun = {turn.planned.row: turn for turn in turns}
-
-        def ended(result: EpisodeResult) -> None:
-            self._note(unbegun.pop(result.row), result)
-
-        runner: Runner | None = None
-        try:
-            assert self._agent is not None
-            assert self._writer is not None
-            runner = Runner(
-                agent=self._agent,
-                turns=turns,
-                settings=self._settings,
-                observer=_Listener(ended),
-                run=self._run,
-                trajectory_collector=self._writer.collector,
-                environment_options=self._work.environment_options,
-                browser_pool=await self._pool_for(turns),
-            )
-            self._runners.append(runner)
-            await runner.play()
-        except asyncio.CancelledError:
-            pass  # By `close`, which reports the turns that were not started.
-        except Exception as error:
-            _logger.warning("This node can no longer play.", exc_info=True)
-            self._failure = self._failure or Failure.of(error)
-        finally:
-            if runner in self._runners:
-                self._runners.remove(runner)
-            self._returned.extend(unbegun.values())
-            self._news.set()
-
-    def _note(self, turn: Turn, result: EpisodeResult) -> None:
-        if result.num_steps and not result.failed:
-            self._paces.append(result.seconds / result.num_steps)
-        again = self._work.settings.retry.leaves_open(result, turn.failures + 1)
-        # The error itself may be of a class that the driver cannot import.
-        self._ended.append(Ended(turn, dataclasses.replace(result, cause=None), again))
-        self._unstored.add(self._run.episode_id(turn))
-        self._news.set()
-
-    async def _pool_for(self, turns: Sequence[Turn]) -> BrowserPool | None:
-        if not any(turn.planned.selection.uses_browser for turn in turns):
-            return None
-        async with self._pool_lock:
-            if self._pool is None:
-                pool = self._work.browsers.open(self._episodes)
-                self._pool = await pool.__aenter__()
-                self._limit_pool()
-            return self._pool
-
-    def _tell(self, got: int) -> Report:
-        self._news.clear()
-        stored = self._writer.stored(self._unstored) if self._writer is not None else []
-        self._unstored.difference_update(stored)
-        repeated = self._told if self._told.number > got else Report()
-        self._told = Report(
-            max(self._told.number, got) + 1,
-            (*repeated.ended, *self._ended),
-            (*repeated.returned, *self._returned),
-            (*repeated.stored, *stored),
-            self._failure,
-            self._room.size,
+        work, run = self._work, self._run
+        self._collector = open_collector(
+            work.out, work.storage_options, work.format, close_timeout=work.close_timeout
         )
-        self._ended.clear()
-        self._returned.clear()
-        return self._told
+        if not isinstance(self._collector, S3TrajectoryCollector):
+            self._layout = DatasetLayout(self._collector.path)
+            return []
+        self._spool = spool = Spool.open(self._collector.spool)[0]
+        self._layout = spool.layout
+        if not (waiting := self._waiting()):
+            return []
+        report = push(spool.path, storage_options=work.storage_options)
+        unsent = [one.episode_id for one in report.unsent if run.place_of(one.episode_id)]
+        if unsent:
+            raise errors.CollectorError(
+                f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, are in "
+                f"{str(spool.path)!r} and could not be sent to {report.destination!r}. Run "
+                f"`webtraj push {spool.path}` there."
+            )
+        return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
 
-    def _limit_pool(self) -> None:
-        limits = self._work.settings.operations
-        if self._pool is not None and limits is not None:
-            self._pool.operations.limit(_part_of(limits, self._share))
+    def _waiting(self) -> set[str]:
+        """Return the episodes whose records are on this machine and not yet in the store."""
+        waiting = set(self._layout.open_episodes())
+        return waiting if self._spool is None else waiting.union(self._spool.waiting())
 
-    def _adapt(self) -> None:
-        """Play as many episodes at a time as this machine can bear, if configured."""
-        adaptive = self._work.settings.adaptive
-        if adaptive is None:
-            return
-        high = min(adaptive.high, self._episodes)
-        adaptive = dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
-        self._foreman = Foreman(adaptive, self._room, self._pace)
-        self._foreman.__enter__()
-
-    def _pace(self) -> float | None:
-        paces, self._paces = self._paces, []
-        return statistics.median(paces) if paces else None
-
-    def _make_room(self) -> None:
-        """Let surplus lanes end, each after its current episode."""
-        for runner in self._runners[self._room.size :]:
-            runner.wind_up()
-        self._news.set()
-
-    async def _close(self) -> None:
-        if self._foreman is not None:
-            self._foreman.__exit__()
-        if self._watch is not None:
-            self._watch.cancel()
-        for lane in list(self._lanes):
-            lane.cancel()
-        if self._lanes:
-            await asyncio.wait(self._lanes)
-        if self._pool is not None:
-            await _quietly(self._pool.close(), "Could not close the browsers.")
-        if self._writer is not None:
-            await _quietly(self._writer.collector.aclose(), "Some records are not in the store.")
-        await _quietly(aclose(self._agent), "Could not close the agent.")
-
-    def _hear(self) -> None:
-        self._heard = time.monotonic()
-
-    @property
-    def _silence(self) -> float:
-        return time.monotonic() - self._heard
+    def _status(self, found: Iterable[str] = ()) -> Status:
+        room = min(self._runner.room, self._episodes) if self._plays else 0
+        stored = self._unstored - self._waiting() if self._unstored else set()
+        self._unstored -= stored
+        return Status(room, (*found, *stored), self._failure)
 
     def _watch_the_driver(self) -> None:
-        loop = asyncio.get_running_loop()
-        if (left := self._work.lease - self._silence) > 0:
-            self._watch = loop.call_later(left, self._watch_the_driver)
-            return
-        _logger.warning("The driver was silent for %g s; this node ends.", self._work.lease)
-        self._leaving = loop.create_task(self._close_and_leave())
-
-    async def _close_and_leave(self) -> None:
-        await self.close()
+        """End the node in good order, then its process, once the driver is silent for a lease."""
+        lease = self._work.lease
+        while (left := self._heard + lease - time.monotonic()) > 0 and not self._ended.is_set():
+            self._ended.wait(min(left, lease))
+        if self._ended.is_set():
+            time.sleep(lease)  # A driver that is alive ends the process itself.
+        else:
+            _logger.warning("The driver was silent for %g s; this node ends.", lease)
+            if self._life is not None and not (loop := self._life.get_loop()).is_closed():
+                asyncio.run_coroutine_threadsafe(self.close(), loop)
+                self._ended.wait(lease + self._work.close_timeout)
         if self._leave is not None:
             self._leave()
 
-    def _leave_if_stuck(self) -> None:
-        """End the process if its event loop hangs. Everything recorded is in journals."""
-        limit = 2 * self._work.lease + self._work.close_timeout
-        while (left := limit - self._silence) > 0:
-            time.sleep(min(left, limit))
-        os._exit(1)
+
+def _sendable(error: Exception) -> errors.WebtrajError:
+    """Return an error that any process can read: of the same type, if webtraj defines it."""
+    if getattr(errors, type(error).__name__, None) is type(error):
+        return type(error)(str(error))  # type: ignore[return-value]
+    return errors.RolloutStoppedError(f"{type(error).__name__}: {error}")
 
 
-class _Listener(NullRolloutObserver):
-    """Forwards results."""
-
-    def __init__(self, ended: Callable[[EpisodeResult], None]) -> None:
-        self._ended = ended
-
-    def episode_ended(self, result: EpisodeResult) -> None:
-        """Forward the result."""
-        self._ended(result)
-
-
-def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
-    """Return the settings for one lease; the driver handles those of the whole rollout."""
+def _for_a_node(settings: RolloutSettings, episodes: int) -> RolloutSettings:
+    """Return the settings for one machine; the driver handles those of the whole rollout."""
     return RolloutSettings(
+        parallel=settings.adaptive or episodes,
         max_steps=settings.max_steps,
         max_repetitive_actions=settings.max_repetitive_actions,
         deadlines=dataclasses.replace(settings.deadlines, run=None),
@@ -399,22 +362,3 @@ def _part_of(limits: OperationLimits, share: float) -> OperationLimits:
             rate = field.name == "requests_per_minute"
             parts[field.name] = whole * share if rate else max(1, int(whole * share + 1e-9))
     return OperationLimits(**parts)
-
-
-class _Room(Crew):
-    """Number of lanes allowed; calls back when it changes."""
-
-    def __init__(self, size: int, changed: Callable[[], object]) -> None:
-        super().__init__(size)
-        self._changed = changed
-
-    def resize(self, size: int) -> None:
-        super().resize(size)
-        self._changed()
-
-
-async def _quietly(call: object, otherwise: str) -> None:
-    try:
-        await call  # type: ignore[misc]
-    except Exception:
-        _logger.warning("%s", otherwise, exc_info=True)

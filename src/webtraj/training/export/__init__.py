@@ -1,8 +1,8 @@
 """Exports of samples in the files that trainers read.
 
 * `base` defines a format; `running` lists the formats, writes exports atomically and reads them.
-* `sharegpt`, `openai`, `trl`, `tokens` and `pointing` are formats; they share `conversations`,
-  `pictures` and `lengths`.
+* `sharegpt`, `openai`, `trl` and `tokens` are formats; they share `conversations`, `pictures` and
+  `lengths`.
 * `preferences` finds pairs in a replay buffer, and exports its samples.
 """
 

@@ -13,13 +13,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.rows import read_row, read_rows
 from webtraj.training.samples import Sample, key_of, name_of
+
+if TYPE_CHECKING:
+    from webtraj.training.replay import Renderer
 
 __all__ = [
     "ExportReport",
@@ -120,6 +123,14 @@ class SampleFormat:
     """Version of the format's output."""
     file: ClassVar[str] = "{}.jsonl"
     """The name of a split's file: JSON lines, or a JSON array if it ends in `.json`."""
+    imitated: ClassVar[bool] = True
+    """Whether `webtraj train` can train on its rows."""
+
+    def renderer(self) -> Renderer:
+        """Return what makes prompts for decisions without a model call, with `--render`."""
+        from webtraj.training.replay import AgentRenderer
+
+        return AgentRenderer()
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """Return a sample's row, or the reason why it is left out.

@@ -236,7 +236,7 @@ def export_selection(
     Args:
         selection: A selection, or both parts of a split one.
         out: A new folder or bucket URL.
-        format: A name in `FORMATS`, or a format.
+        format: A format, or the name of one.
         options: Options of a named format.
         pairs_per_prompt: For formats of pairs: see `preferences_of`.
         least_margin: For formats of pairs: see `preferences_of`.

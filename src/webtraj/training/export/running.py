@@ -25,14 +25,20 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
-from webtraj.named import make_of, nearest
+from webtraj.named import make_of, nearest, offered
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.samples import Sample, name_of
 
-__all__ = ["FORMATS", "export_samples", "make_format", "read_export", "write", "write_samples"]
+__all__ = [
+    "ENTRY_POINT_GROUP", "FORMATS", "all_formats", "export_samples", "make_format", "read_export",
+    "write", "write_samples",
+]  # fmt: skip
 
-# The formats of training data by name; each module is imported on first use.
+# The formats of training data by name; each module is imported on first use. Installed packages add
+# more through the entry-point group `webtraj.training_formats`.
+
+ENTRY_POINT_GROUP = "webtraj.training_formats"
 
 _HERE = "webtraj.training.export"
 
@@ -43,30 +49,33 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     "preferences": (f"{_HERE}.sharegpt:RankingFormat", "pairs of replies, for LLaMA-Factory's DPO"),
     "trl-preferences": (f"{_HERE}.trl:TrlPreferencesFormat", "pairs in Parquet, for TRL's DPO"),
     "tokens": (f"{_HERE}.tokens:TokensFormat", "exact token ids with log-probabilities, for RL"),
-    "pointing": (
-        f"{_HERE}.pointing:PointingFormat",
-        "token ids of pointing prompts, names dealt anew, for models made from scratch",
-    ),
 }
 """The class of each format as `module:Class`, with a one-line description."""
+
+
+def all_formats() -> dict[str, tuple[str, str]]:
+    """Return the built-in formats and those of installed packages, as in `FORMATS`."""
+    others = offered(ENTRY_POINT_GROUP)
+    return {**{name: (home, "from another package") for name, home in others.items()}, **FORMATS}
 
 
 def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFormat:
     """Create a format by name.
 
     Args:
-        name: A key of `FORMATS`.
+        name: A key of `FORMATS`, or a format of an installed package.
         options: Values of its fields; text is converted, as on a command line.
 
     Raises:
         InvalidInputError: There is no such format or option, or a value is invalid.
     """
-    if name not in FORMATS:
+    known = all_formats()
+    if name not in known:
         raise errors.InvalidInputError(
             f"Unknown format of training data: {name!r:.60}. "
-            f"{nearest(name, FORMATS, cutoff=0.5)}The formats are {', '.join(FORMATS)}."
+            f"{nearest(name, known, cutoff=0.5)}The formats are {', '.join(known)}."
         )
-    made: SampleFormat = make_of(FORMATS[name][0], name, options)
+    made: SampleFormat = make_of(known[name][0], name, options)
     return made
 
 
@@ -133,10 +142,11 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
     """
     folder = Path(folder)
     header, _ = read_manifest(folder)
-    if header["format"] not in FORMATS:
+    if header["format"] not in (known := all_formats()):
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which holds "
-            f"episodes; expected a format of samples: {', '.join(FORMATS)}."
+            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which is no "
+            f"known format of samples. {nearest(header['format'], known)}Expected one of: "
+            f"{', '.join(known)}."
         )
     if split not in header["splits"]:
         raise errors.InvalidInputError(
@@ -183,7 +193,7 @@ def export_samples(
     Args:
         splits: The samples by split: `train`, and optionally `val`. Each is iterated once.
         out: A new folder or bucket URL.
-        format: A name in `FORMATS`, or a format.
+        format: A format, or the name of one.
         options: Options of a named format.
         origin: The datasets, filters and seed of the samples, as JSON data for the manifest.
         episodes: The SHA-256 of the episodes' files by id, for the manifest.

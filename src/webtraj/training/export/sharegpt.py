@@ -160,6 +160,7 @@ class RankingFormat(LengthOptions):
 
     name: ClassVar[str] = "preferences"
     file: ClassVar[str] = _FILE
+    imitated: ClassVar[bool] = False
 
     dataset_name: str = "webtraj"
     """What `dataset_info.json` calls the data: this, `_train` or `_val`."""

@@ -298,6 +298,7 @@ class TrlPreferencesFormat(TrlFormat):
     """A format of prompts with a better and a worse reply."""
 
     name: ClassVar[str] = "trl-preferences"
+    imitated: ClassVar[bool] = False
     replies: ClassVar[Mapping[str, str]] = {
         "chosen": "The reply that was worth more.",
         "rejected": "The reply that was worth less.",

@@ -16,13 +16,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from two_cores.page_items import Box, Item, color_name, items_of
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.base import given_up, seed_text
+from webtraj.agents.catalog import AgentKind
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.agents.models.messages import without_markup
 from webtraj.agents.options import read_options
-from webtraj.agents.page_items import Box, Item, color_name, items_of
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import (
     Action,
@@ -52,8 +53,10 @@ __all__ = [
     "OPTIONS",
     "NUMBERS",
     "PLACES",
+    "POINTING",
     "Pointer",
     "PointingAgent",
+    "PointingDialect",
     "Prompt",
     "USUAL",
     "VERBS",
@@ -723,6 +726,19 @@ class Pointer:
         return action
 
 
+class PointingDialect(Pointer):
+    """The dialect `pointing`: see `webtraj.integrations.sessions.PageDialect`.
+
+    Args:
+        seed: The page's seed, which shuffles the tokens.
+    """
+
+    channels = CHANNELS
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(random.Random(seed))
+
+
 class _Actor:
     """Acts in one episode."""
 
@@ -812,3 +828,13 @@ def make_pointing_agent(seed: int, options: Mapping[str, Any]) -> PointingAgent:
         max_invalid_actions=read.max_invalid_actions,
         timeout=read.timeout,
     )
+
+
+POINTING = AgentKind(
+    "Asks a small model; see two_cores.pointing.",
+    make_pointing_agent,
+    "model, base_url and those of two_cores.pointing.OPTIONS",
+    # Its replies are two names; what limits prose in a configuration is not for them.
+    shared=tuple(name for name in OPTIONS if name != "max_tokens"),
+)
+"""The agent as the command line and configurations know it."""

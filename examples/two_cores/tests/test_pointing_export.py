@@ -11,13 +11,13 @@ import orjson
 import pytest
 import tokenizers
 
+from two_cores.decisions import PointingRenderer, Reach, decisions_of, reach_of
+from two_cores.scratch import make_model, make_tokenizer
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions as a
 from webtraj.training.export import export_selection, make_format
 from webtraj.training.replay import Filters, ReplayBuffer
-from webtraj.training.scratch import PointingRenderer, Reach, decisions_of, reach_of
-from webtraj.training.scratch.model import make_model, make_tokenizer
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,

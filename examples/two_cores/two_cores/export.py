@@ -2,8 +2,8 @@
 
 A small model that sees each prompt once, with its recorded names, learns the names. So each sample
 is written several times, with other names for its elements and words each time, and the model
-learns what stays the same. Each name is one token (`webtraj.training.scratch`), so the copies
-differ in those ids only.
+learns what stays the same. Each name is one token (`two_cores.scratch`), so the copies differ in
+those ids only.
 
 ::
 
@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pydantic
 
+from two_cores.decisions import PointingRenderer
+from two_cores.pointing import ACT, ELEMENTS, USUAL, WORDS
+from two_cores.scratch import END
 from webtraj import errors
 from webtraj.agents.models.base import Text
-from webtraj.agents.pointing import ACT, ELEMENTS, USUAL, WORDS
 from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
 from webtraj.training.export.pictures import Pictures
 from webtraj.training.samples import Sample, name_of
-from webtraj.training.scratch.model import END
 
 if TYPE_CHECKING:
     import tokenizers
@@ -63,8 +64,13 @@ class PointingFormat(SampleFormat):
         if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
             raise errors.InvalidInputError(
                 f"The format 'pointing' needs the model's folder, for its tokenizer.json; got "
-                f"model={self.model!r}. `webtraj train scratch DATASET --out FOLDER` makes one."
+                f"model={self.model!r}. `python -m two_cores.scratch DATASET --out FOLDER` "
+                "makes one."
             )
+
+    def renderer(self) -> PointingRenderer:
+        """See `SampleFormat.renderer`."""
+        return PointingRenderer()
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -169,6 +175,6 @@ class PointingFormat(SampleFormat):
         if found is None:
             raise errors.InvalidInputError(
                 f"The model {self.model!r} has no token {name!r}. Pointing prompts need a model "
-                "made by `webtraj train scratch` of this version: make a new one."
+                "made by `python -m two_cores.scratch` of this version: make a new one."
             )
         return int(found)

@@ -1,6 +1,6 @@
 """A page in short: its elements and texts, each in a few words, with a place where that is known.
 
-For prompts of very small models (`webtraj.agents.pointing`). An element that only holds others has
+For prompts of very small models (`two_cores.pointing`). An element that only holds others has
 no line of its own: the first element inside it stands for both.
 """
 

@@ -2,7 +2,7 @@
 
     webtraj rollout --preset miniwob/drag-box --preset miniwob/use-slider --agent oracle \
         --episodes 8 --set 'observe=["goal","axtree","boxes","last_action"]' --out runs/oracle
-    python scripts/pointing_reach.py runs/oracle
+    python examples/two_cores/reach.py runs/oracle
 
 The columns of a task:
 
@@ -19,7 +19,7 @@ import collections
 import sys
 
 import webtraj
-from webtraj.training.scratch import Reach, reach_of
+from two_cores.decisions import Reach, reach_of
 
 
 def main(place: str) -> None:

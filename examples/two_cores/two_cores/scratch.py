@@ -1,5 +1,7 @@
 """A randomly initialised model for pointing prompts, and its tokenizer.
 
+    python -m two_cores.scratch runs/random --out base/
+
 A Qwen3 with two layers, which vLLM serves unchanged. Heads are 32 wide, the narrowest that vLLM's
 CPU attention supports. Needs torch, transformers and tokenizers, imported on first use.
 """
@@ -7,17 +9,22 @@ CPU attention supports. Needs torch, transformers and tokenizers, imported on fi
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import typer
+
+from two_cores.decisions import texts_of
+from two_cores.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
 from webtraj import errors
-from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
+from webtraj.cli.options import PLACE_HELP, BucketOptions, storage_options
 
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["END", "make_model", "make_tokenizer"]
+__all__ = ["END", "main", "make_model", "make_tokenizer"]
 
 _HEAD = 32
 END: Final = "<end>"
@@ -129,3 +136,36 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1900) -> tokenizer
     # Not special tokens: servers strip those from decoded replies.
     tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in names])
     return tokenizer
+
+
+def main(
+    datasets: Annotated[list[str], typer.Argument(help=PLACE_HELP)],
+    out: Annotated[Path, typer.Option(help="A new folder for the model.")],
+    seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
+    vocab_size: Annotated[int, typer.Option(help="The largest vocabulary, in tokens.")] = 1900,
+    width: Annotated[int, typer.Option(help="The hidden size.")] = 64,
+    layers: Annotated[int, typer.Option(help="The number of layers.")] = 2,
+    heads: Annotated[int, typer.Option(help="The number of attention heads, 32 wide each.")] = 4,
+    episodes: Annotated[
+        int | None, typer.Option(help="Read at most this many episodes of each dataset.")
+    ] = None,
+    option: BucketOptions = None,
+) -> None:
+    """Make a small model with random weights, for the agent `pointing`.
+
+    Its tokenizer is built from the text of the recorded pages and goals. Record with `webtraj
+    rollout --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
+    train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
+    """
+    texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(option))
+    made = make_model(
+        out, texts, seed=seed, vocab_size=vocab_size, width=width, layers=layers, heads=heads
+    )
+    typer.echo(f"Made {made}.")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except errors.WebtrajError as error:
+        sys.exit(f"two_cores.scratch: {error}")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from two_cores.pointing import Item, Prompt, items_of, make_prompt
 from webtraj.agents.models.base import Message
-from webtraj.agents.pointing import Item, Prompt, items_of, make_prompt
 from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.actions import Action, Click, InvalidAction
 from webtraj.training.replay.cutting import Rendered, action_of, loaded

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from two_cores.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
 from webtraj import errors
 from webtraj.agents.catalog import make_agent
 from webtraj.agents.models import OpenAICompatibleClient
-from webtraj.agents.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
 from webtraj.environments import actions as a
 from webtraj.testing.model_server import FakeModelServer, Reply
 

@@ -2,14 +2,14 @@
 # Plays MiniWoB++ tasks that the loop on two cores has not trained on, once with what it has made and
 # once at random. Arguments: the loop's folder, and one for what is played.
 set -eu
-[ $# = 2 ] || { echo "usage: sh scripts/unseen_tasks.sh LOOP OUT" >&2; exit 2; }
+[ $# = 2 ] || { echo "usage: sh examples/two_cores/unseen_tasks.sh LOOP OUT" >&2; exit 2; }
 loop=$(realpath "$1")
 out=$(realpath -m "$2")
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 sh scripts/environment.sh train vllm
 webtraj=".venv-train/bin/python -m webtraj"
 
-tasks=$(sed 's/#.*//' scripts/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
+tasks=$(sed 's/#.*//' examples/two_cores/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
 common="env_config.test_tasks=[$tasks] env_config.split=test env_config.attempts_per_task=25"
 common="$common env_config.server_size=8 env_config.max_steps=10 iteration=1 seed=77"
 

@@ -1,0 +1,13 @@
+"""Tiny web agents that learn on two CPU cores.
+
+* `pointing`: the prompt, the replies, the agent `pointing` and the dialect of that name;
+  `page_items` describes a page in a few words an element.
+* `random_agent`: the agent `random_pointing`, which explores what `pointing` can do.
+* `scratch`: a model with random weights, and the command that makes one.
+* `decisions`: recorded steps as prompts; `export`: the training format `pointing`.
+
+Nothing here knows the tasks, answers or pages of a benchmark. The model learns from recorded
+episodes only: from successes, and from relabelled failures (`webtraj.processing`, hindsight).
+
+webtraj finds all of it by the entry points in `pyproject.toml`.
+"""
