@@ -18,6 +18,7 @@ from webtraj import (
 )
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import Completion, Deadlines, Politeness, RetryPolicy, RolloutSettings
+from webtraj.rollouts.distributed.node import NodeLostError
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.runs.run import Run, counting, progress_of
 from webtraj.store.places import open_storage
@@ -261,6 +262,63 @@ async def test_what_the_store_does_not_take_is_kept_and_named(machines_of_bucket
         await cluster.play("ladder/climb", episodes=6)
     nodes = [line.node for line in cluster.lines.values()]
     assert len({episode_id for node in nodes for episode_id in node._waiting()}) >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+async def test_an_answer_that_comes_after_the_news_of_its_record(
+    place, machines, machines_of_bucket
+):
+    cluster = machines(one=1)
+    if place == "bucket":
+        cluster = machines_of_bucket("memory://test-distributed/late", one=1)
+    start = cluster.start
+
+    async def start_late(place):
+        line, status = await start(place)
+        play = line.play
+
+        async def late(turn):
+            played = await play(turn)
+            while line.node._unstored:
+                await asyncio.sleep(0.01)
+            return played
+
+        line.play = late
+        return line, status
+
+    cluster.start = start_late
+    async with asyncio.timeout(60):
+        results, _ = await cluster.play("ladder/climb", episodes=2)
+    assert counted_rows(results) == [0, 1]
+
+
+async def test_a_node_that_is_lost_while_it_closes_is_no_trouble(machines_of_bucket):
+    cluster = machines_of_bucket("memory://test-distributed/closes", one=1)
+    start = cluster.start
+
+    async def start_slow(place):
+        line, status = await start(place)
+        beat, close = line.beat, line.close
+
+        async def silent(hurry):
+            if line.node._closing:
+                await asyncio.sleep(0.1)  # After the last answers.
+                raise NodeLostError("no answer")
+            return await beat(hurry)
+
+        async def slow():
+            status = await close()
+            await asyncio.sleep(0.5)
+            return status
+
+        line.beat, line.close = silent, slow
+        return line, status
+
+    cluster.start = start_slow
+    cut = RolloutSettings(deadlines=Deadlines(run=0.5))
+    (result,), _ = await cluster.play("ladder/hang", settings=cut)
+    assert result.outcome is Outcome.CANCELLED
 
 
 async def test_no_machine_for_long_ends_the_rollout(machines):

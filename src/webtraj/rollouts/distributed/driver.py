@@ -168,6 +168,8 @@ class Member:
     """The turns that it has, by episode id."""
     unstored: dict[str, asyncio.Future[None]] = dataclasses.field(default_factory=dict)
     """Those that ended: futures that are done when their records are in the store."""
+    stored: set[str] = dataclasses.field(default_factory=set)
+    """Those with a record in the store although the node's answer is still on its way."""
 
 
 def next_share(members: Iterable[Member]) -> tuple[Member, float] | None:
@@ -411,7 +413,8 @@ class Driver:
         self._keep(episode_id, played.result)
         self._count_errors(played.result)
         # If another try follows, there is no need to wait for the record.
-        if not played.stored and (self._over.is_set() or not played.again):
+        stored_already = played.stored or episode_id in member.stored
+        if not stored_already and (self._over.is_set() or not played.again):
             stored = member.unstored[episode_id] = asyncio.Future()
             await stored
         self._end_turn(turn, played.result, again=played.again)
@@ -420,8 +423,11 @@ class Driver:
     def _take(self, member: Member, status: Status) -> None:
         member.room = status.room
         for episode_id in status.stored:
-            if (stored := member.unstored.pop(episode_id, None)) is not None:
+            stored = member.unstored.pop(episode_id, None)
+            if stored is not None and not stored.done():  # Done if cancelled with a lost node.
                 stored.set_result(None)
+            elif stored is None and episode_id in member.turns:
+                member.stored.add(episode_id)
         self._wake()
 
     async def _play_elsewhere(self, member: Member) -> None:
