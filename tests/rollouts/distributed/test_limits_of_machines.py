@@ -15,6 +15,7 @@ from webtraj.rollouts import Adaptive, RolloutSettings
 from webtraj.rollouts.distributed.driver import Member, next_share
 from webtraj.rollouts.distributed.node import NodeRunner, Place, Work
 from webtraj.rollouts.making import Browsers
+from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 
@@ -196,6 +197,26 @@ async def test_a_node_that_adapts_begins_with_few(machines, ladder):
     assert ladder.most_playing <= 2
     node = cluster.lines["one"].node
     assert node._runner.room == 2
+
+
+async def test_a_node_that_adapts_holds_no_more_environments_than_places(
+    machines, ladder, slow_climber
+):
+    cluster = machines(one=2)
+    cluster.agent = slow_climber
+    adaptive = Adaptive(
+        1, 32, interval=0.02, memory_kept=1, cpu_free=1, cpu_full=1, slower=1000,
+        slower_when_full=1000,
+    )  # fmt: skip
+    held = []
+
+    class Looker(NullRolloutObserver):
+        def episode_ended(self, result):
+            held.append(sum(not one.closed for one in ladder.made))
+
+    settings = RolloutSettings(parallel=adaptive)
+    await cluster.play("ladder/climb", episodes=60, settings=settings, observer=Looker())
+    assert max(held) <= 2
 
 
 async def test_a_machine_with_less_room_plays_on_with_fewer(machines, ladder):

@@ -309,7 +309,7 @@ class NodeRunner:
         return waiting if self._spool is None else waiting.union(self._spool.waiting())
 
     def _status(self, found: Iterable[str] = ()) -> Status:
-        room = min(self._runner.room, self._episodes) if self._plays else 0
+        room = self._runner.room if self._plays else 0
         stored = self._unstored - self._waiting() if self._unstored else set()
         self._unstored -= stored
         return Status(room, (*found, *stored), self._failure)
@@ -339,8 +339,13 @@ def _sendable(error: Exception) -> errors.WebtrajError:
 
 def _for_a_node(settings: RolloutSettings, episodes: int) -> RolloutSettings:
     """Return the settings for one machine; the driver handles those of the whole rollout."""
+    parallel: Any = episodes
+    if (adaptive := settings.adaptive) is not None:
+        # More workers than places would wait with open environments, and take all browsers.
+        high = min(adaptive.high, episodes)
+        parallel = dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
     return RolloutSettings(
-        parallel=settings.adaptive or episodes,
+        parallel=parallel,
         max_steps=settings.max_steps,
         max_repetitive_actions=settings.max_repetitive_actions,
         deadlines=dataclasses.replace(settings.deadlines, run=None),
