@@ -262,6 +262,8 @@ async def test_what_the_store_does_not_take_is_kept_and_named(machines_of_bucket
         await cluster.play("ladder/climb", episodes=6)
     nodes = [line.node for line in cluster.lines.values()]
     assert len({episode_id for node in nodes for episode_id in node._waiting()}) >= 6
+    # No row was played again elsewhere.
+    assert sum(len(line.accepted) for line in cluster.lines.values()) == 6
 
 
 @pytest.mark.slow

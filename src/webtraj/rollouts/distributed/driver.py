@@ -349,12 +349,14 @@ class Driver:
             status = await member.node.beat(self._idle)
             self._failures.pop(member.place.key, None)
             self._take(member, status)
+            if status.unsent:  # Other machines would play the rows again, to no better end.
+                self._fail(errors.CollectorError(f"On {member.place.name}: {status.unsent}"))
             if status.failure is not None:
                 await self._close(member)
             self._check(member.place, status)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.work.lease / _BEATS):
-                    while not (self._idle and member.unstored):
+                    while not (self._idle and member.unstored and member.room):
                         await self._changed.wait()
 
     @property

@@ -88,7 +88,9 @@ class Status:
     stored: tuple[str, ...] = ()
     """Ids of episodes whose records have reached the store since the last status."""
     failure: errors.WebtrajError | None = None
-    """Why it cannot play, or not store its records."""
+    """Why it cannot play."""
+    unsent: str = ""
+    """Why the store does not take its records, if it should send them at once."""
 
 
 class NodeLostError(Exception):
@@ -233,14 +235,14 @@ class NodeRunner:
             hurry: Whether to send all records at once.
         """
         self._heard = time.monotonic()
-        if hurry and self._unstored:
+        if hurry and self._unstored and self._plays:
             try:
                 async with asyncio.timeout(self._work.lease / 3):
                     await self._collector.flush()
             except TimeoutError:
                 pass
             except errors.CollectorError as error:
-                return dataclasses.replace(self._status(), failure=error)
+                return dataclasses.replace(self._status(), unsent=str(error))
         return self._status()
 
     async def limit(self, share: float) -> None:
