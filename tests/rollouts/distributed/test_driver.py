@@ -323,6 +323,24 @@ async def test_a_node_that_is_lost_while_it_closes_is_no_trouble(machines_of_buc
     assert result.outcome is Outcome.CANCELLED
 
 
+async def test_a_machine_that_closes_first_is_neither_lost_nor_started_again(machines, climber):
+    cluster = machines(one=1, two=1)
+    waits = iter([0, 0.6])
+
+    class Leaves(climber):
+        async def aclose(self):
+            await asyncio.sleep(next(waits))
+
+    async def end(line):
+        line.cut.set()
+
+    cluster.agent, cluster.end = Leaves, end
+    results, driver = await cluster.play("ladder/climb", episodes=10)
+    assert counted_rows(results) == list(range(10))
+    assert driver.lost_nodes == 0
+    assert sorted(cluster.started) == ["one", "two"]
+
+
 async def test_no_machine_for_long_ends_the_rollout(machines):
     cluster = machines()
     with pytest.raises(errors.RolloutStoppedError, match="no machine was available"):

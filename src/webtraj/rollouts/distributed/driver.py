@@ -170,6 +170,8 @@ class Member:
     """Those that ended: futures that are done when their records are in the store."""
     stored: set[str] = dataclasses.field(default_factory=set)
     """Those with a record in the store although the node's answer is still on its way."""
+    closed: bool = False
+    """Whether it was closed in good order."""
 
 
 def next_share(members: Iterable[Member]) -> tuple[Member, float] | None:
@@ -300,7 +302,8 @@ class Driver:
 
     def _serve_at(self, place: Place) -> None:
         key = place.key
-        if key not in self._serving and self._failures[key] < _STARTS:
+        free = key not in self._serving and not self._over.is_set()
+        if free and self._failures[key] < _STARTS:
             self._serving[key] = task = self._do(self._serve(place))
             task.add_done_callback(lambda _: self._serving.pop(key))
 
@@ -318,9 +321,10 @@ class Driver:
                 tasks.create_task(self._beat(member))
                 tasks.create_task(self._feed(member, found, tasks))
         except* NodeLostError as lost:
-            self._failures[place.key] += 1
-            self.lost_nodes += 1
-            _logger.warning("Lost the node at %s: %s", place.name, lost.exceptions[0])
+            if member is None or not (member.closed and self._over.is_set()):
+                self._failures[place.key] += 1
+                self.lost_nodes += 1
+                _logger.warning("Lost the node at %s: %s", place.name, lost.exceptions[0])
         finally:
             self._members.pop(place.key, None)
             self._wake()
@@ -596,6 +600,7 @@ class Driver:
                     while member.turns.keys() & self._away.keys():
                         await self._changed.wait()
             self._take(member, status)
+            member.closed = True
             await self.cluster.end(member.node)
         except NodeLostError as error:
             _logger.warning("Could not close the node at %s: %s", member.place.name, error)
