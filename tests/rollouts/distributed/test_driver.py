@@ -16,11 +16,19 @@ from webtraj import (
     errors,
     open_dataset,
 )
+from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import Completion, Deadlines, Politeness, RetryPolicy, RolloutSettings
-from webtraj.rollouts.distributed.node import NodeLostError
+from webtraj.rollouts import (
+    Completion,
+    Deadlines,
+    Politeness,
+    RetryPolicy,
+    RolloutSettings,
+    plan_episodes,
+)
+from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Work
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.runs.run import Run, counting, progress_of
+from webtraj.runs.run import Run, Turn, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
 
@@ -224,6 +232,28 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
     assert {result.outcome for result in counting(results)} == {Outcome.SUCCESS}
     assert sorted(cluster.started) == ["bad", "good"]
     assert driver.lost_nodes == 1
+
+
+async def test_a_node_that_ends_by_itself_sends_its_records_even_if_it_is_closed_meanwhile(
+    machines_of_bucket, climber, monkeypatch
+):
+    cluster = machines_of_bucket("memory://test-distributed/ends", one=1)
+    aclose = S3TrajectoryCollector.aclose
+
+    async def slow(self):
+        await asyncio.sleep(0.3)
+        await aclose(self)
+
+    monkeypatch.setattr(S3TrajectoryCollector, "aclose", slow)
+    broken = errors.MissingDependencyError("no such package")
+    node = NodeRunner(Work(run_id="one", out=cluster.out, agent=lambda: climber(broken)), 1)
+    await node.open()
+    turn = Turn(planned=plan_episodes("ladder/climb")[0])
+    assert await node.play(turn) is None
+    status = await node.close()
+    assert isinstance(status.failure, errors.MissingDependencyError)
+    assert node._waiting() == set()
+    assert open_dataset(cluster.out).episode_ids == ("one-000000-00",)
 
 
 async def test_an_agent_that_cannot_play_a_task_ends_the_rollout(machines, climber):

@@ -204,6 +204,7 @@ class NodeRunner:
                     await self._runner.play()
                 finally:
                     self._plays = False
+                    self._closing = True  # From here on, `close` only waits.
                     for row in list(self._ends):
                         self._answer(row, None)
         except Exception as error:
