@@ -441,6 +441,16 @@ async def test_another_driver_takes_the_run_over(machines):
     await taking_over
 
 
+async def test_another_driver_takes_over_although_no_machine_is_lost(machines):
+    cluster = machines(one=1)
+    rollout = asyncio.ensure_future(cluster.play("ladder/hang"))
+    while "one" not in cluster.lines or not cluster.lines["one"].accepted:
+        await asyncio.sleep(0.01)
+    Run(open_storage(cluster.out), "one").begin_session(resumed=True)
+    with pytest.raises(errors.RolloutStoppedError, match="taken over"):
+        await rollout
+
+
 async def test_in_a_bucket(machines_of_bucket):
     cluster = machines_of_bucket("memory://test-distributed/all", one=2, two=2)
     results, _ = await cluster.play("ladder/climb", episodes=20)

@@ -274,7 +274,7 @@ class Driver:
             turns, order=self.work.settings.order, politeness=self.work.settings.politeness
         )
         self._begun.set()
-        for call in (self._discover(), self._share_out(), self._keep_note()):
+        for call in (self._discover(), self._share_out(), self._keep_note(), self._make_way()):
             self._do(call)
         if (end := self.work.settings.deadlines.run) is not None:
             self._cut_after(end, f"its limit of {end:g} s is up")
@@ -299,6 +299,17 @@ class Driver:
                 why = f"no machine was available for {self.work.join_timeout:g} s"
                 self._fail(self._stopped(f"{why}. Resume the run when there are machines."))
             await asyncio.sleep(self.work.lease / _BEATS)
+
+    async def _make_way(self) -> None:
+        """End the rollout if another driver has taken over the run."""
+        while True:
+            await asyncio.sleep(self.work.lease)
+            with contextlib.suppress(errors.StorageError):  # Ask again later.
+                await asyncio.to_thread(self._check_session)
+
+    def _check_session(self) -> None:
+        if self.run.sessions() * TRIES_A_SESSION > self._next_session:
+            raise self._stopped("another driver has taken over the run.")
 
     def _serve_at(self, place: Place) -> None:
         key = place.key
@@ -464,9 +475,7 @@ class Driver:
         """Ask the store until it answers; without an answer, rows might be played twice."""
         while True:
             try:
-                sessions = await asyncio.to_thread(self.run.sessions)
-                if sessions * TRIES_A_SESSION > self._next_session:
-                    raise self._stopped("another driver has taken over the run.")
+                await asyncio.to_thread(self._check_session)
                 return await asyncio.to_thread(_recorded, self.work, turns)
             except errors.StorageUnavailableError as error:
                 _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
