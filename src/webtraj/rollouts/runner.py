@@ -268,7 +268,9 @@ class Runner:
             result.task, result.end_reason.name.lower(), result.outcome.name.lower(),
             result.num_steps,
         )  # fmt: skip
-        self.results.append(result)
+        # A node plays for long, and exceptions hold the frames that they passed.
+        kept = result if self.scheduler is None else dataclasses.replace(result, cause=None)
+        self.results.append(kept)
         self.observer.episode_ended(result)
 
     def _note_over(self, turn: Turn, again: Turn | None) -> None:

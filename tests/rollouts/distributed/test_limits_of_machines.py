@@ -239,6 +239,19 @@ async def test_a_machine_with_less_room_plays_on_with_fewer(machines, ladder):
     assert len(open_dataset(cluster.out)) == 200
 
 
+async def test_a_node_keeps_nothing_of_episodes_that_failed(machines):
+    cluster = machines(one=2)
+    held = []
+
+    class Looker(NullRolloutObserver):
+        def episode_ended(self, result):
+            held.append(cluster.lines["one"].node._runner.results)
+
+    impatient = RolloutSettings(max_consecutive_errors=100)
+    await cluster.play("ladder/crash", episodes=20, settings=impatient, observer=Looker())
+    assert [result.cause for result in held[-1]] == [None] * 20
+
+
 @pytest.mark.parametrize("name", ["pb", "pb.zst"])
 @pytest.mark.parametrize("place", ["folder", "bucket"])
 async def test_nodes_write_the_format_of_the_dataset(machines, machines_of_bucket, name, place):
