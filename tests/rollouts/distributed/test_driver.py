@@ -26,9 +26,9 @@ from webtraj.rollouts import (
     RolloutSettings,
     plan_episodes,
 )
-from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Work
+from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Played, Work
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.runs.run import Run, Turn, counting, progress_of
+from webtraj.runs.run import EpisodeResult, Run, Turn, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
 
@@ -37,6 +37,13 @@ QUICK = RetryPolicy(max_retries=2, pause=0)
 
 def counted_rows(results):
     return [result.row for result in counting(results)]
+
+
+def record_end(out, episode_id):
+    with JsonTrajectoryCollector(out) as collector:
+        recorder = collector.begin_episode(EpisodeInfo(episode_id=episode_id))
+        recorder.record_step(StepRecord(0, StepType.FIRST, 0))
+        recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS))
 
 
 class Looker:
@@ -170,10 +177,7 @@ async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machine
         """Plays the row as a driver of before had it played, out of sight until now."""
         if place.name != "two":
             return
-        with JsonTrajectoryCollector(cluster.out) as collector:
-            recorder = collector.begin_episode(EpisodeInfo(episode_id=f"one-{row:06d}-00"))
-            recorder.record_step(StepRecord(0, StepType.FIRST, 0))
-            recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS))
+        record_end(cluster.out, f"one-{row:06d}-00")
 
     cluster.before_start = record_it
     cluster.found["two"] = (f"one-{row:06d}-00",)
@@ -183,6 +187,40 @@ async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machine
     assert len(open_dataset(cluster.out)) == 60
     (brought,) = (result for result in results if result.row == row)
     assert (brought.number, brought.num_steps) == (0, 0)
+
+
+async def test_an_end_is_told_once_although_its_record_is_lost_and_comes_back(machines):
+    cluster = machines(one=1)
+    start = cluster.start
+
+    async def start_at(place):
+        line, status = await start(place)
+        if len(cluster.started) > 1:
+            return line, status
+
+        async def play(turn):
+            asyncio.get_running_loop().call_later(0.1, line.cut.set)
+            result = EpisodeResult.of(
+                turn.planned, 0, task="ladder/climb", seed=0, episode_id="one-000000-00",
+                end_reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS, num_steps=0,
+                total_reward=None, seconds=1.0,
+            )  # fmt: skip
+            return Played(result, again=False, stored=False)
+
+        line.play = play
+        return line, status
+
+    def bring(place):
+        if cluster.started:
+            cluster.found["one"] = ("one-000000-00",)
+            record_end(cluster.out, "one-000000-00")
+
+    cluster.start, cluster.before_start = start_at, bring
+    observer = Looker(0, None)
+    results, driver = await cluster.play("ladder/climb", observer=observer)
+    assert driver.lost_nodes == 1
+    assert [result.episode_id for result in results] == ["one-000000-00"]
+    assert [result.episode_id for result in observer.ended] == ["one-000000-00"]
 
 
 async def test_a_machine_that_cannot_begin_is_left_alone(machines, monkeypatch):

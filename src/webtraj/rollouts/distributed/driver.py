@@ -208,6 +208,8 @@ class Driver:
         """Number of lost nodes. The index may lack their episodes."""
         self._results: dict[str, EpisodeResult] = {}
         """Results by episode id, in the order in which the episodes ended."""
+        self._told: set[str] = set()
+        """Episodes that the observer was told, even if their records were lost then."""
         self._members: dict[str, Member] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -454,7 +456,7 @@ class Driver:
             ended = self._results.pop(episode_id, None) is not None
             result = found.get(episode_id)
             if result is not None:
-                self._keep(episode_id, result, told=ended)
+                self._keep(episode_id, result)
             # An end that the node did not report may be the node's own failure.
             again = result is None or not (ended or result.counts)
             self._end_turn(turn, result, again=again)
@@ -467,7 +469,7 @@ class Driver:
             if row in self._open:
                 turns[episode_id] = dataclasses.replace(self._open[row], number=number)
         for episode_id, result in (await self._on_record(turns) if turns else {}).items():
-            self._keep(episode_id, result, told=episode_id in self._results)
+            self._keep(episode_id, result)
             if result.counts:
                 self._row_over(result.row)
 
@@ -483,9 +485,10 @@ class Driver:
 
     # Rows.
 
-    def _keep(self, episode_id: str, result: EpisodeResult, *, told: bool = False) -> None:
+    def _keep(self, episode_id: str, result: EpisodeResult) -> None:
         self._results[episode_id] = result
-        if not told:
+        if episode_id not in self._told:
+            self._told.add(episode_id)
             self.observer.episode_ended(result)
 
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
