@@ -3,9 +3,9 @@
 The class's module is imported on first use. Options may be text, as from a command line, and are
 converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
 `webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
-`webtraj.training_formats` and `webtraj.dialects`. Built-in names are never replaced.
-CONTRIBUTING.md has examples. A module that is no package of its own adds names by `registering`,
-once `import_modules` (`--import`) has imported it.
+`webtraj.training_formats`, `webtraj.dialects` and `webtraj.proposers`. Built-in names are never
+replaced. CONTRIBUTING.md has examples. A module that is no package of its own adds names by
+`registering`, once `import_modules` (`--import`) has imported it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ LAYERS = [names for _, names in house.FLOORS]
 """From the lowest to the highest. In one layer, packages may import each other, in no circle."""
 
 STILL_UP = {
-    ("rollouts", "exploring"): "explorers and proposers by name",
     ("registry", "testing"): "presets of the fixture site",
     ("store", "environments"): "Orby's shape has actions in words",
 }

@@ -19,7 +19,8 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
-from webtraj.agents.options import read_options
+from webtraj.agents.options import ModelOptions, read_options
+from webtraj.closing import aclose
 from webtraj.exploring.checking import Proposer
 from webtraj.exploring.proposing import Proposed, Record, propose
 from webtraj.exploring.seen import channels_with
@@ -28,6 +29,7 @@ from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import run_of
 from webtraj.store.places import open_storage
 from webtraj.tasks import TaskSpec
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
 
 __all__ = [
+    "EXPLORER",
     "EXPLORERS",
     "PROPOSERS",
     "Exploration",
+    "Proposing",
     "explore",
     "make_explorer",
     "make_proposer",
@@ -246,3 +250,67 @@ def _check(name: str, known: tuple[str, ...], what: str) -> None:
             f"No {what} is named {name!r:.60}. {nearest(name, known)}Choose one of: "
             f"{', '.join(known)}."
         )
+
+
+EXPLORER = agents_catalog.AgentKind(
+    "Asks a model to explore a site.",
+    lambda seed, options: make_explorer("model", seed=seed, options=options),
+    "those of the agent model",
+    shared=tuple(ModelOptions.model_fields),
+)
+"""The agent `explorer`, an entry point."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Proposing:
+    """Recipe for a proposer, and how to ask it (`webtraj.rollouts.configuration.recipes`)."""
+
+    name: str
+    """A key of `PROPOSERS`."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """Options of the proposer."""
+    proposals: int = 3
+    """Most tasks to propose for one episode."""
+    parallel: int = 1
+    """Episodes to ask about at a time."""
+
+    def channels(self, channels: Iterable[str]) -> list[str]:
+        """Return what to observe: those channels and what the proposer reads."""
+        return channels_with(channels)
+
+    def check(self, plan: Iterable[PlannedEpisode]) -> None:
+        """Check that the tasks of a plan are coarse.
+
+        Raises:
+            InvalidInputError: One is not.
+        """
+        require_coarse(planned.spec for planned in plan)
+
+    def make(self) -> Proposer:
+        """Return a new proposer. If it has an `aclose`, the caller must call it.
+
+        Raises:
+            InvalidInputError: The proposer does not accept the options.
+        """
+        return make_proposer(self.name, options=self.options)
+
+    async def propose(
+        self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
+    ) -> Proposed:
+        """Propose tasks for the episodes of a run, by default the latest, without proposals yet.
+
+        Raises:
+            Exception: See `webtraj.exploring.propose`.
+        """
+        proposer = self.make()
+        try:
+            return await propose(
+                out,
+                proposer,
+                run=run_id,
+                proposals=self.proposals,
+                parallel=self.parallel,
+                storage_options=storage_options,
+            )
+        finally:
+            await aclose(proposer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webtraj.metrics.measuring import measure_results
 from webtraj.metrics.rates import Rate
@@ -13,7 +13,6 @@ from webtraj.runs.run import EpisodeResult
 from webtraj.trajectory import EndReason, Outcome
 
 if TYPE_CHECKING:
-    from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
     from webtraj.runs.plan import PlannedEpisode
 
@@ -136,8 +135,8 @@ class RolloutSummary:
     """How many of the results, the first ones, a resumed run had before."""
     judged: Judged | None = None
     """The judge's verdicts, if a judge was given. `results` keep the recorded outcomes."""
-    proposed: Proposed | None = None
-    """Proposed tasks, if proposals were requested."""
+    proposed: Any = None
+    """Proposed tasks, a `webtraj.exploring.Proposed`, if proposals were requested."""
 
     def __repr__(self) -> str:
         total = self.total

@@ -263,17 +263,14 @@ def _playable(
             "Leave them out."
         )
     channels, blocklist = _checked(spec, agent), blocklist_of(spec)
-    if spec.proposer is not None:
-        from webtraj.exploring.seen import channels_with
-
-        channels = channels_with(channels)
+    proposing = proposing_of(spec)
+    if proposing is not None:
+        channels = proposing.channels(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
     plan = selection.plan_run(spec, blocklist) if run is None else run.read_plan()
-    if run is None and spec.proposer is not None:
-        from webtraj.exploring.crawling import require_coarse
-
-        require_coarse(planned.spec for planned in plan)
+    if run is None and proposing is not None:
+        proposing.check(plan)
     return ConfiguredRollout(
         spec=spec,
         plan=plan,

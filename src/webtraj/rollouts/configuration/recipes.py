@@ -6,24 +6,26 @@ A recipe is data: the object can be made here or on another machine, when it is 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
-from webtraj.closing import aclose
 from webtraj.judging.base import PARALLEL
+from webtraj.named import class_at, nearest, offered
+from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec, When
 
 if TYPE_CHECKING:
-    from webtraj.exploring.checking import Proposer
-    from webtraj.exploring.proposing import Proposed
     from webtraj.judging.base import Judge
 
 __all__ = ["ASKING", "Judging", "Player", "Proposing", "judging_of", "player_of", "proposing_of"]
 
 _FLAGS = {"proposer_options": "proposer-set", "proposals": "proposals"}
+
+PROPOSERS = "webtraj.proposers"
+"""The entry-point group of proposers. Each names a class that is made as a `Proposing`."""
 
 ASKING = ("model", "base_url", "provider", "api_key_variable", "max_concurrency",
           "requests_per_minute")  # fmt: skip
@@ -35,7 +37,7 @@ class Player:
     """Recipe for an agent."""
 
     name: str
-    """Name of an agent in `webtraj.agents.catalog`, or `explorer`."""
+    """Name of an agent in `webtraj.agents.catalog`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the agent."""
     seed: int = 0
@@ -47,10 +49,6 @@ class Player:
         Raises:
             InvalidInputError: The agent does not accept the options.
         """
-        if self.name == "explorer":
-            from webtraj.exploring.crawling import make_explorer
-
-            return make_explorer("model", seed=self.seed, options=self.options)
         return catalog.make_agent(self.name, seed=self.seed, options=self.options)
 
     __call__ = make
@@ -138,58 +136,44 @@ def judging_of(spec: RunSpec) -> Judging | None:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Proposing:
-    """Recipe for a proposer of tasks for what was seen, and how to ask it."""
+class Proposing(Protocol):
+    """Recipe for a proposer of tasks for what was seen: what an entry point makes of its options.
 
-    name: str
-    """A key of `webtraj.exploring.crawling.PROPOSERS`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Options of the proposer."""
-    proposals: int = 3
-    """Most tasks to propose for one episode."""
-    parallel: int = 1
-    """Episodes to ask about at a time."""
+    `webtraj.exploring` has the built-in ones.
+    """
 
-    def make(self) -> Proposer:
+    def channels(self, channels: Iterable[str]) -> list[str]:
+        """Return what to observe: those channels and what the proposer reads."""
+
+    def check(self, plan: Iterable[PlannedEpisode]) -> None:
+        """Check that there is something to propose for.
+
+        Raises:
+            InvalidInputError: A task is of the wrong kind.
+        """
+
+    def make(self) -> object:
         """Return a new proposer. If it has an `aclose`, the caller must call it.
 
         Raises:
             InvalidInputError: The proposer does not accept the options.
         """
-        from webtraj.exploring.crawling import make_proposer
-
-        return make_proposer(self.name, options=self.options)
 
     async def propose(
         self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
-    ) -> Proposed:
+    ) -> Any:
         """Propose tasks for the episodes of a run, by default the latest, without proposals yet.
 
         Raises:
             Exception: See `webtraj.exploring.propose`.
         """
-        from webtraj.exploring.proposing import propose
-
-        proposer = self.make()
-        try:
-            return await propose(
-                out,
-                proposer,
-                run=run_id,
-                proposals=self.proposals,
-                parallel=self.parallel,
-                storage_options=storage_options,
-            )
-        finally:
-            await aclose(proposer)
 
 
 def proposing_of(spec: RunSpec) -> Proposing | None:
     """Return the proposer's recipe; None if there is no proposer.
 
     Raises:
-        InvalidInputError: Options are given without a proposer.
+        InvalidInputError: Options are given without a proposer, or none has that name.
     """
     if spec.proposer is None:
         default = RunSpec.model_fields["proposals"].default
@@ -200,9 +184,16 @@ def proposing_of(spec: RunSpec) -> Proposing | None:
                 "or proposer=hindsight."
             )
         return None
-    return Proposing(
+    known = offered(PROPOSERS)
+    if spec.proposer not in known:
+        raise errors.InvalidInputError(
+            f"No proposer is named {spec.proposer!r:.60}. {nearest(spec.proposer, known)}Choose "
+            f"one of: {', '.join(known)}."
+        )
+    made: Proposing = class_at(known[spec.proposer])(
         name=spec.proposer,
         options=spec.proposers_options,
         proposals=spec.proposals,
         parallel=spec.parallel if isinstance(spec.parallel, int) else 1,
     )
+    return made

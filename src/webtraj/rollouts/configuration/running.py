@@ -54,7 +54,6 @@ from webtraj.store.places import Storage, is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
-    from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
 
 __all__ = ["ConfiguredRollout", "Milestones"]
@@ -242,8 +241,11 @@ class ConfiguredRollout:
         finally:
             await aclose(judge)
 
-    async def propose(self) -> Proposed | None:
-        """Propose tasks for episodes without proposals; None if there is no proposer.
+    async def propose(self) -> Any:
+        """Propose tasks for episodes without proposals.
+
+        Returns:
+            A `webtraj.exploring.Proposed`; None if there is no proposer.
 
         Raises:
             Exception: See `webtraj.exploring.propose`.
