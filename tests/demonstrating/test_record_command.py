@@ -230,7 +230,7 @@ async def test_ctrl_c_stops_as_the_bar_does(site: str, tmp_path: Path) -> None:
         it.process.send_signal(signal.SIGINT)
         assert await it.ended() == 0
         assert it.process.stdout is not None
-        assert b"1 steps, unknown, reward 0" in it.process.stdout.read()
+        assert b"1 step, unknown, reward 0" in it.process.stdout.read()
     episode = only_episode(out)
     assert [type(step.action) for step in episode.steps[1:]] == [a.Click]
     assert episode.end.reason is EndReason.CLOSED

@@ -78,9 +78,6 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
         pytest.param(
             {"overlap": {"max_staleness": 2}}, "set overlap.enabled=true", id="no-overlap"
         ),
-        pytest.param(
-            {"export": {"split_by": "task"}}, "needs export.val_split", id="nothing-to-split"
-        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(given, said):

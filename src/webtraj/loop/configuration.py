@@ -396,8 +396,6 @@ class LoopConfig(Section):
                 "overlap.max_staleness has no effect without overlap; set overlap.enabled=true, or "
                 "leave it out"
             )
-        if self.export and self.export.split_by and not self.export.val_split:
-            raise ValueError("export.split_by needs export.val_split, the share for validation")
         if self.overlap.enabled and self.serve.while_training != "keep":
             raise ValueError(
                 "overlap plays while training, but serve.while_training="

@@ -23,6 +23,7 @@ import orjson
 
 import webtraj
 from webtraj import errors
+from webtraj.datasets.exporters import base as exporters_lib
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
 from webtraj.named import make_of, nearest, offered
@@ -143,10 +144,11 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
     folder = Path(folder)
     header, _ = read_manifest(folder)
     if header["format"] not in (known := all_formats()):
+        episodes = header["format"] in exporters_lib.all_formats()
         raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which is no "
-            f"known format of samples. {nearest(header['format'], known)}Expected one of: "
-            f"{', '.join(known)}."
+            f"{str(folder)!r} is an export in the format {header['format']!r:.60}, which "
+            f"{'holds episodes' if episodes else 'is not known here'}. "
+            f"{nearest(header['format'], known)}Expected a format of samples: {', '.join(known)}."
         )
     if split not in header["splits"]:
         raise errors.InvalidInputError(
