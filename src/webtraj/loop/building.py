@@ -207,7 +207,7 @@ class _Build:
             *_option("--samples", given.samples),
             *_option("--recency-bias-power", given.recency_bias_power),
             *_option("--val-split", given.val_split),
-            *_option("--split-by", given.split_by),
+            *_option("--split-by", given.split_by if given.val_split else None),
             *_each("--set", _key_values(self._filled(given.options))),
             *(("--render",) if given.render else ()),
             *_option("--seed", self.seed),
