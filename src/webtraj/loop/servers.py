@@ -82,7 +82,8 @@ def check_programs(config: LoopConfig, only: str) -> None:
     """
     serve, train, places = config.serve, config.train, Places(config)
     if serve.engine == "vllm" and only != "update":
-        launch = _launch(serve, places.weights(0), "", lock=places.lock("server"))
+        # A phase may still have to make the model; any name of the Hub's kind passes.
+        launch = _launch(serve, "any/model", "", lock=places.lock("server"))
         launch.command(serve.host, serve.port)
     if train.engine == "llamafactory" and train.command is None and only != "rollout":
         interpreters.require_python(interpreters.LLAMAFACTORY, train.python)
