@@ -74,7 +74,7 @@ def test_sigterm_saves_and_ends(text_model, tmp_path):
     out, _ = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert find_latest(tmp_path / "run").step == read_log(tmp_path / "run")[-1]["step"]
-    assert "of 5000 steps done." in out
+    assert "of 5,000 steps done." in out
 
 
 def test_a_run_that_is_over_stays_as_it_is(text_model, tmp_path):
