@@ -187,7 +187,8 @@ class Audit:
         manifest, _ = read_manifest(Path(self.places.export(iteration)) / MANIFEST)
         rows = manifest["splits"]["train"]["rows"]
         told = self.places.log(iteration, "train").read_text()
-        counts = {tuple(map(int, found)) for found in re.findall(r"(\d+) of (\d+) samples", told)}
+        found = re.findall(r"([\d,]+) of ([\d,]+) samples", told)
+        counts = {tuple(int(text.replace(",", "")) for text in pair) for pair in found}
         if len(counts) != 1 or {given for _, given in counts} != {rows}:
             yield f"{name}: the export has {rows} rows, and (used, given) were {counts}"
             return

@@ -143,7 +143,7 @@ class _Progress(terminal.Bar):
         self._total = total
         self._told = 10 * start // max(total, 1)
         self.console.print(
-            f"{report.used} of {counted(report.given, 'sample')}: "
+            f"{report.used:,} of {counted(report.given, 'sample')}: "
             f"{counted(report.tokens, 'token')}, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} with weight 0, {report.too_long} too long."
@@ -184,7 +184,7 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
     loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
     measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"
     print(
-        f"{result.steps} of {counted(result.planned, 'step')} done.{loss}{measured}. "
+        f"{result.steps:,} of {counted(result.planned, 'step')} done.{loss}{measured}. "
         f"Checkpoint: {result.checkpoint}"
     )
     if not result.finished:
