@@ -234,7 +234,7 @@ def _said_of(name: str, report: MetricsReport) -> str:
     parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
         parts.append(
-            f"run {report.run}: {report.played:,} of {counted(report.planned or 0, 'row')} done"
+            f"run {report.run}: {report.played or 0:,} of {counted(report.planned or 0, 'row')} done"
         )
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
