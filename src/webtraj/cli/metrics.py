@@ -233,9 +233,8 @@ def _said_of(name: str, report: MetricsReport) -> str:
     broken = counted(metrics.infrastructure_failures, "infrastructure failure")
     parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
     if report.run:
-        parts.append(
-            f"run {report.run}: {report.played or 0:,} of {counted(report.planned or 0, 'row')} done"
-        )
+        planned = counted(report.planned or 0, "row")
+        parts.append(f"run {report.run}: {report.played or 0:,} of {planned} done")
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
         parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
