@@ -276,6 +276,10 @@ class RunSpec(Patience):
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
+    def settled(self) -> RunSpec:
+        """Return the settings by the names and defaults of `RunSpec`, as a subclass means them."""
+        return self
+
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
         return self.model_dump(include=_RECORDED)

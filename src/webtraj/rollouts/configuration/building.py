@@ -70,7 +70,7 @@ def build_rollout(
     """
     values = configuration.values if isinstance(configuration, Configuration) else configuration
     if isinstance(values, RunSpec):
-        built = _of_run(values.spec() if hasattr(values, "spec") else values, resume, agent)
+        built = _of_run(values.settled(), resume, agent)
     else:
         built = _of_config(values, resume)
     if isinstance(configuration, Configuration):

@@ -142,8 +142,8 @@ class CrawlConfig(RunSpec):
     max_tokens: Annotated[int, Field(ge=1)] | None = 500
     """Most tokens in a reply."""
 
-    def spec(self) -> RunSpec:
-        """Return the crawl by webtraj's names alone.
+    def settled(self) -> RunSpec:
+        """Return the crawl by the names and defaults of `RunSpec`.
 
         Raises:
             InvalidInputError: The agent's model is not named.
