@@ -108,7 +108,7 @@ _PACKAGES = (
     "judging", "loop", "metrics", "processing", "rollouts", "serving", "testing", "training",
     "view",
 )  # fmt: skip
-"""What `import webtraj` is enough for: `webtraj.rollouts.collect`."""
+"""Modules that load on first use: `import webtraj` is enough for `webtraj.rollouts.collect`."""
 
 __all__ = [*sorted(_HOMES), "__version__"]
 __getattr__, __dir__ = _homes.face(__name__, _HOMES, _PACKAGES)

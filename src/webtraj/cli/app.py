@@ -170,7 +170,7 @@ class _Command(core.TyperCommand):
             raise
 
     def _like(self, ctx: Any, option: str) -> list[str]:
-        """Return the options that are like one that does not exist."""
+        """Return the known options nearest to an unknown one."""
         known = [name for one in self.get_params(ctx) for name in one.opts if name[:2] == "--"]
         if _OLD_OPTIONS.get(option) in known:
             return [_OLD_OPTIONS[option]]

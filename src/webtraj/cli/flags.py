@@ -16,8 +16,8 @@ from webtraj.cli.options import read_setting, storage_options
 __all__ = ["fields_of", "flag", "takes_flags", "with_flags"]
 
 _PANEL = "Settings of the run, without a configuration"
-_PANEL_OF_THE_PATIENT = "Patience, order and browsers, without a configuration"
-_ALSO_PATIENT = {"retry_pause", "max_retry_pause", "run_timeout", "operation_limits"}
+_PANEL_OF_LIMITS = "Patience, order and browsers, without a configuration"
+_ALSO_LIMITS = {"retry_pause", "max_retry_pause", "run_timeout", "operation_limits"}
 _FLAGS = {
     "agent_options": "--agent-set",
     "environment_options": "--set",
@@ -122,9 +122,9 @@ def _number_or_auto(text: str) -> int | str:
 def _parameters() -> Iterator[inspect.Parameter]:
     from webtraj.runs.spec import Patience, RunSpec
 
-    patient = Patience.model_fields.keys() | _ALSO_PATIENT
+    limits = Patience.model_fields.keys() | _ALSO_LIMITS
     fields = RunSpec.model_fields.items()
-    for name, field in sorted(fields, key=lambda item: item[0] in patient):
+    for name, field in sorted(fields, key=lambda item: item[0] in limits):
         if name in _WITHOUT:
             continue
         told = " ".join((field.description or "").split())
@@ -134,7 +134,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
             told += " Repeatable."
         elif isinstance(field.default, int | float):
             told += f" Default: {field.default}."
-        panel = _PANEL_OF_THE_PATIENT if name in patient else _PANEL
+        panel = _PANEL_OF_LIMITS if name in limits else _PANEL
         yield _parameter(name, kind, "KEY=VALUE" if settings else None, told, panel)
     for name, (_, kind, metavar, told) in _ALSO.items():
         yield _parameter(name, kind, metavar, told)

@@ -10,7 +10,7 @@ __all__ = ["show"]
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes to what stderr is at the time, since a progress bar replaces it."""
+    """Writes to the stderr of the moment: a progress bar replaces it."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

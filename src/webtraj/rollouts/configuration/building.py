@@ -127,17 +127,24 @@ def resume_run(
             "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
             "with --config-name and --resume."
         )
-    where = f"{out}/runs/{run.run_id}/{name}"
-    record = validate(begun, RunSpec, where).record()
+    record = validate(begun, RunSpec, _where(out, run, name)).record()
     if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
             f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
         )
-    values = merged(record, given)
+    placed = {"out": out, "storage_options": dict(storage_options or {})}
+    return _playable(_completed(merged(record, given), placed, _where(out, run, name)), run)
+
+
+def _where(out: str, run: Run, name: str) -> str:
+    return f"{out}/runs/{run.run_id}/{name}"
+
+
+def _completed(values: dict[str, Any], placed: Mapping[str, Any], where: str) -> RunSpec:
+    """Return a record, changed, as the spec of the rest of its run; secrets must be given again."""
     check_complete(values, where)
-    values |= {"out": out, "storage_options": dict(storage_options or {})}
-    return _playable(validate(values, RunSpec, where), run)
+    return validate({**values, **placed}, RunSpec, where)
 
 
 def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
@@ -243,13 +250,12 @@ def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> Configure
     begun, name = read_record(run)
     if begun is None:
         return _playable(spec, run, agent)
-    # A program or a file may say the same again, or less. What it does not say is as it was begun.
-    where = f"{spec.out}/runs/{run.run_id}/{name}"
+    # The spec may repeat what began the run, or leave it out: then the record counts.
+    where = _where(spec.out, run, name)
     record = validate(begun, RunSpec, where).record()
     values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
-    check_complete(values, where)
-    values |= {"out": spec.out, "storage_options": spec.storage_options}
-    return _playable(validate(values, RunSpec, where), run, agent)
+    placed = {"out": spec.out, "storage_options": spec.storage_options}
+    return _playable(_completed(values, placed, where), run, agent)
 
 
 def _playable(
