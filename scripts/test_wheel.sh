@@ -3,7 +3,7 @@
 # in fresh environments, with the oldest Python that it is for and the newest that is found here. In
 # each, first with the core alone, then with `web`: an episode is recorded and read, one is played in a
 # browser, and the viewer is asked for its page; the example package two_cores is installed and its recipe
-# read. No versions are pinned, as none are for a stranger.
+# read. The versions are those of constraints.txt, so that only a change here can fail this.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -20,7 +20,7 @@ tar --exclude=__pycache__ --exclude='*.egg-info' -cf - src pyproject.toml README
     MANIFEST.in | tar -xf - -C "$work/copy"
 cp -R examples/two_cores "$work/two_cores"
 .venv/bin/python -m venv "$work/tools"
-install "$work/tools" build twine 'setuptools>=77'
+install "$work/tools" --constraint constraints.txt build==1.6.1 twine==7.0.0 setuptools
 "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/copy" >"$work/build.log" 2>&1 ||
     { cat "$work/build.log" >&2; exit 1; }
 "$work/tools/bin/twine" check --strict "$work"/dist/*
@@ -32,7 +32,7 @@ used_like_a_stranger() {
     venv=$work/$1
     began=$(date +%s)
     "$(find_other_python "$1")" -m venv "$venv"
-    install "$venv" "$wheel"
+    install "$venv" --constraint constraints.txt "$wheel"
     mkdir "$venv/place" && cd "$venv/place"
     case $("$venv/bin/python" -c 'import webtraj; print(webtraj.__file__)') in
     "$venv"/*) ;;
@@ -44,7 +44,7 @@ used_like_a_stranger() {
     "$venv/bin/webtraj" verify recorded
 
     cd "$checkout"
-    install "$venv" "webtraj[web,config] @ file://$wheel" "$work/two_cores"
+    install "$venv" --constraint constraints.txt "webtraj[web,config] @ file://$wheel" "$work/two_cores"
     cd "$venv/place"
     "$venv/bin/webtraj" loop --config one_gpu --print-config >loop.yaml
     "$venv/bin/webtraj" loop --config "$checkout/examples/two_cores/two_cores.yaml" --print-config >loop.yaml

@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes, or is drawn for, would be a test of the machine.
+# How long an example takes, or is drawn for, would be a test of the machine. The examples are the
+# same each time, unless a seed is given: `make full` draws one.
 examples = int(os.environ.get("WEBTRAJ_EXAMPLES", "10"))
 settings.register_profile(
     "webtraj",
     deadline=None,
+    derandomize="WEBTRAJ_SEED" not in os.environ,
     max_examples=examples,
     suppress_health_check=[HealthCheck.too_slow],
 )

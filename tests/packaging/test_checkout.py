@@ -64,13 +64,6 @@ def test_scripts_are_posix_shell(script):
     assert os.access(script, os.X_OK)
 
 
-def test_continuous_integration_runs_the_tests():
-    assert os.access(ROOT / ".ci/run", os.X_OK)
-    text = (ROOT / ".ci/run").read_text()
-    assert "\nrun make test\n" in text
-    assert "\nrun make test-slow " in text
-
-
 @pytest.fixture
 def checkout(tmp_path):
     """The files that setting up reads, and no more."""
