@@ -421,6 +421,53 @@ def test_an_environment_may_be_made_by_a_coroutine():
     assert failed == {}
 
 
+class _Ladder:
+    """No base class, specs or `close`."""
+
+    over = True
+
+    def reset(self):
+        self.rung, self.over = 0, False
+        return dm_env.restart({"rung": 0})
+
+    def step(self, action):
+        if self.over:
+            return self.reset()
+        self.rung += 1
+        self.over = self.rung == 3
+        made = dm_env.termination if self.over else dm_env.transition
+        return made(float(self.over), {"rung": self.rung})
+
+
+class _AsyncLadder(_Ladder):
+    async def reset(self):
+        return super().reset()
+
+    async def step(self, action):
+        return super().reset() if self.over else super().step(action)
+
+
+def test_specs_and_close_are_optional():
+    for environment in (_Ladder, _AsyncLadder):
+
+        class Contract(EnvironmentContract, unittest.TestCase):
+            make_environment = staticmethod(environment)
+            ends = "terminated"
+
+            def make_action(self, environment):
+                return "up"
+
+        class WithoutActions(Contract):
+            make_action = EnvironmentContract.make_action
+
+        for tests in (Contract, WithoutActions):
+            result = unittest.TestResult()
+            unittest.defaultTestLoader.loadTestsFromTestCase(tests).run(result)
+            assert not result.errors + result.failures
+        reasons = [reason for _, reason in result.skipped]
+        assert messages.NO_ACTION_SPEC in reasons
+
+
 def test_an_environment_must_be_given():
     with pytest.raises(NotImplementedError, match="must override make_environment"):
         EnvironmentContract().test_reset()

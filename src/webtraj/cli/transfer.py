@@ -224,6 +224,7 @@ def push(
     from webtraj.collectors.spool import spools
     from webtraj.datasets import transfer
     from webtraj.store.hub import is_hub_url
+    from webtraj.store.places import is_url
 
     given = storage_options(option)
     if places and any(map(is_hub_url, places)):
@@ -242,6 +243,11 @@ def push(
         raise errors.InvalidInputError(
             "The options for the Hub need a repository: webtraj push DATASET "
             "hf://datasets/ORG/NAME."
+        )
+    if urls := [place for place in places or () if is_url(place)]:
+        raise errors.InvalidInputError(
+            f"Got {urls[0]!r:.300}; expected spool folders, or a repository of the Hugging Face "
+            f"Hub. To send a dataset to a bucket: webtraj copy DATASET {urls[-1]:.300}"
         )
     spool = [Path(place) for place in places or ()]
     if to is not None and not spool:

@@ -11,6 +11,9 @@ To test an environment, subclass it in a test module and implement `make_environ
         def make_environment(self):
             return MyEnvironment()
 
+An environment needs `reset` and `step`. Tests of what it does not have (specs, `close`,
+`async with`) are skipped, and values without a spec are not checked.
+
 Every test is a plain method that runs its own event loop, so it works under unittest and under
 pytest with any asynchronous plugin or none. Each makes a fresh environment and closes it.
 """
@@ -87,7 +90,13 @@ class EnvironmentContract:
         return [self.make_action(environment) for _ in range(20)]
 
     def make_action(self, environment: Any) -> Any:
-        """Return one action that conforms to the environment's action spec."""
+        """Return one action that conforms to the environment's action spec.
+
+        Raises:
+            unittest.SkipTest: The environment has no action spec; override this method.
+        """
+        if not hasattr(self._made, "action_spec"):
+            raise unittest.SkipTest(messages.NO_ACTION_SPEC)
         return assertions.generate(environment.action_spec())
 
     def make_invalid_action(self, environment: Any) -> Any:
@@ -99,8 +108,8 @@ class EnvironmentContract:
         raise unittest.SkipTest("make_invalid_action is not overridden")
 
     def assert_valid_observation(self, environment: Any, observation: Any) -> None:
-        """Assert that an observation conforms to the observation spec."""
-        assertions.validate(observation, environment.observation_spec())
+        """Assert that an observation conforms to the observation spec, if there is one."""
+        self._validate(observation, environment, "observation_spec")
 
     def run_async(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run one test on an event loop; override it to share a loop between tests."""
@@ -191,12 +200,14 @@ class EnvironmentContract:
     @_in_environment
     async def test_close_on_fresh_environment(self, environment: Any) -> None:
         """An environment that was never reset can be closed, twice."""
+        _skip_without_close(environment)
         for _ in range(2):
             await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     @_in_environment
     async def test_close_is_idempotent(self, environment: Any) -> None:
         """`close` in the middle of an episode succeeds, twice."""
+        _skip_without_close(environment)
         await self._reset(environment)
         await self._step(environment)
         for _ in range(2):
@@ -205,6 +216,7 @@ class EnvironmentContract:
     @_in_environment
     async def test_reset_after_close_begins_an_episode_or_raises(self, environment: Any) -> None:
         """`reset` after `close` works fully or raises."""
+        _skip_without_close(environment)
         await self._reset(environment)
         await environment.close()
         try:
@@ -231,7 +243,8 @@ class EnvironmentContract:
             _check(caught is error, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format(repr(caught)))
         else:
             _check(False, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format("nothing"))
-        await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+        if hasattr(environment, "close"):
+            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     # Cancellation and errors. -------------------------------------------------------------------
 
@@ -295,12 +308,14 @@ class EnvironmentContract:
         environment = self.make_environment()
         if inspect.isawaitable(environment):
             environment = await environment
+        self._made = environment  # A bridge has all specs.
         environment = bridges.as_async(environment)
         try:
             yield environment
         finally:
-            async with self._time_limit():
-                await environment.close()
+            if hasattr(environment, "close"):
+                async with self._time_limit():
+                    await environment.close()
 
     @contextlib.asynccontextmanager
     async def _time_limit(self) -> AsyncIterator[None]:
@@ -311,6 +326,12 @@ class EnvironmentContract:
             if not limit.expired():  # The environment raised it.
                 raise
             raise AssertionError(messages.MUST_NOT_HANG.format(self.time_limit)) from error
+
+    def _validate(self, value: Any, environment: Any, spec: str) -> None:
+        """Validate a value by one of the environment's specs, if it has that one."""
+        __tracebackhide__ = True
+        if hasattr(self._made, spec):
+            assertions.validate(value, getattr(environment, spec)())
 
     async def _reset(self, environment: Any) -> Any:
         timestep = await environment.reset()
@@ -357,8 +378,8 @@ class EnvironmentContract:
             _check(timestep.reward is None, messages.FIRST_MUST_NOT_HAVE_REWARD)
             _check(timestep.discount is None, messages.FIRST_MUST_NOT_HAVE_DISCOUNT)
         else:
-            assertions.validate(timestep.reward, environment.reward_spec())
-            assertions.validate(timestep.discount, environment.discount_spec())
+            self._validate(timestep.reward, environment, "reward_spec")
+            self._validate(timestep.discount, environment, "discount_spec")
         self.assert_valid_observation(environment, timestep.observation)
 
 
@@ -366,6 +387,11 @@ def _check(condition: bool, message: str) -> None:
     __tracebackhide__ = True
     if not condition:
         raise AssertionError(message)
+
+
+def _skip_without_close(environment: Any) -> None:
+    if not hasattr(environment, "close"):
+        raise unittest.SkipTest("the environment has no close, which is optional")
 
 
 async def _expecting(call: Awaitable[Any], message: str) -> None:

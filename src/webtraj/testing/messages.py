@@ -42,3 +42,4 @@ NO_END_REACHED = "no end of an episode was reached; override make_action_sequenc
 STRUCTURES_MUST_MATCH = (
     "the value at {path!r} must have the structure of its spec {spec!r}, got {value!r}."
 )
+NO_ACTION_SPEC = "the environment has no action_spec; override make_action."

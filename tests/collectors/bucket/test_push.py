@@ -11,6 +11,7 @@ import threading
 
 import pytest
 from spool_support import read_bucket
+from typer.testing import CliRunner
 
 from webtraj import JsonTrajectoryCollector, errors
 from webtraj.cli import app
@@ -380,3 +381,9 @@ def test_the_command_sends_all_spools_of_the_user(abandon, tmp_path, faulty):
     assert "broken" in result.stdout
     assert "1 sent" in result.stdout
     assert set(read_bucket(faulty.root).episodes) == {"a"}
+
+
+def test_a_bucket_is_not_taken_for_a_spool():
+    result = CliRunner().invoke(app.make_app(), ["push", "mine", "s3://bucket/mine"])
+    assert isinstance(result.exception, errors.InvalidInputError)
+    assert "webtraj copy DATASET s3://bucket/mine" in str(result.exception)
