@@ -547,10 +547,16 @@ class EpisodeTracker:
         )
         if not info.environment:
             info = dataclasses.replace(info, environment=bridges.name_of(self._environment))
-        return self._described(info)
+        return self._described(info, is_ready=False)
 
-    def _described(self, info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
-        """Return `info` with the fields that the user left open filled in by the environment."""
+    def _described(
+        self, info: trajectory_lib.EpisodeInfo, *, is_ready: bool = True
+    ) -> trajectory_lib.EpisodeInfo:
+        """Return `info` with the fields that the user left open filled in by the environment.
+
+        Before `reset` has returned, many environments have nothing to describe yet and may raise:
+        they are asked again after FIRST.
+        """
         describe = getattr(self._environment, "describe_episode", None)
         if describe is None:
             return info
@@ -560,7 +566,8 @@ class EpisodeTracker:
             if known.get("metadata"):
                 fields["metadata"] = _merged(known["metadata"], info.metadata)
         except Exception:  # A failing description must not cost the episode.
-            _LOGGER.exception("describe_episode raised; the episode continues without it")
+            if is_ready:
+                _LOGGER.exception("describe_episode raised; the episode continues without it")
             return info
         return dataclasses.replace(info, **fields) if fields else info
 

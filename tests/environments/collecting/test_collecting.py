@@ -356,6 +356,19 @@ async def test_a_broken_description_costs_no_episode(recording, caplog, describe
     assert "describe_episode raised" in caplog.text
 
 
+async def test_a_description_that_needs_a_reset_first_is_no_fault(recording, caplog):
+    def describe(calls):
+        if calls == 0:
+            raise AttributeError("degrees")
+        return {"goal": f"goal {calls}"}
+
+    env = recording.env(Described([FIRST, LAST], describe))
+    await env.reset()
+    await env.step(0)
+    assert (await recording.only()).info.goal == "goal 1"
+    assert not caplog.records
+
+
 async def test_metadata_with_arrays_may_be_described_anew(recording):
     env = recording.env(Described([FIRST], lambda calls: {"metadata": {"map": np.arange(3)}}))
     await env.reset()
