@@ -1,14 +1,15 @@
 #!/bin/sh
-# The loop in small, with everything real: a browser, a training, vLLM. First the recipe for one GPU,
-# on the CPU. Then two tasks, imitated first and then by policy gradient, unless GRADIENT=no. Then three tasks, an
-# iteration or two from random weights, killed in every phase and gone on with: it fails unless that
-# ends as if nobody had, and what was learned is clearly better than chance. Arguments go to
+# The loop in small, with everything real: a browser, a training, vLLM. It is killed at named moments
+# and resumed, and must end as if nobody had. Before that, unless GRADIENT=no, two recipes are played
+# as they stand: that for one GPU, on the CPU, and that with policy gradient. Arguments go to
 # tests/loop/killed_loop.py.
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/environment.sh train vllm
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-.venv-train/bin/python tests/loop/gpu_recipe.py --out "$out/recipe"
-[ "${GRADIENT:-yes}" = no ] || .venv-train/bin/python tests/loop/gradient_recipe.py --out "$out/gradient"
+if [ "${GRADIENT:-yes}" != no ]; then
+    .venv-train/bin/python tests/loop/gpu_recipe.py --out "$out/recipe"
+    .venv-train/bin/python tests/loop/gradient_recipe.py --out "$out/gradient"
+fi
 .venv-train/bin/python tests/loop/killed_loop.py --out "$out/killed" "$@"

@@ -98,32 +98,3 @@ def test_names_of_the_package_are_among_those_that_messages_list(run, played, ar
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_what_ships_is_not_replaced_and_what_cannot_be_imported_is_named(monkeypatch, tmp_path):
-    from webtraj import errors
-    from webtraj.agents.catalog import make_agent
-    from webtraj.agents.random import RandomAgent
-
-    metadata = tmp_path / "broken-1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(
-        "[webtraj.agents]\nrandom = no_such_module:A\nbroken = no_such_module:A\n"
-        "plain = collections:UserDict\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert isinstance(make_agent("random"), RandomAgent)
-    with pytest.raises(errors.InvalidInputError, match="Cannot import 'no_such_module:A'"):
-        make_agent("broken")
-    with pytest.raises(errors.InvalidInputError, match="which is not a dataclass"):
-        make_agent("plain")
-
-
-def test_every_extension_point_of_the_table_is_read_somewhere():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    sources = "".join(path.read_text() for path in (ROOT / "src/webtraj").rglob("*.py"))
-    names = "presets agents judges steps exporters importers training_formats dialects"
-    for group in [f"webtraj.{name}" for name in names.split()]:
-        assert f"| `{group}` |" in text
-        assert f'ENTRY_POINT_GROUP = "{group}"' in sources

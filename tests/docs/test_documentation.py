@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from documented_blocks import DOCS, PAGES, ROOT, Block, blocks_of
+from documented_blocks import PAGES, ROOT, Block, blocks_of
 
+from tables import table
 from webtraj.cli.app import COMMANDS, make_app, make_command
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
@@ -68,7 +69,7 @@ def webtraj_command():
     return typer.main.get_command(make_app())
 
 
-@pytest.mark.parametrize(
+@table(
     "block",
     [
         pytest.param(block, id=block.name)
@@ -113,7 +114,7 @@ def test_commands_that_messages_name_are_there() -> None:
         assert {word for word in words if word.startswith("-")} <= options, hint
 
 
-@pytest.mark.parametrize("block", written_in("json"))
+@table("block", written_in("json"))
 def test_json_is_json(block: Block) -> None:
     try:
         json.loads(block.text)
@@ -121,7 +122,7 @@ def test_json_is_json(block: Block) -> None:
         assert [json.loads(line) for line in block.text.splitlines()]
 
 
-@pytest.mark.parametrize("block", written_in("yaml"))
+@table("block", written_in("yaml"))
 def test_yaml_is_taken_by_what_reads_it(block: Block, tmp_path: Path, monkeypatch) -> None:
     import yaml
 
@@ -206,15 +207,7 @@ def test_example_runs_and_leaves_a_sound_dataset(
     assert report.num_episodes > 0
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_example_states_its_prerequisites_and_command_and_is_short(example: Path) -> None:
-    text = example.read_text()
-    assert "\nPrerequisites: " in text
-    assert f"\nRun:           python examples/{example.name}" in text
-    assert text.count("\n") < 60
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@table("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target, anchor in LINK.findall(text):
@@ -234,7 +227,3 @@ def test_docs_name_every_command() -> None:
     text = "\n".join(page.read_text() for page in PAGES if page.name != "CHANGELOG.md")
     for command in COMMANDS:
         assert f"webtraj {command}" in text, command
-
-
-def test_docs_are_found() -> None:
-    assert len(list(DOCS.rglob("*.md"))) > 25

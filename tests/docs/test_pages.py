@@ -10,6 +10,9 @@ import pytest
 from desk import Desk, desk_in, play, python_for
 from documented_blocks import PAGES, ROOT, blocks_of, is_slow
 
+GATE = ("README.md", "start/tutorial.md")
+"""The pages that a newcomer follows first."""
+
 
 def runs(block) -> bool:
     return bool(block.title) or (not block.not_run and block.language in ("python", "sh"))
@@ -19,7 +22,8 @@ def followed(page: Path):
     # Slow ones train a model or start a cluster; on a busy machine that takes minutes.
     timeout = 1200 if is_slow(page) else 600
     name = page.relative_to(ROOT).as_posix().removeprefix("docs/")
-    return pytest.param(page, id=name, marks=pytest.mark.timeout(timeout))
+    marks = [pytest.mark.timeout(timeout), *([pytest.mark.gate] if name in GATE else [])]
+    return pytest.param(page, id=name, marks=marks)
 
 
 @pytest.fixture(scope="session")

@@ -140,6 +140,7 @@ async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played
         assert [group.facts for group in task.facts] == [(Fact(f'The page "{title}" is open.'),)]
 
 
+@pytest.mark.gate
 async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_path):
     """SIGKILL comes with the first question of the proposer, over real HTTP."""
     victim = []

@@ -1,9 +1,6 @@
 """The curious agent tries what is new, and leaves alone what it must."""
 
-import pytest
-
-from webtraj import errors
-from webtraj.agents.catalog import make_agent
+from tables import table
 from webtraj.environments import actions as a
 from webtraj.exploring.curious import CuriousAgent
 
@@ -62,7 +59,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(5))
+@table("seed", range(5))
 async def test_everything_is_tried_once_on_each_page_and_then_it_is_done(seed):
     done = await explored(Site(PAGES), seed=seed)
     wanted = [
@@ -80,25 +77,13 @@ async def test_the_same_seed_explores_the_same_way_and_others_do_not():
     assert any(run != runs[0] for run in runs[2:])
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     ["Delete account", "Log out", "Pay now", "Place order", "Send message", "Remove", "Sign up"],
 )
 async def test_what_cannot_be_undone_is_left_alone(name):
     pages = {"/": [f'button "{name}"', f'link "{name}"', 'button "Sort"']}
     assert await explored(Site(pages)) == [("/", 'button "Sort"')]
-
-
-async def test_what_is_to_be_avoided_can_be_said():
-    pages = {"/": ['button "Sort"', 'button "Remove"']}
-    assert await explored(Site(pages), avoid=("sort",)) == [("/", 'button "Remove"')]
-
-
-async def test_it_may_end_at_any_step():
-    agent = make_agent("curious", seed=2, options={"ends": 1})
-    actor = agent.begin_episode(Site(PAGES))
-    end = (await actor.act(Site(PAGES).observation)).action
-    assert isinstance(end, a.Answer | a.ReportInfeasible)
 
 
 async def test_no_secret_is_made_up_and_what_is_disabled_is_not_tried():
@@ -133,9 +118,3 @@ async def test_who_is_led_off_the_site_goes_back():
 async def test_error_pages_and_empty_sites_come_to_an_end():
     assert await explored(Site({"/": ['link "/gone"']})) == [("/", 'link "/gone"')]
     assert await explored(Site({"/": []})) == []
-
-
-async def test_an_observation_without_a_page_is_an_error():
-    actor = CuriousAgent().begin_episode(None)
-    with pytest.raises(errors.AgentError, match="axtree"):
-        await actor.act({"url": SITE})

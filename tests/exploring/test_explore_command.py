@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj.cli.app import make_app
-from webtraj.exploring.crawling import make_explorer, make_proposer
 from webtraj.rollouts import read_tasks
 from webtraj.rollouts.configuration.building import start_run
 from webtraj.rollouts.configuration.running import ConfiguredRollout
@@ -55,7 +55,7 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
     assert data["tasks_file"] == str(file)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "told"),
     [
         pytest.param((), "webtraj explore TASKS --out DATASET", id="nothing"),
@@ -74,52 +74,6 @@ def test_what_is_not_clear_is_told(run, arguments, told, tmp_path, monkeypatch):
     with pytest.raises(errors.InvalidInputError, match=told):
         run(*arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        pytest.param(("--set", "hurry=1"), "hurry", id="environment"),
-        pytest.param(("--set", 'observe=["axtre"]'), "axtre", id="channels"),
-        pytest.param(("--agent-set", "hurry=1"), "has no option 'hurry'", id="agent"),
-        pytest.param(("--proposer-set", "hurry=1"), "takes no options", id="proposer"),
-    ],
-)
-def test_wrong_option_leaves_no_crawl_that_could_not_be_gone_on_with(
-    run, coarse_file, tmp_path, options, told
-):
-    with pytest.raises(errors.InvalidInputError, match=told):
-        run(coarse_file, "--out", tmp_path / "data", *options)
-    assert not (tmp_path / "data").exists()
-
-
-UNTITLED = ((None, "", "", "/", "", '[1] link "Go"'), (None, "link", "Go", "/go", "", "text"))
-WORDLESS = ((None, "", "", "/", "Home", ""),)
-STILL = ((None, "", "", "/", "Home", '[1] link "Go"'),)
-
-
-def test_why_there_is_no_task_is_told(run, tmp_path, write, walk):
-    import asyncio
-
-    episodes = [
-        walk(steps, episode_id=f"{name}-{number}")
-        for name, steps in (("untitled", UNTITLED), ("wordless", WORDLESS), ("still", STILL))
-        for number in range(2)
-    ]
-    asyncio.run(write(tmp_path / "data", *episodes))
-    for _ in range(2):  # Also when there is nothing new.
-        told = run("propose", tmp_path / "data").output
-        assert "0 tasks of 6 episodes" in told
-        assert "2 x the pages have no title: record the channels" in told
-        assert "2 x the pages have no axtree: record the channels" in told
-        assert "2 x nothing to ask for: no link led to a page that was new" in told
-
-
-def test_dataset_of_nothing_that_ended_says_so(run, tmp_path, write):
-    import asyncio
-
-    asyncio.run(write(tmp_path / "data"))
-    assert "No episode finished by itself" in run("propose", tmp_path / "data").output
 
 
 def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):
@@ -171,10 +125,3 @@ def test_a_run_that_does_not_explore_is_not_resumed_as_a_crawl(run, played, tmp_
     asyncio.run(start_run({"preset": ["miniwob/click-test"]}, out=str(out)).only_play())
     with pytest.raises(errors.InvalidInputError, match="was not started by `webtraj explore`"):
         run("--out", out, "--resume")
-
-
-@pytest.mark.parametrize("who", ["explorer", "proposer"])
-def test_wrong_options_of_a_model_are_told_as_whose_they_are(who):
-    make = {"explorer": make_explorer, "proposer": make_proposer}[who]
-    with pytest.raises(errors.InvalidInputError, match=f"The options of the {who} 'model' are"):
-        make("model", options={"model": "m", "provider": "vlm"})

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
@@ -66,19 +67,7 @@ async def test_a_model_agent_becomes_an_explorer_with_all_it_has():
     await explorer.aclose()
 
 
-async def test_who_explores_and_proposes_can_be_had_by_name():
-    options = {"model": "m", "base_url": "http://127.0.0.1:1/v1"}
-    explorer = make_explorer("model", options=options)
-    assert explorer.prompt.name == "explore"
-    proposer = make_proposer("model", options={**options, "max_tokens": 900, "max_attempts": 2})
-    assert (proposer.sampling.temperature, proposer.sampling.max_tokens) == (0.0, 900)
-    assert proposer.settings["max_attempts"] == 2
-    assert make_explorer("curious", options={"avoid": ["sort"]}).avoid == ("sort",)
-    await explorer.aclose()
-    await proposer.aclose()
-
-
-@pytest.mark.parametrize(
+@table(
     ("make", "name", "options", "told"),
     [
         (make_explorer, "curios", {}, "Did you mean 'curious'"),

@@ -211,29 +211,3 @@ async def test_buckets_have_it_all_the_same(folder, bucket_url, bucket_options, 
     assert (there.new, again.new) == (5, 0)
     found = list(read_tasks(there.tasks_place, storage_options=bucket_options))
     assert found == list(here.tasks)
-
-
-async def test_two_who_propose_at_once_agree(folder):
-    one, other = await asyncio.gather(propose(folder, Namer()), propose(folder, Namer()))
-    assert one.new + other.new == 5
-    assert list(read_tasks(one.tasks_place)) == list(read_tasks(other.tasks_place))
-    assert len(list(read_tasks(one.tasks_place))) == 5
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"proposals": 0}, "proposals is 0; expected a whole number"),
-        ({"parallel": True}, "parallel is True; expected"),
-        ({"run": "no-such"}, "No run 'no-such'"),
-    ],
-    ids=("proposals", "parallel", "run"),
-)
-async def test_wrong_arguments_are_told(folder, options, told):
-    with pytest.raises(errors.InvalidInputError, match=told):
-        await propose(folder, Namer(), **options)
-
-
-async def test_a_name_that_no_file_can_have_is_refused(folder):
-    with pytest.raises(errors.InvalidInputError, match="letters, digits"):
-        await propose(folder, Namer(name="../x"))

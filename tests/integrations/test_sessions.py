@@ -1,7 +1,5 @@
 """Episodes that a program of somebody else's plays."""
 
-import asyncio
-import dataclasses
 import re
 from collections import Counter
 
@@ -10,11 +8,11 @@ import pytest
 import webtraj
 from installed import install
 from processes import browsers
+from tables import table
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.pool import BrowserPool
 from webtraj.integrations.sessions import EpisodeFailedError, Sessions
 from webtraj.rollouts.making import Browsers
 from webtraj.trajectory import EndReason, Outcome
@@ -124,19 +122,6 @@ async def test_a_task_without_a_judge_gives_no_reward():
         webtraj.unregister("test/look")
 
 
-async def test_pictures_and_marks():
-    async with Sessions(
-        "miniwob/click-test", context=ContextSettings(mode="marks"), dialect="webgym_marks"
-    ) as sessions:
-        session = sessions.session()
-        first = await session.reset(seed=0)
-        assert first.image.startswith(b"\xff\xd8")
-        assert "web_interaction" in first.instructions
-        turn = await session.step({"name": "click", "arguments": {"label": 99}})
-        assert not turn.done
-        assert turn.notices
-
-
 async def test_coordinates_are_those_of_the_page(tmp_path):
     """MiniWoB's pages are 332 by 214 pixels."""
     mode = ContextSettings(mode="coordinates")
@@ -160,27 +145,6 @@ async def test_coordinates_are_those_of_the_page(tmp_path):
             assert (action.x, action.y) == (166, 107)
 
 
-async def test_a_reset_waits_for_a_page_once(monkeypatch):
-    waits = []
-
-    async def wait_for_place(pool):
-        waits.append(pool)
-        await wait(pool)
-
-    wait = BrowserPool._wait_for_place
-    monkeypatch.setattr(BrowserPool, "_wait_for_place", wait_for_place)
-    async with Sessions(
-        "miniwob/click-test", sessions=1, browsers=Browsers(wait_timeout=20)
-    ) as sessions:
-        await sessions.session().reset(seed=0)
-        waits.clear()
-        sessions._pool.limits = dataclasses.replace(sessions._pool.limits, lease=0.1)
-        sessions.wait_timeout = 0.1
-        with pytest.raises(EpisodeFailedError, match="No page became free"):
-            await sessions.session().reset(seed=0)
-    assert len(waits) == 1
-
-
 async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path, monkeypatch):
     full = errors.CollectorError("No space left on device.")
 
@@ -197,40 +161,7 @@ async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path
                     await end()
 
 
-async def test_a_full_disk_that_no_call_met_is_an_error_at_the_end(tmp_path, monkeypatch):
-    async def flush(collector):
-        raise errors.CollectorError("No space left on device.")
-
-    sessions = Sessions("miniwob/click-test", out=tmp_path / "out")
-    await sessions.__aenter__()
-    session = sessions.session()
-    await session.reset(seed=0)
-    with monkeypatch.context() as patched:
-        patched.setattr(type(sessions._collector), "flush", flush)
-        await session.leave()
-    with pytest.raises(errors.CollectorError, match="No space left"):
-        await sessions.__aexit__(None, None, None)
-
-
-async def test_what_is_wrong_is_named():
-    async with Sessions("miniwob/click-test", max_steps=1) as sessions:
-        session = sessions.session()
-        with pytest.raises(errors.EnvironmentMisuseError, match="Reset first"):
-            await session.step("click('1')")
-        with pytest.raises(errors.InvalidInputError, match="There is no task 'x'"):
-            await session.reset(task="x")
-        with pytest.raises(errors.InvalidInputError, match="whole number from 0"):
-            await session.reset(seed=-1)
-        await session.reset()
-        assert (await session.step("wait()")).done
-        with pytest.raises(errors.EnvironmentMisuseError, match="it is over"):
-            await session.step("wait()")
-        await asyncio.gather(session.close(), session.close())
-        with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
-            await session.reset()
-
-
-@pytest.mark.parametrize(
+@table(
     ("arguments", "words"),
     [
         ({"sessions": 0}, "sessions is a whole number from 1; got 0"),
@@ -252,15 +183,6 @@ async def test_what_is_wrong_is_named():
 def test_arguments_are_checked(arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         Sessions(**{"presets": "miniwob/click-test", **arguments})
-
-
-def test_a_preset_needs_pages():
-    webtraj.register("test/no-pages", lambda: None)
-    try:
-        with pytest.raises(errors.InvalidInputError, match="not played in a browser"):
-            Sessions("test/no-pages")
-    finally:
-        webtraj.unregister("test/no-pages")
 
 
 DIALECT = """
@@ -313,13 +235,3 @@ async def _refused(call):
     with pytest.raises(errors.EnvironmentMisuseError) as caught:
         await call
     return caught.value
-
-
-@pytest.mark.parametrize(("preset", "family"), [("miniwob/all", "miniwob"), ("apps/all", "apps")])
-def test_every_task_can_be_chosen_by_its_name(preset, family):
-    sessions = Sessions(preset)
-    for name in sessions.tasks:
-        for said in (name, f"{family}/{name}"):
-            assert sessions.choose(said, 0)[0].task == name
-    with pytest.raises(errors.InvalidInputError, match="There is no task 'miniwob/nonsense'"):
-        sessions.choose("miniwob/nonsense", 0)

@@ -9,13 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import webtraj
-from webtraj import errors
 from webtraj.integrations.sessions import EpisodeFailedError, Turn
 from webtraj.integrations.trainers import (
     SharedSessions,
     again,
     reward_of,
-    shared_sessions,
     task_rows,
 )
 from webtraj.trajectory import EndReason, Outcome
@@ -30,17 +28,6 @@ def test_rows_have_a_seed_each():
     ]
     assert rows[1]["prompt"] == [{"role": "user", "content": "Task enter-text, seed 6."}]
     assert {row["env_class"] for row in rows} == {"web"}
-
-
-def test_rows_that_no_page_has_are_refused():
-    for given in ({"number": -1}, {"number": 2, "seed": -5}, {"number": 1.5}):
-        with pytest.raises(errors.InvalidInputError, match="is a whole number from 0; got"):
-            task_rows("miniwob/click-test", **given)
-
-
-def test_the_same_settings_share_a_pool():
-    made = [shared_sessions(presets="miniwob/click-test", sessions=n) for n in (1, 1, 2)]
-    assert made[0] is made[1] is not made[2]
 
 
 def test_an_unfinished_episode_is_worth_nothing_only_with_a_judge():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tables import table
 from webtraj.environments import actions
 from webtraj.environments.actions.recorded import answer_of, final_answer
 from webtraj.store.values import OpaqueRecord
@@ -17,7 +18,7 @@ def trajectory_of(*taken) -> EpisodeTrajectory:
     return EpisodeTrajectory(EpisodeInfo(), tuple(steps))
 
 
-@pytest.mark.parametrize(
+@table(
     ("action", "told"),
     [
         pytest.param(actions.Answer("12"), "12", id="answer"),

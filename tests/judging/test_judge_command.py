@@ -6,6 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
@@ -127,13 +128,6 @@ def test_eval_as_json_by_labels_of_ones_own(run, dataset, tmp_path) -> None:
     assert some["missing"] == []
 
 
-def test_of_several_judges_the_first_that_knows(run, dataset, tmp_path) -> None:
-    rules = f"rules:{tmp_path}/rules.json"
-    data = json.loads(run("eval", dataset, "--judge", rules, "--judge", "environment", "--json"))
-    assert data["judge"] == "rules+environment"
-    assert data["overall"]["coverage"]["value"] == 1.0
-
-
 def test_judgement_of_one_of_several_is_made_again(run, dataset, tmp_path) -> None:
     specs = ["environment", f"rules:{tmp_path}/rules.json"]
     judge = make_judge_of(specs)
@@ -150,36 +144,6 @@ def test_judgement_of_one_of_several_is_made_again(run, dataset, tmp_path) -> No
     assert "version was" not in told
     told = run("rerun", tmp_path / "judged", "nobody")
     assert told.startswith("environment+rules: unknown, same as before.")
-
-
-def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
-    rules = f"rules:{tmp_path}/rules.json"
-    judge = make_judge(rules)
-    whole = open_dataset(dataset)
-    with DatasetWriter(tmp_path / "judged") as writer:
-        for name in ("right", "wrong"):
-            found = asyncio.run(judge.judge(whole[name]))
-            writer.add(with_judgement(whole[name], found))
-    told = run("rerun", tmp_path / "judged", "right", "--judge", rules)
-    assert "rules: success, same as before." in told
-    with pytest.raises(errors.InvalidInputError, match="Give it: --judge rules:FILE"):
-        run("rerun", tmp_path / "judged", "right")
-    (tmp_path / "rules.json").write_text(json.dumps(RULES).replace("12", "13"))
-    told = run("rerun", tmp_path / "judged", "right", "--judge", rules, code=1)
-    assert "failure, was success before" in told
-    assert "The judge's version was" in told
-    with pytest.raises(
-        errors.InvalidInputError, match=r"No judgement by 'model'.*Its judges: rules"
-    ):
-        run("rerun", tmp_path / "judged", "right", "--judge", "model")
-
-
-def test_the_environment_is_asked_again(run, dataset, tmp_path) -> None:
-    whole = open_dataset(dataset)["wrong"]
-    found = asyncio.run(make_judge("environment").judge(whole))
-    with DatasetWriter(tmp_path / "judged") as writer:
-        writer.add(with_judgement(whole, found))
-    assert "environment: failure, same as before." in run("rerun", tmp_path / "judged", "wrong")
 
 
 def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
@@ -215,7 +179,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
     assert (replayed["same"], replayed["now"]) == (True, "failure")
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "told"),
     [
         (["eval", "--judge", "modle"], "Did you mean 'model'"),
@@ -237,15 +201,6 @@ def test_what_makes_no_sense_is_refused(run, dataset, arguments, told) -> None:
     with pytest.raises(errors.WebtrajError) as refused:
         run(action, dataset, *rest)
     assert told in str(refused.value)
-
-
-def test_options_go_to_the_judge_that_takes_them() -> None:
-    both = make_judge_of(["environment", "rules"], options={"success_reward": 1})
-    assert both.judges[0].success_reward == 1.0
-    with pytest.raises(errors.InvalidInputError, match="'rules' does not take"):
-        make_judge_of(["rules", "rules"], options={"success_reward": 1})
-    with pytest.raises(errors.InvalidInputError, match="'environment' does not take 'votes'"):
-        make_judge_of(["environment", "rules"], options={"votes": 3})
 
 
 def test_labels_of_another_dataset_measure_nothing(run, dataset, tmp_path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from labelled_episodes import collect_labelled
 
+from tables import table
 from webtraj import errors
 from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.trajectory import Outcome
@@ -23,7 +24,7 @@ def test_what_is_written_is_read(tmp_path) -> None:
     assert read_labels(path) == {"e1": Label("e1", Outcome.SUCCESS)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "told"),
     [
         ("{", "invalid JSON"),
@@ -48,18 +49,6 @@ def test_bad_lines_are_named(line, told, tmp_path) -> None:
         "line 3: " in str(refused.value) and told in str(refused.value)
     )
     assert "labels.jsonl" in str(refused.value)
-
-
-def test_many_bad_lines_are_cut_short(tmp_path) -> None:
-    path = tmp_path / "labels.jsonl"
-    path.write_text("{\n" * 100)
-    with pytest.raises(errors.InvalidInputError, match="there may be more"):
-        read_labels(path)
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path) -> None:
-    with pytest.raises(errors.InvalidInputError, match="There is no labels file"):
-        read_labels(tmp_path / "labels.jsonl")
 
 
 def test_an_episode_has_one_label(tmp_path) -> None:

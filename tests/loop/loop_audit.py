@@ -5,23 +5,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-import shutil
-import subprocess
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
-from loop_answers import wrong_answers
 from loop_calls import calls_of
-from loop_evidence import Evidence, lost
 from loop_state import read_entries
 
 from webtraj import EndReason, EpisodeTrajectory, Outcome, open_dataset
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.datasets.verification import verify
 from webtraj.loop import LoopConfig, metrics
-from webtraj.loop.phases import Slot, digest, lanes
+from webtraj.loop.phases import digest, lanes
 from webtraj.loop.places import Places, version_name
 from webtraj.loop.state import LoopState
 from webtraj.rollouts.scheduling import RetryPolicy
@@ -41,21 +36,9 @@ _UNTOLD = "?"
 
 @dataclasses.dataclass
 class Audit:
-    """The rules.
-
-    Args:
-        config: The loop's configuration.
-        evidence: What was durable at each kill.
-        aside: A folder for what is made again.
-    """
+    """The rules, for the loop of a configuration."""
 
     config: LoopConfig
-    evidence: Sequence[Evidence]
-    aside: Path
-    partial: int = 0
-    """How many episodes were found that were cut off."""
-    made_again: int = 0
-    """How many datasets and exports were made again, to compare."""
 
     def __post_init__(self) -> None:
         self.places = Places(self.config)
@@ -65,8 +48,6 @@ class Audit:
     def problems(self) -> Iterator[str]:
         """Yields a sentence for each thing that does not hold."""
         yield from self._phases()
-        for evidence in self.evidence:
-            yield from lost(evidence, self.places.out)
         for slot in self.slots:
             match slot.name:
                 case "rollout":
@@ -74,10 +55,6 @@ class Audit:
                     yield from self._played(self.places.recorded(slot.iteration), policy)
                 case "evaluate":
                     yield from self._played(self.places.evaluated(slot.iteration), slot.iteration)
-                case "postprocess":
-                    yield from self._processed(slot)
-                case "export":
-                    yield from self._exported(slot)
                 case "train":
                     yield from self._trained(slot.iteration)
         yield from self._metrics()
@@ -118,15 +95,8 @@ class Audit:
             yield f"{name}: rows of the plan were finished so often: {wrong}"
         if len({summary.episode_id for summary in dataset.summaries}) != len(progress.done):
             yield f"{name}: there are episodes of no plan"
-        self.partial += len(progress.done) - len(plan)
         for trajectory in dataset:
             yield from self._one(name, trajectory, policy)
-        if policy:
-            yield from wrong_answers(place, version_name(policy), self._models())
-
-    def _models(self) -> dict[str, str]:
-        versions = range(self.config.iterations + 1)
-        return {version_name(version): self.places.weights(version) for version in versions}
 
     def _one(self, name: str, trajectory: EpisodeTrajectory, policy: int) -> Iterator[str]:
         """What was cut off is worth nothing; every reply is of the weights that were to play."""
@@ -144,42 +114,6 @@ class Audit:
             versions = set(call.policy_version.split("..")) - {_UNTOLD}
             if not call.error and versions != {version_name(policy)}:
                 yield f"{told} was played by the weights {call.policy_version!r}"
-
-    def _processed(self, slot: Slot) -> Iterator[str]:
-        """It is what processing makes that nobody disturbs."""
-        made = self.places.processed(slot.iteration)
-        again = yield from self._make_again(slot, "--write")
-        if again is None:
-            return
-        ours, fresh = _episodes(made), _episodes(again)
-        if ours.keys() != fresh.keys():
-            yield f"{made}: has {len(ours)} episodes, and made again {len(fresh)}"
-        for name in sorted(ours.keys() & fresh.keys()):
-            if ours[name] != fresh[name]:
-                yield f"{made}: {name} is another when it is made again"
-        if not ours:
-            yield f"{made}: is empty"
-
-    def _exported(self, slot: Slot) -> Iterator[str]:
-        """It is what the export makes that nobody disturbs, to the byte."""
-        made = Path(self.places.export(slot.iteration))
-        again = yield from self._make_again(slot, "--out")
-        if again is not None and _contents(made) != _contents(again):
-            yield f"{made}: is another when it is made again"
-
-    def _make_again(self, slot: Slot, option: str) -> Generator[str, None, Path | None]:
-        """Runs a phase's command for another place, and returns that; None if it fails."""
-        begun = [e for e in self.entries if e["event"] == "begun" and _key(e) == slot.key]
-        command = list(begun[-1]["command"])
-        place = self.aside / f"{slot.name}-{slot.iteration}"
-        shutil.rmtree(place, ignore_errors=True)
-        command[command.index(option) + 1] = str(place)
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            yield f"{slot}: cannot be made again: {done.stdout[-2000:]}"
-            return None
-        self.made_again += 1
-        return place
 
     def _trained(self, iteration: int) -> Iterator[str]:
         """Each export was trained on as often as it was to be, and each step was made once."""
@@ -220,25 +154,3 @@ class Audit:
             yield f"metrics: are {lines}, and should be {measured}"
         if not self.places.plot.is_file():
             yield "metrics: there is no picture"
-
-
-def _episodes(place: str | Path) -> dict[str, Any]:
-    """Returns the episodes of a processed dataset as data, without when they were judged."""
-    files = (Path(place) / "episodes").glob("[!.]*")
-    return {path.name: _timeless(orjson.loads(path.read_bytes())) for path in files}
-
-
-def _timeless(data: Any) -> Any:
-    if isinstance(data, dict):
-        left_out = ("time",) if "judge" in data else ()
-        return {key: _timeless(value) for key, value in data.items() if key not in left_out}
-    return [_timeless(value) for value in data] if isinstance(data, list) else data
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-def _key(entry: dict[str, Any]) -> tuple[int, str]:
-    return entry["iteration"], entry["phase"]

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -79,23 +79,17 @@ class Loop:
         """Returns the model's server."""
         return next((one for one in self._guarded() if _is_server(one)), None)
 
-    def kill(self, target: Target, dying: Callable[[], None]) -> bool:
-        """Kills something; returns whether it was there.
-
-        Args:
-            target: What.
-            dying: Is called right before, with all processes stopped if all are killed.
-        """
+    def kill(self, target: Target) -> bool:
+        """Kills something; returns whether it was there."""
         if target == "all":
-            self._kill_all(dying)
+            self._kill_all()
             return True
-        found = {
+        find = {
             "loop": lambda: psutil.Process(self._process.pid),
             "phase": self.phase,
             "server": self.server,
         }[target]
-        dying()
-        victim = found()
+        victim = find()
         if victim is None:
             return False
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -103,7 +97,7 @@ class Loop:
             return True
         return False
 
-    def _kill_all(self, dying: Callable[[], None]) -> None:
+    def _kill_all(self) -> None:
         """Stops all first: nobody sees another die, as when the machine does."""
         me, stopped = psutil.Process(), set[int]()
         while running := [one for one in _alive(me) if one.pid not in stopped]:
@@ -111,7 +105,6 @@ class Loop:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     one.send_signal(signal.SIGSTOP)
                 stopped.add(one.pid)
-        dying()
         for one in _alive(me):
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()

@@ -1,8 +1,5 @@
 """`webtraj loop` as people run it."""
 
-import sys
-from pathlib import Path
-
 import orjson
 import pytest
 import typer
@@ -10,8 +7,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.cli.loop import loop
-from webtraj.loop import LoopConfig, PhaseFailedError, servers
-from webtraj.serving import interpreters
+from webtraj.loop import PhaseFailedError
 
 SHORT = {"iterations": 1, "judge": None, "postprocess": None, "evaluation": None, "export": None}
 
@@ -61,27 +57,3 @@ def test_wrong_key_is_told_with_the_nearest(webtraj_loop):
     failed = webtraj_loop("iteratons=2")
     assert isinstance(failed.exception, errors.InvalidInputError)
     assert "did you mean iterations?" in str(failed.exception)
-
-
-def test_a_loop_without_its_server_claims_no_folder(webtraj_loop, small_loop, monkeypatch):
-    monkeypatch.setattr(interpreters, "find_python", lambda tool, python=None: None)
-    failed = webtraj_loop("serve.engine=vllm")
-    assert isinstance(failed.exception, errors.MissingDependencyError)
-    assert "vLLM is not installed" in str(failed.exception)
-    assert not small_loop.out.exists()
-    done = webtraj_loop()
-    assert done.exit_code == 0, done.output
-
-
-def test_a_model_that_a_phase_makes_need_not_be_there_yet(small_loop, monkeypatch):
-    monkeypatch.setattr(interpreters, "find_python", lambda tool, python=None: Path(sys.executable))
-    data = small_loop.data(**SHORT, serve={"engine": "vllm"})
-    data["train"] = {**data["train"], "model": f"{small_loop.out}/base"}
-    servers.check_programs(LoopConfig.model_validate(data), "both")
-
-
-def test_configuration_is_printed_with_what_was_given(webtraj_loop, small_loop):
-    printed = webtraj_loop("--print-config", "iterations=7").stdout
-    assert "iterations: 7\n" in printed
-    assert "while_training: keep" in printed
-    assert not small_loop.out.exists()

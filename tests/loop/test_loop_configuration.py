@@ -3,9 +3,8 @@
 import pytest
 
 from installed import install
+from tables import table
 from webtraj import errors
-from webtraj.cli.app import make_command
-from webtraj.configuration import shipped
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
 from webtraj.loop.phases import Policy, Slot, lanes
@@ -35,7 +34,7 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
     assert configuration.to_yaml(load_loop_config(path)) == path.read_text()
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "said"),
     [
         pytest.param({"itertions": 2}, "did you mean iterations?", id="nearest-key"),
@@ -109,7 +108,7 @@ def sampled(**policy):
     return {"groups": {"rollout": {**keys, "policy_config": {**keys["policy_config"], **policy}}}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("algorithm", "more", "said"),
     [
         pytest.param("grop", {}, "must be 'sft', 'grpo' or 'mixed'", id="unknown"),
@@ -247,27 +246,11 @@ def test_groups_are_of_the_last_iterations_as_played():
     assert "--then" not in command(config, Slot(2, "groups", "update"))
 
 
-def test_missing_file_is_said(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match=r"none\.yaml.*expected a YAML file"):
-        load_loop_config(tmp_path / "none.yaml")
-
-
 def test_a_bare_name_is_a_recipe_unless_a_file_has_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load_loop_config("one_gpu").out == "runs/one_gpu"
     (tmp_path / "one_gpu").write_text("{out: mine, train: {model: a/b}}")
     assert load_loop_config("one_gpu").out == "mine"
-
-
-def test_mistyped_recipe_names_the_nearest():
-    with pytest.raises(errors.InvalidInputError, match="Did you mean 'one_gpu'"):
-        load_loop_config("one_gpus")
-
-
-def test_help_names_every_recipe():
-    options = make_command("loop").params
-    (told,) = [option.help for option in options if option.name == "config"]
-    assert told.endswith(f": {', '.join(shipped('webtraj.loop'))}.")
 
 
 def command(config, slot, policy=None):
@@ -283,16 +266,6 @@ PLAYED = {
 }
 
 
-def test_rollout_of_an_agent_without_a_model():
-    made = command(load_loop_config(given=PLAYED), Slot(1, "rollout", "rollout"))
-    assert made[:3] == ["rollout", "--config-name", "rollout_train"]
-    assert 'policy_config.agent="random"' in made
-    assert "iteration=1" in made
-    assert 'env_config.split="train"' in made
-    # What is said of the model's agent says nothing of this one.
-    assert not [text for text in made if "temperature" in text]
-
-
 def test_an_agent_without_a_model_may_play_more():
     more = {"env_config": {"attempts_per_task": 9}}
     config = load_loop_config(given={**PLAYED, "first": {"policy": "random", "rollout": more}})
@@ -301,22 +274,6 @@ def test_an_agent_without_a_model_may_play_more():
     assert asked in command(config, Slot(1, "rollout", "rollout"))
     assert asked not in command(config, Slot(0, "evaluate", "rollout"))
     assert asked not in command(config, Slot(2, "rollout", "rollout"), trained)
-
-
-def test_an_oracle_may_take_the_random_agents_place():
-    first = {"policy": "oracle", "agent_options": {"clicks": 0.8}}
-    config = load_loop_config(given={**PLAYED, "first": first})
-    made = command(config, Slot(1, "rollout", "rollout"))
-    assert 'policy_config.agent="oracle"' in made
-    assert not [text for text in made if "clicks" in text]
-
-
-def test_rollout_of_served_weights():
-    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1", "http://h:2/v1"))
-    made = command(load_loop_config(given=PLAYED), Slot(2, "rollout", "rollout"), policy)
-    assert 'policy_config.base_model="policy"' in made
-    assert "policy_config.temperature=0.5" in made
-    assert 'env_config.vllm_server_url=["http://h:1/v1", "http://h:2/v1"]' in made
 
 
 def test_agents_of_their_own_are_told_of_the_server_by_their_options():

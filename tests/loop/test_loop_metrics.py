@@ -4,30 +4,14 @@ import json
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.loop import load_loop_config, metrics
 from webtraj.loop.phases import lanes
-from webtraj.metrics.figures import plot_success
 from webtraj.metrics.rates import mean_of_tasks
 
 
-def rate(successes, trials):
-    from webtraj.metrics.rates import Rate
-
-    return Rate(successes, trials).to_data()
-
-
-def line(number, **counts):
-    tasks = {name: rate(*count) for name, count in counts.items()}
-    mean = mean_of_tasks(list(counts.values()))
-    evaluation = {"policy": number, "mean": mean, "by_task": tasks}
-    return {"iteration": number, "success": rate(3 + number, 9), "evaluation": evaluation}
-
-
-LINES = [line(number, **{"a/b": (number, 4), "c/d": (2 * number, 4)}) for number in (0, 1, 2)]
-
-
-@pytest.mark.parametrize(
+@table(
     ("rates", "value", "tasks"),
     [
         ([(10, 10), (0, 10)], 0.5, 2),
@@ -93,25 +77,6 @@ def test_training_on_groups_is_measured_by_its_log(tmp_path):
     assert metrics.flat(measured)["policy_gradient/ratio"] == 1.25
     log.write_text(f"{json.dumps(entries[0])}\n")  # No group was kept.
     assert metrics._trained(str(tmp_path)) == {"policy_gradient": counts}
-
-
-@pytest.mark.slow
-def test_picture_shows_the_mean_and_each_task(tmp_path):
-    pytest.importorskip("matplotlib")
-    from matplotlib.image import imread
-
-    path = tmp_path / "success.png"
-    assert plot_success(LINES, path) == path
-    small = imread(path).shape
-    many = {f"task/{n}": (n % 5, 4) for n in range(9)}
-    plot_success([*LINES, line(3, **many)], path)
-    assert imread(path).shape[0] > small[0]
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_nothing_known_is_no_picture(tmp_path):
-    assert plot_success([{"iteration": 0}], tmp_path / "success.png") is None
-    assert not list(tmp_path.iterdir())
 
 
 def test_overlap_has_two_lanes_that_wait_for_each_other():

@@ -2,8 +2,6 @@
 
 import asyncio
 import importlib.util
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -69,26 +67,6 @@ async def test_server_is_given_each_version_once(served, update, starts):
     assert len(served.processes) == starts
 
 
-async def test_server_that_dies_while_it_is_given_weights_is_given_them_again(served, monkeypatch):
-    from webtraj.serving.control import Control
-
-    read = Control.read_weights
-    async with opened(served, update="reload") as server:
-        await server.ensure(0, str(served.folder / "first"))
-        victims = [server._server.pid]
-
-        async def die_once(control, folder):
-            if victims:
-                os.kill(victims.pop(), signal.SIGKILL)
-            await read(control, folder)
-
-        monkeypatch.setattr(Control, "read_weights", die_once)
-        policy = await server.ensure(1, str(served.weights("second")))
-        assert policy.version == 1
-        assert await server._server.weight_version() == "iteration_0001"
-    assert len(served.processes) == 2
-
-
 async def test_server_waits_for_the_one_of_a_loop_that_was_killed(served):
     async with opened(served) as left:
         await left.ensure(0, str(served.folder / "first"))
@@ -121,18 +99,6 @@ async def test_server_rests_while_a_model_is_trained(served, how):
         assert await server._server.weight_version() == "iteration_0001"
         await server.rest()
     assert not served.survivors
-
-
-async def test_weights_that_are_gone_are_told(served):
-    async with opened(served) as server:
-        with pytest.raises(errors.InvalidInputError, match=r"weights of iteration 2: .*none"):
-            await server.ensure(2, str(served.folder / "none"))
-
-
-async def test_unknown_option_is_told_with_the_nearest(served):
-    async with opened(served, options={"max_model_length": 4}) as server:
-        with pytest.raises(errors.InvalidInputError, match="Did you mean 'max_model_len'"):
-            await server.ensure(0, str(served.folder / "first"))
 
 
 async def test_training_without_an_adapter_is_told(served):

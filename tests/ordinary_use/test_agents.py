@@ -8,20 +8,14 @@ import asyncio
 import threading
 
 import dm_env
-import numpy as np
 import pytest
 
-from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset, registry
+from tables import table
+from webtraj import Decision, EndReason, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
 from webtraj.environments.browser.acting import to_action
-from webtraj.metrics import Rate, measure
 from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
-from webtraj.runs.run import Run
-from webtraj.store.places import open_storage
-from webtraj.training.export import export_selection
-from webtraj.training.export.running import read_export
-from webtraj.training.replay import Filters, ReplayBuffer
 
 
 class Page:
@@ -112,9 +106,7 @@ class Callable:
 WORKING = [function, coroutine_function, blocks, prints, mutates, Method(), Callable()]
 
 
-@pytest.mark.parametrize(
-    "agent", WORKING, ids=lambda agent: getattr(agent, "__name__", repr(agent)[:20])
-)
+@table("agent", WORKING, ids=lambda agent: getattr(agent, "__name__", repr(agent)[:20]))
 async def test_an_agent_may_be_a_function_and_may_block(agent, tmp_path):
     summary = await play(agent, tmp_path, episodes=3)
     assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 3
@@ -132,51 +124,6 @@ async def test_a_blocking_agent_does_not_hold_up_other_episodes():
 
     summary = await play(act, episodes=4, parallel=4)
     assert summary.total.success_rate == 1.0
-
-
-class Asking:
-    """Makes the record of its model's calls itself, of the messages that it has."""
-
-    name = "asking-1"
-
-    def begin_episode(self, environment):
-        return self
-
-    async def act(self, observation):
-        messages = (Message.of("system", "Act."), Message.of("user", observation["goal"]))
-        call = ModelCall(model="mine", messages=messages, text="click('1')")
-        return Decision(action="click('1')", model_calls=(call,))
-
-
-async def test_calls_with_messages_of_ours_can_be_trained_on(tmp_path):
-    await play(Asking(), tmp_path / "data")
-    buffer = ReplayBuffer.from_datasets(tmp_path / "data", filters=Filters(min_steps=1))
-    report = export_selection(buffer.all, tmp_path / "sft", format="sharegpt")
-    assert report.splits["train"].rows == 1
-    (sample,) = read_export(tmp_path / "sft")
-    assert sample.messages == (Message.of("system", "Act."), Message.of("user", "Press the button"))
-
-
-class Unsolved(Page):
-    has_oracle = False
-
-    async def cheat(self):
-        return None
-
-
-class Solved(Page):
-    async def cheat(self):
-        return Click("1")
-
-
-async def test_a_task_that_the_agent_cannot_play_is_refused_before_anything_starts(tmp_path):
-    registry.register("page/solved", Solved)
-    registry.register("page/unsolved", Unsolved)
-    with pytest.raises(errors.InvalidInputError) as caught:
-        await collect(["page/solved", "page/unsolved"], "oracle", out=tmp_path / "data")
-    said = "cannot play 1 of 2 tasks: page/unsolved. Use another agent, or play only the others: "
-    assert said + "page/solved" in str(caught.value)
-    assert not (tmp_path / "data").exists()
 
 
 def unusable(value):
@@ -219,26 +166,7 @@ FAILING = {
 }
 
 
-class Guessing(Page):
-    """Takes numbers and arrays, as environments of Gymnasium and dm_env do."""
-
-    async def step(self, action):
-        self.success = int(np.sum(action)) == 3
-        return dm_env.termination(float(self.success), {"goal": "", "seed": self.seed})
-
-
-@pytest.mark.parametrize(
-    "action", [3, 3.0, np.int64(3), np.array([1, 2])], ids=["int", "float", "numpy", "array"]
-)
-async def test_a_number_or_an_array_is_an_action(action, tmp_path):
-    registry.register("guess/three", Guessing)
-    summary = await collect("guess/three", lambda observation: action, out=tmp_path)
-    assert summary.total.success_rate == 1.0
-    (episode,) = open_dataset(tmp_path)
-    np.testing.assert_array_equal(episode.steps[1].action, action)
-
-
-@pytest.mark.parametrize("name", FAILING)
+@table("name", FAILING)
 async def test_what_an_agent_does_wrong_is_its_own_failure(name, tmp_path):
     agent, said = FAILING[name]
     summary = await play(agent, tmp_path)
@@ -280,7 +208,7 @@ class CannotBegin:
         return function
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "outcome"),
     [
         (FileNotFoundError("prompt.txt"), Outcome.AGENT_ERROR),
@@ -300,40 +228,6 @@ async def test_an_agent_that_cannot_begin_fails_in_that_episode_alone(error, out
         assert str(error) in episode.end.error.message
         assert episode.num_steps == 0
         assert episode.steps[0].observation["goal"] == "Press the button"
-
-
-async def test_an_agent_that_refuses_the_environment_ends_the_rollout():
-    refuses = CannotBegin(errors.InvalidInputError("no such prompt"))
-    with pytest.raises(errors.InvalidInputError, match="no such prompt"):
-        await play(refuses, episodes=20)
-
-
-def sometimes(observation):
-    if observation["seed"] % 2:
-        raise KeyError("submit")
-    return "click('1')"
-
-
-async def test_an_agent_that_raises_on_half_of_the_pages_has_half_the_rate(tmp_path):
-    summary = await play(sometimes, tmp_path, episodes=20)
-    raised = sum(result.outcome is Outcome.AGENT_ERROR for result in summary.results)
-    assert 0 < raised < 20
-    assert len(summary.results) == 20
-    assert summary.total.success_rate == (20 - raised) / 20
-    metrics = measure(open_dataset(tmp_path), run="last").overall
-    assert metrics.success_rate == Rate(20 - raised, 20)
-    assert metrics.infrastructure_failures == metrics.crashed == 0
-    assert metrics.outcomes["agent_error"] == raised
-    assert metrics.reward.count == 20 - raised
-
-
-async def test_an_agent_that_always_raises_is_measured_and_its_run_is_done(tmp_path):
-    summary = await play(raises(ValueError("a bug")), tmp_path, episodes=25)
-    assert len(summary.results) == 25
-    run = Run.last(open_storage(tmp_path))
-    again = await collect("", function, out=tmp_path, resume=run.run_id)
-    assert len(again.results) == 25
-    assert {result.outcome for result in again.results} == {Outcome.AGENT_ERROR}
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -390,7 +284,7 @@ class NoActor:
         pass
 
 
-@pytest.mark.parametrize(
+@table(
     ("agent", "said"),
     [
         (NoBegin(), "add def begin_episode"),

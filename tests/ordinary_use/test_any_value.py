@@ -27,8 +27,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import webtraj
+from tables import table
 from webtraj.environments.redaction.redactor import Redactor
-from webtraj.store import encoding
 from webtraj.testing.strategies import values
 
 FORMATS = {
@@ -154,8 +154,8 @@ KEPT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-@pytest.mark.parametrize(("value", "kept"), KEPT.values(), ids=KEPT)
+@table("make", FORMATS.values(), ids=FORMATS)
+@table(("value", "kept"), KEPT.values(), ids=KEPT)
 async def test_what_a_library_holds_is_kept(tmp_path, value, kept, make):
     episode = await recorded(tmp_path, {"value": value}, value, make=make)
     assert episode.steps[1].observation == {"value": kept}
@@ -273,7 +273,7 @@ NASTY = {
 }
 
 
-@pytest.mark.parametrize("make", NASTY.values(), ids=NASTY)
+@table("make", NASTY.values(), ids=NASTY)
 async def test_what_cannot_be_kept_is_kept_as_its_repr(tmp_path, make):
     value = make()
     decision = webtraj.Decision(
@@ -306,18 +306,6 @@ async def test_iterators_are_not_consumed(tmp_path):
     iterator = numbers()
     await recorded(tmp_path, {"value": iterator}, webtraj.Decision(model_calls=iterator))
     assert list(iterator) == [1]
-
-
-@pytest.mark.slow
-async def test_what_holds_itself_twice_over_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "_BUDGET", encoding._BUDGET // 16)  # The whole takes a minute.
-    value = []
-    for _ in range(100):
-        value = [value, value]
-    episode = await recorded(tmp_path, {"screenshot": b"png", "tree": value})
-    kept = episode.steps[0].observation
-    assert kept["screenshot"] == b"png"
-    assert kept["tree"] == webtraj.ReprOnly("builtins.list", "<builtins.list object>", "too large")
 
 
 async def test_a_later_change_does_not_change_the_record(tmp_path):
@@ -394,8 +382,8 @@ async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
     assert decision.metadata == {"mine": 2, "misfits": given}
 
 
-@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-@pytest.mark.parametrize(
+@table("make", FORMATS.values(), ids=FORMATS)
+@table(
     "fields",
     [
         {"prompt_token_ids": (1, 2.5)},
@@ -415,29 +403,6 @@ async def test_numbers_that_no_reader_accepts_are_kept_in_the_metadata(tmp_path,
     decision = episode.steps[1].decision
     assert decision.model_calls == (webtraj.ModelCall(),)
     assert [f"model_calls[0].{name}" for name in fields] == list(decision.metadata["misfits"])
-
-
-@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-async def test_lists_of_text_hold_text_whatever_was_given(tmp_path, make):
-    end = webtraj.EpisodeEnd(
-        reason=webtraj.EndReason.CLOSED,
-        violations=[ValueError("boom"), "x" * 5000],
-        recording_errors=(b"x", None, 1),
-    )
-    async with make(tmp_path) as collector:
-        collector.begin_episode(webtraj.EpisodeInfo()).end_episode(end)
-    (episode,) = webtraj.open_dataset(tmp_path)
-    assert episode.end.violations == ("boom", "x" * 5000)
-    assert episode.end.recording_errors == ("x", "", "1")
-
-
-async def test_an_agent_s_own_decision_class_is_recorded(tmp_path):
-    @dataclasses.dataclass(frozen=True)
-    class Mine(webtraj.Decision):
-        plan: str = ""
-
-    episode = await recorded(tmp_path, 0, Mine(action="go", plan="x"))
-    assert episode.steps[1].decision == webtraj.Decision(action="go")
 
 
 # Hypothesis itself cannot hold the others.

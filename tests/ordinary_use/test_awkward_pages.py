@@ -7,7 +7,6 @@ else of the action that led to it. It is never taken for a page.
 """
 
 import asyncio
-import base64
 import contextlib
 import ssl
 import subprocess
@@ -175,28 +174,6 @@ async def test_the_action_that_leads_to_a_page_that_does_not_come_says_so() -> N
                     assert first.observation["last_action"]["error"] == "", what
 
 
-async def test_loading_again_a_page_of_a_site_that_has_died() -> None:
-    alive = True
-
-    async def mortal(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
-        if alive:
-            writer.write(page("<h1>Alive</h1>", **{"Cache-Control": "no-store"}))
-        else:
-            writer.close()
-
-    async with site({"/": mortal}) as host, playing(f"http://{host}/") as (env, _):
-        step = await env.step("reload()")
-        assert step.observation["last_action"]["error"] == ""
-        alive = False
-        step = await env.step("reload()")
-        assert "did not load: net::ERR_EMPTY_RESPONSE" in step.observation["last_action"]["error"]
-        step = await env.step("noop(0)")
-        assert step.observation["last_action"]["error"] == ""  # Told once.
-        alive = True
-        step = await env.step("reload()")
-        assert 'heading "Alive"' in step.observation["axtree"]
-
-
 async def test_a_site_that_answers_with_an_error_of_its_own() -> None:
     pages = {
         "/": page("<h1>Fine</h1>"),
@@ -241,77 +218,6 @@ async def test_a_certificate_of_ones_own_making(tmp_path: Path) -> None:
             assert 'heading "Own"' in first.observation["axtree"]
 
 
-async def test_a_user_name_and_password_in_the_address() -> None:
-    wanted = "basic " + base64.b64encode(b"ada:pass").decode().lower()
-
-    async def locked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
-        known = wanted in head.lower()
-        ask = {"WWW-Authenticate": 'Basic realm="x"'}
-        writer.write(page("<h1>In</h1>") if known else page("no", "401 Unauthorized", **ask))
-
-    async with site({"/": locked}) as host, playing(f"http://ada:pass@{host}/") as (_, first):
-        assert 'heading "In"' in first.observation["axtree"]
-    with pytest.raises(errors.PageLoadError) as caught:
-        async with playing("http://ada:secret@no-such-host.invalid/"):
-            pass
-    assert "secret" not in str(caught.value)
-
-
-async def test_a_host_name_outside_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    async def resolve(host: str, port: int) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"]
-
-    monkeypatch.setattr(network_lib, "_system_resolve", resolve)
-    async with site({"/": page("<h1>Bücher</h1>")}) as host:
-        port = host.partition(":")[2]
-        async with playing(f"http://bücher.test:{port}/", policy=None) as (_, first):
-            assert 'heading "Bücher"' in first.observation["axtree"]
-            assert first.observation["url"] == f"http://xn--bcher-kva.test:{port}/"
-    assert set(asked) == {"xn--bcher-kva.test"}
-
-
-@pytest.mark.parametrize(
-    "url", ["example.com/shop", "localhost:8000", "//example.com", "", "http://"]
-)
-def test_an_address_without_a_scheme_is_named_at_once(url: str) -> None:
-    with pytest.raises(errors.InvalidInputError, match=r"start_url.*http://"):
-        webtraj.WebTask(goal="Look.", start_url=url)
-
-
-@pytest.mark.slow
-async def test_a_page_of_50000_elements() -> None:
-    rows = "".join(f"<li><button>B{i}</button></li>" for i in range(25_000))
-    async with (
-        site({"/": page(f"<h1>Long</h1><ul>{rows}</ul>")}) as host,
-        playing(f"http://{host}/") as (env, first),
-    ):
-        tree = first.observation["axtree"]
-        assert 'button "B0"' in tree
-        assert tree.splitlines()[-1].startswith("... ")
-        refs = refs_in(tree)
-        ref = next(each.ref for each in refs if each.name == "B3000")
-        step = await env.step(f"click('{ref}')")
-        assert step.observation["last_action"]["error"] == ""
-
-
-async def test_text_that_runs_from_right_to_left() -> None:
-    text = "مرحبا بالعالم"
-    async with (
-        site({"/": page(f"<html dir=rtl><button>{text}</button><input aria-label=שם>")}) as host,
-        playing(f"http://{host}/") as (env, first),
-    ):
-        assert f'button "{text}"' in first.observation["axtree"]
-        refs = {each.role: each for each in refs_in(first.observation["axtree"])}
-        assert refs["textbox"].name == "שם"
-        step = await env.step(f"fill('{refs['textbox'].ref}', 'שלום')")
-        assert 'value="שלום"' in step.observation["axtree"]
-        step = await env.step(f"click('{refs['button'].ref}')")
-        assert step.observation["last_action"]["error"] == ""
-
-
 async def test_a_page_that_never_stops_loading() -> None:
     async def forever(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str
@@ -331,20 +237,6 @@ async def test_a_page_that_never_stops_loading() -> None:
         (button,) = refs_in(first.observation["axtree"])[-1:]
         step = await env.step(f"click('{button.ref}')")
         assert step.observation["last_action"]["error"] == ""
-
-
-async def test_going_back_from_the_first_page() -> None:
-    pages = {"/": page("<h1>First</h1>"), "/2": page("<h1>Second</h1>")}
-    async with site(pages) as host, playing(f"http://{host}/") as (env, _):
-        step = await env.step("go_back()")
-        assert step.observation["last_action"]["error_kind"] == "no_history"
-        assert step.observation["url"] == f"http://{host}/"
-        await env.step(f"goto('http://{host}/2')")
-        step = await env.step("go_back()")
-        assert step.observation["last_action"]["error"] == ""
-        assert 'heading "First"' in step.observation["axtree"]
-        step = await env.step("go_back()")
-        assert step.observation["last_action"]["error_kind"] == "no_history"
 
 
 async def test_a_site_whose_name_turns_private_after_the_start(

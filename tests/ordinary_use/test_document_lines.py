@@ -6,15 +6,12 @@ folder. `llamafactory-cli` and vLLM are stand-ins here; `make test-llamafactory`
 
 import contextlib
 import io
-import json
 import os
-import pickle
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -226,21 +223,6 @@ def test_a_training_run_by_hand_is_published_and_the_next_one_resumes_it(shell, 
     assert (runs / "model.pt" / "model.safetensors").read_bytes()[-1] == told["max_steps"]
 
 
-def test_the_base_model_follows_from_what_played(shell):
-    record(shell.folder / "runs", 1)
-    said = shell("webtraj train update save_path=runs")
-    assert f"starts from {BASE}" in said
-    assert config_of(shell.folder / "runs")["template"] == "qwen3_vl_nothink"
-
-
-def test_a_name_that_only_the_server_knows_is_no_base_model(shell):
-    record(shell.folder / "runs", 1, model="my-model")
-    said = shell("webtraj train update save_path=runs", code=2)
-    assert "my-model" in said
-    assert "policy_config.base_model" in said
-    assert not (shell.folder / "runs" / "llamafactory_data").exists()
-
-
 def test_a_training_that_died_is_never_published_and_never_forgotten(shell):
     runs = shell.folder / "runs"
     record(runs, 1)
@@ -250,22 +232,6 @@ def test_a_training_that_died_is_never_published_and_never_forgotten(shell):
     assert "not used: the training in" in shell("webtraj train update save_path=runs")
     assert config_of(runs)["model_name_or_path"] == BASE
     assert not (runs / "model.pt").exists()
-
-
-def test_a_run_that_moved_is_published_and_resumed(shell):
-    record(shell.folder / "runs", 1)
-    shell("webtraj train update save_path=runs")
-    shell(BY_HAND, at=shell.folder / "runs")
-    shell("webtraj train update --publish save_path=runs")
-    moved = shell.folder.parent / "other place"
-    shutil.move(shell.folder / "runs", moved)
-    said = shell(f"webtraj train update --publish save_path={shlex.quote(str(moved))}")
-    assert "up to date" in said
-    said = shell("webtraj train update save_path=.", at=moved)
-    assert "resumes the optimizer" in said
-    told = config_of(moved)
-    assert told["model_name_or_path"] == str(moved / "model.pt")
-    assert told["resume_from_checkpoint"].startswith(str(moved / "checkpoints"))
 
 
 def test_a_refused_update_leaves_everything_as_it_was(shell):
@@ -287,20 +253,6 @@ def test_a_refused_update_leaves_everything_as_it_was(shell):
     assert sorted(path.name for path in fresh.iterdir()) == ["train_trajectories"]
 
 
-def test_an_update_whose_optimizer_cannot_be_resumed_says_so(shell):
-    runs = shell.folder / "runs"
-    record(runs, 1)
-    shell("webtraj train update save_path=runs")
-    shell(BY_HAND, at=runs)
-    (checkpoint,) = runs.glob("checkpoints/*/checkpoint-4")
-    (checkpoint / "optimizer.pt").unlink()
-    assert "with a fresh optimizer" in shell("webtraj train update save_path=runs")
-    told = config_of(runs)
-    assert told["model_name_or_path"] == str(runs / "model.pt")
-    assert "resume_from_checkpoint" not in told
-    assert "max_steps" not in told
-
-
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
@@ -317,20 +269,6 @@ def test_episodes_that_nobody_judged_are_not_called_failures(shell, outcome, sai
     assert ("judge=" in told) == (outcome is Outcome.UNKNOWN)
 
 
-def test_episodes_of_an_oracle_name_the_option_that_renders_them(shell):
-    record(shell.folder / "runs", 1, model="")
-    told = shell("webtraj train update save_path=runs", code=2)
-    assert "no model call: 12" in told
-    assert "algorithm_config.render_oracles=true (no model call)" in told
-
-
-@pytest.mark.parametrize("kind", ["lora", "freeze"])
-def test_lora_is_refused_with_what_to_do(shell, kind):
-    record(shell.folder / "runs", 1)
-    command = f"webtraj train update save_path=runs algorithm_config.finetuning_type={kind}"
-    assert "webtraj train" in shell(command, code=2)
-
-
 def test_serving_publishes_only_what_llamafactory_trained_there(shell):
     """Beside the runs there are other folders of models, which are nobody's to replace."""
     runs = shell.folder / "runs"
@@ -345,11 +283,6 @@ def test_serving_publishes_only_what_llamafactory_trained_there(shell):
     assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == files
     assert "Published" in shell("webtraj serve runs/model.pt --python ./none", code=2)
     assert (runs / "model.pt" / "model.safetensors").read_bytes()[-1] == 4
-
-
-def test_a_bucket_keeps_the_recording_and_a_folder_the_rest(shell):
-    said = shell("webtraj train update save_path=s3://bucket/runs", code=2)
-    assert "work_path" in said
 
 
 PLAYER = """
@@ -443,14 +376,3 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
         played = open_dataset(runs / "train_trajectories" / f"iteration_000{iteration}")
         assert [episode.outcome for episode in played] == [Outcome.SUCCESS] * 2
     assert "resumes the optimizer" in shell("webtraj train update save_path=runs/")
-
-
-def test_scheduler_files_are_read_without_torch(tmp_path):
-    from webtraj.training.llamafactory.checkpoints import base_rates
-
-    with zipfile.ZipFile(tmp_path / "scheduler.pt", "w") as file:
-        file.writestr("scheduler/data.pkl", pickle.dumps({"base_lrs": [1e-6]}, protocol=2))
-        file.writestr("scheduler/version", "3\n")
-    assert base_rates(tmp_path) == (1e-6,)
-    (tmp_path / "scheduler.pt").write_bytes(json.dumps({}).encode())
-    assert base_rates(tmp_path) is None

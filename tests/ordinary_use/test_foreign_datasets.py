@@ -5,7 +5,6 @@ editors in it, was changed by hand, lies on a disk that cannot be written, or be
 is sound in it can be read, and `verify` names the rest.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -153,70 +152,6 @@ def test_the_index_did_not_come_along(dataset):
     assert readable(dataset) == whole
     assert set(recover(dataset).indexed) == whole
     assert verify(dataset).clean
-
-
-@pytest.fixture
-def read_only(dataset):
-    """A dataset that nobody may write: for root, below a read-only mount."""
-    if os.geteuid() != 0:
-        subprocess.run(["chmod", "-R", "a-w", dataset], check=True)
-        yield dataset
-        subprocess.run(["chmod", "-R", "u+w", dataset], check=True)
-        return
-    if not mount("--bind", dataset, dataset):
-        pytest.skip("root may write everywhere, and may not mount a file system here")
-    try:
-        # A bind mount takes `ro` only when it is remounted.
-        assert mount("-o", "remount,bind,ro", dataset)
-        yield dataset
-    finally:
-        subprocess.run(["umount", "--lazy", dataset], check=True)
-
-
-def mount(*arguments):
-    command = ["mount", *map(str, arguments)]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
-def test_it_cannot_be_written(read_only):
-    whole = ids(read_only)
-    assert readable(read_only) == whole
-    assert verify(read_only).clean
-    with pytest.raises(errors.WebtrajError, match="Cannot write the dataset folder"):
-        recover(read_only)
-
-
-def test_it_lies_below_a_link(dataset, tmp_path):
-    (tmp_path / "link").symlink_to(dataset.parent)
-    place = tmp_path / "link" / dataset.name
-    assert readable(place) == ids(dataset)
-    recover(place)
-    assert verify(place).clean
-
-
-def test_its_blobs_were_put_on_a_larger_disk(tmp_path):
-    """Reading follows the link; what would write says to put the folder back."""
-    place = Path(shutil.copytree(GOLDEN / "v1-json", tmp_path / "ds"))
-    shutil.move(place / "blobs", tmp_path / "large")
-    (place / "blobs").symlink_to(tmp_path / "large")
-    assert readable(place) == ids(place)
-    assert verify(place).problems == ()
-    with pytest.raises(errors.StorageDeniedError, match="is a symbolic link"):
-        recover(place)
-
-
-def test_names_that_differ_in_case_alone_are_two_episodes(tmp_path):
-    """On a disk that does not tell them apart, the second is refused, not mixed up."""
-    place = Path(shutil.copytree(GOLDEN / "v1-json", tmp_path / "ds"))
-    data = orjson.loads(episode_file(place).read_bytes())
-    data["info"]["episode_id"] = "GOLDEN-1-WON"
-    (place / "episodes" / "GOLDEN-1-WON.json").write_bytes(orjson.dumps(data))
-    assert {"golden-1-won", "GOLDEN-1-WON"} <= readable(place)
-    shutil.copy(episode_file(place), place / "episodes" / "Golden-1-Won.json")  # As a disk may.
-    assert "Golden-1-Won" not in readable(place)
 
 
 def test_the_command_line_says_what_is_wrong_and_goes_on(dataset):

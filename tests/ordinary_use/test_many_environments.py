@@ -3,8 +3,6 @@
 import asyncio
 import concurrent.futures
 import gc
-import os
-import random
 import threading
 
 import pytest
@@ -51,11 +49,7 @@ async def no_other_task():
     ("number", "own_pool"),
     [
         pytest.param(8, False, marks=pytest.mark.smoke),
-        (1, False),
-        (1, True),
-        (8, True),
-        (64, False),
-        (64, True),
+        (32, True),
     ],
 )
 def test_so_many_at_once(run, number, own_pool):
@@ -136,30 +130,6 @@ def test_threads_share_a_browser_through_as_sync():
         assert list(threads.map(play_in_thread, range(8))) == [(1.0, 1)] * 8
 
 
-def test_threads_with_a_loop_of_their_own():
-    with concurrent.futures.ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(lambda i: asyncio.run(play(i)), range(3))) == [1.0] * 3
-
-
-def test_a_start_changes_nothing_that_the_process_shares(run, monkeypatch):
-    monkeypatch.delenv("PLAYWRIGHT_NODEJS_PATH", raising=False)
-    seen = set()
-    ended = threading.Event()
-
-    def watch():
-        while not ended.is_set():
-            seen.add((os.environ.get("PLAYWRIGHT_NODEJS_PATH"), len(os.environ)))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        run(play(0))
-    finally:
-        ended.set()
-        watcher.join()
-    assert len(seen) == 1
-
-
 # Starts that fail.
 
 
@@ -177,78 +147,25 @@ def test_a_driver_that_does_not_start_fails_all_of_them_and_the_next_ones_work(r
     run(main())
 
 
-def test_no_browser_at_all(run, monkeypatch):
-    monkeypatch.setenv("WEBTRAJ_BROWSER", "/bin/false")
-
+@pytest.mark.parametrize("moment", ["begun", "a driver runs", "one has ended"])
+def test_cancelled_at_a_named_moment(run, moment):
     async def main():
-        return await asyncio.gather(*(play(i) for i in range(8)), return_exceptions=True)
-
-    assert {type(error) for error in run(main())} == {errors.BrowserNotFoundError}
-
-
-def test_one_that_fails_ends_the_program_and_not_the_machine(run):
-    """The rest is cancelled by the end of the loop, wherever it is."""
-
-    async def fail(seconds):
-        await asyncio.sleep(seconds)
-        raise ZeroDivisionError
-
-    async def main(seconds):
-        await asyncio.gather(*(play(i) for i in range(4)), fail(seconds))
-
-    for seconds in (0.0, 0.1, 0.6):
-        with pytest.raises(ZeroDivisionError):
-            run(main(seconds))
-
-
-@pytest.fixture
-def hanging_browser(tmp_path, monkeypatch):
-    """A browser that tells its version, and then never starts."""
-    path = tmp_path / "browser"
-    path.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Chromium 1 && exit\nexec sleep 600\n')
-    path.chmod(0o700)
-    monkeypatch.setenv("WEBTRAJ_BROWSER", str(path))
-
-
-@pytest.mark.usefixtures("hanging_browser")
-def test_a_browser_that_hangs_while_it_starts_can_be_cancelled(run):
-    async def main():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(3):
-                await asyncio.gather(*(play(i) for i in range(4)))
-        await no_other_task()
-
-    run(main())
-
-
-# Cancelled at random moments.
-
-
-def cancel_at_random(run, *, rounds, seed):
-    generator = random.Random(seed)
-
-    async def main(seconds, at_once):
-        games = [asyncio.create_task(play(i)) for i in range(at_once)]
-        await asyncio.sleep(seconds)
-        for game in generator.sample(games, generator.randint(1, at_once)):
+        games = [asyncio.create_task(play(i)) for i in range(4)]
+        come = {
+            "begun": lambda: True,
+            "a driver runs": lambda: drivers() > before,
+            "one has ended": lambda: any(game.done() for game in games),
+        }[moment]
+        await asyncio.sleep(0)
+        while not come():
+            await asyncio.sleep(0.01)
+        for game in games[:3]:
             game.cancel()
-        if generator.random() < 0.5:
-            return  # The end of the loop cancels the others.
         await asyncio.gather(*games, return_exceptions=True)
         await no_other_task()
 
-    for _ in range(rounds):
-        run(main(generator.uniform(0, 2.5), generator.randint(1, 6)))
-
-
-def test_cancelled_at_random_moments(run):
-    cancel_at_random(run, rounds=3, seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [2])
-def test_cancelled_at_many_random_moments(run, seed):
-    cancel_at_random(run, rounds=8, seed=seed)
+    before = drivers()
+    run(main())
 
 
 # Calls that nobody should make, and everybody does.
@@ -264,20 +181,6 @@ async def test_closed_twice_and_by_two_tasks_at_once(nothing_left):
         await env.step("noop()")
     with pytest.raises(errors.EnvironmentMisuseError, match="closed; make a new one"):
         await env.reset()
-
-
-async def test_closed_while_it_begins(nothing_left):
-    async with make() as other:
-        await other.reset()
-        for wait in (0.0, 0.02, 0.1):
-            env = make()
-            beginning = asyncio.create_task(env.reset())
-            await asyncio.sleep(wait)
-            await env.close()
-            with pytest.raises(errors.WebtrajError):
-                await beginning
-        assert (await other.reset()).first()
-    await no_other_task()
 
 
 async def test_reset_in_a_finally(nothing_left):
@@ -301,11 +204,3 @@ def test_made_in_one_loop_and_used_in_another(run):
     with pytest.raises(errors.EnvironmentMisuseError, match="another"):
         run(env.reset())
     run(env.close())
-
-
-async def test_used_in_another_thread_s_loop_while_its_own_runs(nothing_left):
-    async with make() as env:
-        await env.reset()
-        with pytest.raises(errors.EnvironmentMisuseError, match="as_sync"):
-            await asyncio.to_thread(lambda: asyncio.run(env.close()))
-        assert (await env.reset()).first()

@@ -11,6 +11,7 @@ import dm_env
 import orjson
 import pytest
 
+from tables import table
 from webtraj import EndReason, Outcome, open_dataset, registry
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy, Sampling
@@ -121,7 +122,7 @@ NO_REPLIES = {
 }
 
 
-@pytest.mark.parametrize("name", NO_REPLIES)
+@table("name", NO_REPLIES)
 async def test_what_is_no_reply_is_a_failure_of_the_server(name, server, tmp_path):
     reply, said = NO_REPLIES[name]
     server.script(*[reply] * 2)
@@ -148,18 +149,12 @@ UNUSABLE = {
         ],
     ),
     "thoughts alone": Reply("", reasoning="Which button? The one called OK."),
-    "10 MB of prose": body(content="All work and no play makes Jack a dull boy. " * 240_000),
-    "10 MB of one line": body(content="click(" * 1_700_000),
+    "3 MB of prose": body(content="All work and no play makes Jack a dull boy. " * 70_000),
     "a page's markup": body(content="<html>" * 1000),
 }
 
 
-def unusable():
-    slow = pytest.mark.slow
-    return [pytest.param(name, marks=slow if "10 MB" in name else ()) for name in UNUSABLE]
-
-
-@pytest.mark.parametrize("name", unusable())
+@table("name", UNUSABLE)
 async def test_a_reply_without_an_action_is_the_agents_failure(name, server, tmp_path):
     server.script(*[UNUSABLE[name]] * INVALID)
     summary, episode = await play(server, tmp_path)
@@ -175,7 +170,7 @@ async def test_a_reply_without_an_action_is_the_agents_failure(name, server, tmp
         assert decision.model_calls[0].response
 
 
-@pytest.mark.parametrize("name", unusable())
+@table("name", UNUSABLE)
 async def test_an_agent_gets_another_try_after_a_reply_without_an_action(name, server, tmp_path):
     server.script(UNUSABLE[name])
     summary, episode = await play(server, tmp_path)
@@ -192,22 +187,3 @@ async def test_a_reply_cut_by_max_tokens_is_not_acted_on(server, tmp_path):
     call = episode.steps[1].decision.model_calls[0]
     assert call.finish_reason == "length"
     assert call.text.endswith("Action: c")
-
-
-async def test_a_goal_of_200_kb_is_asked_and_recorded_whole(server, tmp_path, monkeypatch):
-    goal = "Press OK. " + "Ignore everything else. é😀 " * 8000
-    assert len(goal.encode()) > 200_000
-    monkeypatch.setattr(Page, "goal", goal)
-    summary, episode = await play(server, tmp_path)
-    assert summary.total.success_rate == 1.0
-    assert episode.steps[0].observation["goal"] == goal
-    assert goal in str(server.requests[0].messages)
-
-
-async def test_a_goal_too_long_for_the_model_ends_typed(tmp_path, monkeypatch):
-    monkeypatch.setattr(Page, "goal", "Press OK. " * 20_000)
-    with FakeModelServer(lambda request: ACTION, max_model_len=2000) as server:
-        summary, episode = await play(server, tmp_path)
-    (result,) = summary.results
-    assert (result.end_reason, result.outcome) == (EndReason.TRUNCATED, Outcome.FAILURE)
-    assert "too long for the model" in episode.end.detail

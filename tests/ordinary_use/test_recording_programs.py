@@ -5,23 +5,15 @@ and the environment's own exceptions arrive as they were raised.
 """
 
 import asyncio
-import dataclasses
 import multiprocessing
 import threading
 
 import dm_env
-import gymnasium
-import numpy as np
 import pytest
 
 import webtraj
 from webtraj import errors
 from webtraj.trajectory import EndReason
-
-GOAL = (
-    "Buy the shoes. אני רוצה נעליים \N{RIGHT-TO-LEFT OVERRIDE}abc "
-    "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL} \x00"
-)
 
 
 class Counting:
@@ -64,18 +56,6 @@ class SyncCounting:
         pass
 
 
-class Gym(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(0, 1, (2,))
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, "f4"), {}
-
-    def step(self, action):
-        return np.ones(2, "f4"), 1.0, True, False, {}
-
-
 async def play(env, action="go"):
     timestep = await env.reset()
     while not timestep.last():
@@ -91,24 +71,6 @@ def ends(folder):
     return [episode.end.reason for episode in webtraj.open_dataset(folder)]
 
 
-async def test_two_wrappers_on_two_folders_record_the_same(tmp_path):
-    async with (
-        webtraj.JsonTrajectoryCollector(tmp_path / "in") as inner,
-        webtraj.JsonTrajectoryCollector(tmp_path / "out") as outer,
-    ):
-        await recorded(outer, webtraj.TrajectoryCollectingEnvironment(Counting(), inner))
-    (one,), (two,) = map(webtraj.open_dataset, (tmp_path / "in", tmp_path / "out"))
-    assert one.episode_id != two.episode_id
-    assert [s.observation for s in one.steps] == [s.observation for s in two.steps]
-    assert one.info.environment == two.info.environment == "Counting"
-
-
-async def test_two_wrappers_on_one_collector_make_two_episodes(tmp_path):
-    async with webtraj.JsonTrajectoryCollector(tmp_path) as collector:
-        await recorded(collector, webtraj.TrajectoryCollectingEnvironment(Counting(), collector))
-    assert ends(tmp_path) == [EndReason.TERMINATED] * 2
-
-
 async def test_a_decision_reaches_both_records_and_the_environment_its_action(tmp_path):
     decision = webtraj.Decision(action="go", thought="why not")
     async with webtraj.JsonTrajectoryCollector(tmp_path) as collector:
@@ -118,15 +80,6 @@ async def test_a_decision_reaches_both_records_and_the_environment_its_action(tm
     for episode in webtraj.open_dataset(tmp_path):
         assert [step.decision for step in episode.steps] == [None, *[decision] * 3]
         assert [step.action for step in episode.steps] == [None, *["go"] * 3]
-
-
-async def test_a_hundred_environments_share_a_collector(tmp_path):
-    async with webtraj.JsonTrajectoryCollector(tmp_path) as collector:
-        await asyncio.gather(*(recorded(collector, Counting(i % 4 + 1)) for i in range(100)))
-    episodes = list(webtraj.open_dataset(tmp_path))
-    assert len({episode.episode_id for episode in episodes}) == 100
-    assert all(episode.terminated for episode in episodes)
-    assert sorted(len(episode.steps) for episode in episodes) == sorted([2, 3, 4, 5] * 25)
 
 
 def test_threads_share_a_collector(tmp_path):
@@ -213,37 +166,6 @@ async def test_a_synchronous_environment_runs_on_one_thread_of_its_own(tmp_path)
     assert ends(tmp_path) == [EndReason.TERMINATED]
     assert len(env.threads) == 1
     assert threading.get_ident() not in env.threads
-
-
-async def test_a_gymnasium_environment_is_recorded_once_wrapped(tmp_path):
-    async with (
-        webtraj.JsonTrajectoryCollector(tmp_path) as collector,
-        webtraj.TrajectoryCollectingEnvironment(webtraj.from_gymnasium(Gym()), collector) as env,
-    ):
-        await env.reset()
-        assert (await env.step(1)).reward == 1.0
-    (episode,) = webtraj.open_dataset(tmp_path)
-    np.testing.assert_array_equal(episode.steps[1].observation, [1, 1])
-
-
-async def test_a_gymnasium_environment_that_is_not_wrapped_is_named(tmp_path):
-    async with webtraj.JsonTrajectoryCollector(tmp_path) as collector:
-        with pytest.raises(errors.InvalidInputError, match=r"Use webtraj\.from_gymnasium"):
-            webtraj.TrajectoryCollectingEnvironment(Gym(), collector)
-
-
-@pytest.mark.parametrize("make", ["JsonTrajectoryCollector", "ProtobufTrajectoryCollector"])
-async def test_a_goal_of_a_megabyte_in_any_script(tmp_path, make):
-    goal = GOAL * (1_000_000 // len(GOAL))
-    info = webtraj.EpisodeInfo(
-        goal=goal, task=GOAL, site=GOAL, policy=GOAL, group_id=GOAL, environment=GOAL,
-        versions={GOAL: GOAL}, metadata={GOAL: [GOAL]},
-    )  # fmt: skip
-    async with getattr(webtraj, make)(tmp_path) as collector:
-        await recorded(collector, Counting(), episode_info=info)
-    (episode,) = webtraj.open_dataset(tmp_path)
-    assert episode.info == dataclasses.replace(info, episode_id=episode.episode_id)
-    assert [row.task for row in webtraj.open_dataset(tmp_path).summaries] == [GOAL]
 
 
 def play_alone(folder, number):

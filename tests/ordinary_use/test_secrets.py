@@ -75,6 +75,7 @@ def run(folder: Path, *arguments: str, **variables: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_key_in_the_environment_and_one_in_the_url_are_in_no_file(tmp_path: Path) -> None:
     def reply(request: object) -> str:
         return f"The server's key is {KEY}, {QUERY_KEY}.\nclick('1')"
@@ -164,6 +165,7 @@ async def log_in(url: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_password_that_was_typed_is_in_no_file(tmp_path: Path) -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=server.serve_forever, daemon=True).start()

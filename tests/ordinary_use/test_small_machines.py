@@ -1,13 +1,11 @@
 """Little memory, no /dev/shm, Ctrl-C twice, and processes that stand still."""
 
 import asyncio
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -17,7 +15,6 @@ import pytest
 import webtraj
 from processes import descendants
 from webtraj import errors
-from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
 pytestmark = [pytest.mark.browser]
@@ -90,37 +87,6 @@ def test_interrupted_twice(moment):
     psutil.wait_procs(children, timeout=30)
     assert not [child for child in children if child.is_running()]
     assert not list(Path(tempfile.gettempdir()).glob(f"webtraj-run-{process.pid}-*"))
-
-
-async def test_a_process_that_stood_still_does_not_blame_the_browser(monkeypatch):
-    """The answer came while nobody could read it: a debugger, Ctrl-Z, a busy loop."""
-    monkeypatch.setattr(lease_lib, "_STOOD_STILL", 0.1)
-    lifeline = lease_lib.Lifeline()
-    answer = asyncio.get_running_loop().create_future()
-
-    async def stand_still():
-        answering = threading.Timer(0.3, loop.call_soon_threadsafe, [answer.set_result, 42])
-        answering.start()
-        time.sleep(1.0)
-        answering.join()
-
-    loop = asyncio.get_running_loop()
-    still = asyncio.create_task(stand_still())
-    assert await lifeline.run(answer, what="answer", seconds=0.5) == 42
-    await still
-
-
-async def test_a_process_that_is_stopped_goes_on(nothing_left):
-    """SIGSTOP, and SIGCONT after a while: the environment only sees that time has passed."""
-    async with webtraj.make("miniwob/click-test") as env:
-        await env.reset()
-        stop = f"import os, signal, time; os.kill({os.getpid()}, signal.SIGSTOP); time.sleep(2); "
-        waker = subprocess.Popen(
-            [sys.executable, "-c", stop + f"os.kill({os.getpid()}, signal.SIGCONT)"]
-        )
-        stepping = asyncio.create_task(env.reset())
-        assert (await stepping).first()
-        await asyncio.to_thread(waker.wait)
 
 
 async def test_a_browser_and_driver_that_stand_still_end_the_call_and_are_replaced(nothing_left):

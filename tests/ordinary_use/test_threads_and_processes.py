@@ -3,14 +3,9 @@
 import asyncio
 import concurrent.futures
 import multiprocessing
-import threading
 import wsgiref.util
 
 import pytest
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-from starlette.testclient import TestClient
 
 import webtraj
 from webtraj import errors
@@ -88,22 +83,3 @@ def test_a_wsgi_handler_makes_one_for_each_request():
 
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         assert list(threads.map(request, range(6))) == [b"1.0"] * 6
-
-
-def test_a_starlette_handler_makes_one_for_each_request():
-    async def handle(request):
-        return PlainTextResponse(str(await play(int(request.path_params["number"]))))
-
-    application = Starlette(routes=[Route("/{number}", handle)])
-    with TestClient(application) as client, concurrent.futures.ThreadPoolExecutor(4) as threads:
-        pages = list(threads.map(lambda number: client.get(f"/{number}").text, range(4)))
-    assert pages == ["1.0"] * 4
-
-
-def test_one_environment_handed_from_thread_to_thread():
-    env = webtraj.as_sync(make())
-    for call in (env.reset, lambda: env.step(env.cheat()), env.close):
-        thread = threading.Thread(target=call)
-        thread.start()
-        thread.join(120)
-        assert not thread.is_alive()

@@ -83,6 +83,7 @@ def _left(line):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+@pytest.mark.gate
 def test_killed_three_times_in_a_bucket(bucket_url, bucket_options):
     options = bucket_options
     raw, out, calm = (f"{bucket_url}/{name}" for name in ("raw", "killed", "calm"))
@@ -131,6 +132,7 @@ class Death:
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 async def test_it_may_die_before_any_write(tmp_path, monkeypatch):
     raw = record(tmp_path / "raw", [0, 3, 1, 40, 4])
     pipeline = Pipeline([Short(), Noted(), Alike(), Twins()])

@@ -1,24 +1,19 @@
 """The ledger: its lines come back as they were, and many shards are made few; turns in order."""
 
 import asyncio
-import importlib.util
-import json
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processing_support import Noted, Short, record
 
+from tables import table
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.flow import Gate
 from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.store.places import open_storage
-
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "postprocess.py"
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True)
@@ -54,16 +49,7 @@ def test_a_line_comes_back(entry):
     assert Entry.from_line(line) == entry
 
 
-def test_half_a_character_is_written_as_a_question_mark():
-    passage = Passage(dropped=(Dropped(0, "errored", "no \ud83c"),))
-    failure = Failure("read", "Error", "\udc00")
-    entry = Entry(number=0, source="e", sha256="", task="\ud83c", passage=passage, failure=failure)
-    again = Entry.from_line(entry.to_line())
-    assert (again.task, again.passage.dropped[0].detail) == ("?", "no ?")
-    assert again.failure.message == "?"
-
-
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         b"",
@@ -175,21 +161,3 @@ def test_turns_come_in_order(arrivals, absent):
         return order
 
     assert asyncio.run(play()) == sorted(set(range(8)) - absent)
-
-
-@pytest.mark.slow
-def test_the_benchmark_measures(tmp_path):
-    spec = importlib.util.spec_from_file_location("benchmark_postprocess", BENCHMARK)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-        with DatasetWriter(tmp_path / "raw") as writer:
-            for number in range(5):
-                writer.add(module.make_episode(number))
-        raw = str(tmp_path / "raw")
-        found = module.in_a_process("default", raw, str(tmp_path / "out"), json.dumps(None))
-    finally:
-        del sys.modules[spec.name]
-    assert found["episodes"] == 5
-    assert found["seconds"] > 0

@@ -18,11 +18,11 @@ from processing_support import (
 )
 
 from removing import remove
+from tables import table
 from webtraj import errors, open_dataset
-from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.processing.base import Changed, Drop
+from webtraj.processing.base import Changed
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.testing.strategies import same
 
@@ -98,12 +98,6 @@ async def test_a_processed_dataset_can_be_processed(raw, out, tmp_path):
     steps = [one.step for one in made.info.derivation]
     assert steps == ["pipeline", "note", "pipeline", "note"]
     assert made.info.derivation[2].source == str(out)
-
-
-async def test_several_of_one_id_are_numbered(raw, out):
-    double = Step(lambda one: Changed((one, one)))
-    await process(raw, out, Pipeline([double]), where=lambda one: one.episode_id == "e00001")
-    assert list(open_dataset(out).episode_ids) == ["e00001.0", "e00001.1"]
 
 
 @pytest.mark.parametrize("parallel", [1, 4, 16])
@@ -235,14 +229,6 @@ async def test_a_damaged_episode_is_a_failure(raw, out):
     assert "does not match the index" in report.failures[0].error
 
 
-async def test_conditions_choose_episodes(raw, out):
-    report = await process(
-        raw, out, Pipeline([Noted()]), where=parse_condition("task == 't1' and num_steps > 0")
-    )
-    assert (report.episodes, report.outputs) == (3, 3)
-    assert (await process(raw, out, Pipeline([Noted()]))).now == 9
-
-
 @pytest.mark.parametrize("name", ["pb", "pb.zst"])
 async def test_other_formats(raw, out, name):
     await process(raw, out, Pipeline([Noted()]), format=name)
@@ -253,7 +239,7 @@ async def test_other_formats(raw, out, name):
     assert (await process(raw, out, Pipeline([Noted()]), format=name)).now == 0
 
 
-@pytest.mark.parametrize(
+@table(
     "inside",
     [lambda p: p, lambda p: p / "x", lambda p: p.parent, lambda p: p / ".." / p.name,
      lambda p: f"file://{p}/x"],
@@ -262,10 +248,6 @@ async def test_other_formats(raw, out, name):
 async def test_places_that_lie_in_each_other_are_refused(raw, inside):
     with pytest.raises(errors.InvalidInputError, match="one lies in the other"):
         await process(raw, inside(raw), Pipeline([Noted()]))
-
-
-async def test_a_neighbour_of_a_like_name_is_fine(raw):
-    assert (await process(raw, f"{raw}-processed", Pipeline([Noted()]))).outputs == 12
 
 
 async def test_another_pipeline_is_refused_and_both_are_named(raw, out):
@@ -301,19 +283,6 @@ async def test_two_runs_at_once_in_a_folder_are_refused(raw, out):
     assert (await first).outputs == 12
 
 
-@pytest.mark.slow
-async def test_two_runs_at_once_in_a_bucket_are_safe(raw, bucket_url, bucket_options):
-    place = f"{bucket_url}/out"
-    pipeline = Pipeline([Short(), Noted(), Alike()])
-    reports = await asyncio.gather(
-        *(process(raw, place, pipeline, write_options=bucket_options) for _ in range(2))
-    )
-    assert [report.outputs for report in reports] == [10, 10]
-    assert not any(report.failures for report in reports)
-    assert verify(place, storage_options=bucket_options).clean
-    assert len(open_dataset(place, storage_options=bucket_options)) == 10
-
-
 async def test_a_cancelled_run_goes_on(raw, out):
     async def slow(one):
         if one.episode_id == "e00006":
@@ -340,28 +309,3 @@ async def test_a_changed_recorded_episode_is_told(raw, out):
         writer.add(make_episode(3, goal="another"))
     report = await process(raw, out, Pipeline([Noted()]))
     assert (report.now, report.stale) == (0, ("e00003",))
-
-
-def test_steps_must_be_steps():
-    with pytest.raises(errors.InvalidInputError, match="is not a step"):
-        Pipeline([lambda one: one])
-    bad = Noted()
-    bad.settings = {"client": object()}
-    with pytest.raises(errors.InvalidInputError, match="not plain data"):
-        Pipeline([bad])
-
-
-@pytest.mark.parametrize(
-    "options", [{"parallel": 0}, {"patience": 0}], ids=["parallel", "patience"]
-)
-async def test_numbers_below_one_are_refused(raw, out, options):
-    with pytest.raises(errors.InvalidInputError, match="at least 1"):
-        await process(raw, out, Pipeline([Noted()]), **options)
-
-
-async def test_drops_of_one_of_several(raw, out):
-    odd = Step(lambda one: Drop("twin") if one.episode_id.endswith(".twin") else one, "odd")
-    report = await process(raw, out, Pipeline([Twins(), odd]))
-    assert (report.outputs, report.dropped) == (12, 0)
-    assert report.steps[1].dropped == {"twin": 12}
-    assert report.steps[1].seen == 24

@@ -137,8 +137,8 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
         wait_until(lambda: not two.plays(), seconds=60, what="the lost machine ends its episodes")
         on_two |= two.spooled()
 
+    two.kill_all()  # Its browsers, too: none sees its network come back.
     two.mend()
-    two.kill_all()
     starts = two.starts()
     two.start_ray(f"--address={one.address}:{PORT}")
     # Only a machine that is there when the driver begins is waited for.

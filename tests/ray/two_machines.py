@@ -5,6 +5,11 @@
     two  10.x.y.12 -+
 
 A machine's way to the others can be cut and mended. All of it is gone when the test is over.
+
+Chromium drops its connections when a network interface of its network comes or goes. So all of this
+is made in a network namespace of its own (`scripts/test_ray.sh`), where no other browser is, and a
+machine has its interfaces before the first browser starts on it, and none any more when its link is
+mended.
 """
 
 import contextlib
@@ -29,6 +34,8 @@ RAY = str(Path(sys.executable).with_name("ray"))
 
 def missing():
     """Returns why there can be no machines here; empty if there can."""
+    if os.environ.get("WEBTRAJ_OWN_NETWORK") != "1":
+        return "interfaces are made only in a network of their own: scripts/test_ray.sh"
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:

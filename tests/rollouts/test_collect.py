@@ -5,11 +5,12 @@ import collections
 
 import pytest
 
+from tables import table
 from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_dataset, registry
 from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors.base import NullTrajectoryCollector
-from webtraj.rollouts import Completion, RetryPolicy, RolloutSettings, RunSpec, collect
+from webtraj.rollouts import RetryPolicy, RolloutSettings, RunSpec, collect
 
 
 class Recorder:
@@ -132,12 +133,6 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
     assert all(made.closed for made in ladder.made)
 
 
-@pytest.mark.parametrize(("parallel", "expected"), [(1, 10), (5, 10), (8, 16)])
-async def test_default_patience_outlasts_one_browser(parallel, expected, climber):
-    with pytest.raises(errors.RolloutStoppedError, match=f"because {expected} in a row ended"):
-        await collect("ladder/crash", climber(), episodes=100, parallel=parallel)
-
-
 @pytest.mark.parametrize("parallel", [1, 3, 50])
 async def test_same_episodes_however_many_workers(parallel, climber, ladder):
     observer = Recorder()
@@ -205,17 +200,6 @@ async def test_a_retried_attempt_stays_in_its_group(climber, tmp_path):
     assert len({(info.group_id, info.seed) for info in infos}) == 1
 
 
-async def test_attempts_share_a_group_and_are_numbered(climber, collector):
-    await collect("ladder/all:0:2", climber(), episodes=6, trajectory_collector=collector)
-    groups = collections.defaultdict(list)
-    for trajectory in collector.trajectories:
-        groups[trajectory.info.group_id].append(trajectory.info)
-    assert len(groups) == 2
-    for infos in groups.values():
-        assert len({info.task for info in infos}) == 1
-        assert [info.attempt for info in infos] == [0, 1, 2]
-
-
 async def test_rollouts_limit_of_steps_truncates(climber, collector, ladder):
     summary = await collect(
         "ladder/climb", climber(), episodes=2, max_steps=2, trajectory_collector=collector
@@ -230,26 +214,6 @@ async def test_rollouts_limit_of_steps_truncates(climber, collector, ladder):
 async def test_limit_that_the_episode_just_reaches_is_no_truncation(climber):
     (result,) = (await collect("ladder/climb", climber(), max_steps=3)).results
     assert result.end_reason is EndReason.TERMINATED
-
-
-async def test_environment_that_cannot_be_closed_is_logged_and_left(climber, ladder, caplog):
-    class Stuck(ladder):
-        async def close(self):
-            raise errors.BrowserTimeoutError("the door is stuck")
-
-    registry.register("ladder/stuck", Stuck, tasks=("climb", "slip", "crash"))
-    summary = await collect("ladder/stuck", climber(), episodes=6)
-    assert len(summary.results) == 6
-    assert [bool(result.error) for result in summary.results] == [False] * 4 + [True] * 2
-    assert "Could not close an environment" in caplog.text
-    assert "the door is stuck" in caplog.text
-
-
-async def test_options_go_to_the_factory(climber):
-    (result,) = (
-        await collect("ladder/climb", climber(), environment_options={"height": 5})
-    ).results
-    assert result.num_steps == 5
 
 
 async def test_cancellation_seals_what_is_open_and_closes_all(climber, ladder, tmp_path):
@@ -329,12 +293,6 @@ class Mute:
     async def __aexit__(self, *exc_info): ...
 
 
-async def test_agent_may_be_named(collector):
-    summary = await collect("ladder/climb", "oracle", trajectory_collector=collector)
-    assert summary.total.successes == 1
-    assert collector.trajectories[0].info.policy == OracleAgent().name
-
-
 async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, tmp_path):
     collector = MemoryTrajectoryCollector()
     await collect("ladder/climb", climber(), trajectory_collector=collector)
@@ -345,7 +303,7 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
     assert len(open_dataset(tmp_path / "data")) == 2
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "words"),
     [
         ({"parallel": 0}, "parallel must be 1 or more, a whole number; got 0"),
@@ -389,24 +347,3 @@ async def test_wrong_option_of_an_environment_leaves_nothing_that_would_fail_aga
     with pytest.raises(errors.InvalidInputError, match=words):
         await collect("ladder/strict", "oracle", out=tmp_path / "data", environment_options=options)
     assert list(tmp_path.iterdir()) == []
-
-
-async def test_environments_that_were_only_tried_are_closed(climber, ladder, tmp_path):
-    await collect(["ladder/climb", "ladder/slip"], climber(), out=tmp_path / "data")
-    assert [len(made.seeds) for made in ladder.made] == [0, 1, 1]  # One of each kind is tried.
-    assert all(made.closed for made in ladder.made)
-
-
-async def test_rows_that_break_at_every_try_end_no_rollout(climber):
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=2, pause=0.0))
-    summary = await collect("ladder/flaky", climber(), episodes=60, parallel=4, settings=settings)
-    broken = [one for one in summary.last_tries if one.outcome is Outcome.ENV_ERROR]
-    assert len(broken) > 10
-    assert len(summary.results) == 60 + 2 * len(broken)
-
-
-async def test_a_grace_period_ends_with_its_rollout(climber, caplog):
-    settings = RolloutSettings(completion=Completion(threshold=0.5, grace=0.02))
-    await collect("ladder/climb", climber(), episodes=4, settings=settings)
-    await asyncio.sleep(0.05)
-    assert "ends early" not in caplog.text

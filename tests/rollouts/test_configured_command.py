@@ -13,6 +13,7 @@ import time
 import psutil
 import pytest
 
+from tables import table
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.cli.app import main
 from webtraj.datasets.verification import verify
@@ -73,31 +74,6 @@ def test_configuration_is_played_into_iterations(folder):
         assert verify(out).clean
 
 
-@pytest.mark.browser
-def test_every_key_of_the_policy_reaches_the_model(folder):
-    bodies = []
-
-    def reply(request):
-        bodies.append(request.json)
-        return "Thought: Press it.\nAction: click('1')"
-
-    with FakeModelServer(reply) as server:
-        run(
-            *PAGES, "policy_config.agent=model", "policy_config.base_model=fake-model",
-            f"env_config.vllm_server_url={server.url.removesuffix('/v1')}",
-            "policy_config.max_new_tokens=33", "policy_config.temperature=0.25",
-            "policy_config.top_p=0.75", "policy_config.top_k=7", "policy_config.min_p=0.125",
-            "context_config.interaction_mode=text", "model_config.prompt_version=plain",
-            "env_config.train_tasks=miniwob/click-test",
-            cwd=folder,
-        )  # fmt: skip
-    sent = {name: bodies[0].get(name) for name in ("temperature", "top_p", "top_k", "min_p")}
-    assert sent == {"temperature": 0.25, "top_p": 0.75, "top_k": 7, "min_p": 0.125}
-    assert 33 in (bodies[0].get("max_tokens"), bodies[0].get("max_completion_tokens"))
-    (trajectory,) = open_dataset(folder / "runs/train_trajectories/iteration_0001")
-    assert trajectory.steps[1].decision.model_calls
-
-
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
@@ -140,26 +116,6 @@ def test_webgym_rows_are_limited_by_their_difficulty_above_the_environments_own_
         "1": 2, "4": 4, "9": 33,
     }  # fmt: skip
     assert all(trajectory.end_reason is EndReason.TRUNCATED for trajectory in dataset)
-
-
-@pytest.mark.browser
-def test_crawl_explores_coarse_tasks_with_a_model(folder, site):
-    rows = [{"url": f"{site}/{n}", "description": f"Look around {n}."} for n in range(2)]
-    (folder / "coarse.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with FakeModelServer(lambda request: "Thought: Once more.\nAction: scroll(0, 100)") as server:
-        run(
-            "--config-name", "crawl", "source_parquet_path=coarse.jsonl", "s3_save_uri=raw",
-            "num_raw_data=3", "agent_model_provider=vllm", "agent_model_name=fake-model",
-            f"agent_model_url={server.url}", "max_repetitive_actions=2", "data_per_batch=2",
-            cwd=folder,
-        )  # fmt: skip
-    dataset = open_dataset(folder / "raw")
-    assert sorted(trajectory.info.goal for trajectory in dataset) == [
-        "Look around 0.", "Look around 0.", "Look around 1.",
-    ]  # fmt: skip
-    assert {trajectory.num_steps for trajectory in dataset} == {2}
-    assert {trajectory.end_reason for trajectory in dataset} == {EndReason.TRUNCATED}
-    assert all("model/" in trajectory.info.policy for trajectory in dataset)
 
 
 @pytest.mark.browser
@@ -261,7 +217,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         assert len(open_dataset(out)) == len(summaries)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "told"),
     [
         ([], "Nothing to run: give --preset"),
@@ -298,32 +254,11 @@ def test_wrong_command_is_told_in_one_line_and_leaves_nothing(
     _check_told(told, *capsys.readouterr(), folder)
 
 
-def test_wrong_option_of_a_preset_is_told_and_leaves_nothing(folder):
-    wrong = ("--preset", "miniwob/click-test", "--out", "x", "--set", "max_step=3")
-    done = run(*wrong, cwd=folder, code=2)
-    _check_told("max_step", done.stdout, done.stderr, folder)
-
-
 def _check_told(told, out, err, folder):
     assert told in err
     assert err.startswith("webtraj: ")
     assert err.count("\n") == 1
     assert out == ""
-    assert sorted(path.name for path in folder.iterdir()) == ["configs"]
-
-
-def test_printed_configuration_can_be_given_again(folder):
-    printed = run(
-        "--config-name", "rollout_train", "save_path=${oc.env:HOME}/x", "seed=3", "--print-config",
-        cwd=folder,
-    ).stdout  # fmt: skip
-    assert "save_path: ${oc.env:HOME}/x\n" in printed
-    assert "seed: 3\n" in printed
-    (folder / "configs" / "again.yaml").write_text(printed)
-    again = run("--config-name", "again", "--config-dir", "configs", "--print-config", cwd=folder)
-    assert again.stdout == printed
-    bare = run("--config-name", "rollout_train", "--print-config", cwd=folder).stdout
-    assert "save_path: ???\n" in bare
     assert sorted(path.name for path in folder.iterdir()) == ["configs"]
 
 

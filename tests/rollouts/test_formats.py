@@ -8,8 +8,6 @@ import pytest
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
-from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.rollouts.recording import settle_format
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
@@ -90,38 +88,3 @@ def test_before_the_first_episode_a_bucket_knows_the_format_by_the_run():
     with pytest.raises(errors.InvalidInputError, match="has format 'pb'"):
         settle_format("json", "memory://test-formats/begun", None, run=run)
     assert settle_format(None, "memory://test-formats/new", None) == "json"
-
-
-@pytest.mark.parametrize("name", ["xml", "pb.xz", 3])
-async def test_no_other_format_is_taken(climber, tmp_path, name):
-    with pytest.raises(errors.InvalidInputError, match=r"expected one of json, pb, pb\.zst"):
-        await collect("ladder/climb", climber(), out=tmp_path / "data", format=name)
-    assert not (tmp_path / "data").exists()
-
-
-async def test_a_format_needs_a_place(climber):
-    with pytest.raises(errors.InvalidInputError, match="format works only with out"):
-        await collect("ladder/climb", climber(), format="pb")
-
-
-async def test_configurations_have_the_key(tmp_path):
-    values = load_configuration(
-        "rollout_train",
-        [f"save_path={tmp_path}", "format=pb.zst", "policy_config.agent=oracle",
-         "env_config.train_tasks=[ladder/climb]"],
-    )  # fmt: skip
-    rollout = build_rollout(values)
-    await rollout.play()
-    assert formats_in(rollout.out) == {"pb.zst"}
-    again = build_rollout(values, resume=True)
-    await again.play()
-    with pytest.raises(errors.InvalidInputError, match=r"format: must be 'json', 'pb'"):
-        load_configuration("crawl", ["source_parquet_path=a", "s3_save_uri=b", "format=xml"])
-
-
-async def test_a_command_has_it_and_resume_needs_it_no_more(out):
-    rollout = start_run({"preset": ["ladder/climb"], "format": "pb"}, out=out)
-    await rollout.play()
-    assert formats_in(out) == {"pb"}
-    summary = await resume_run({}, out=out).play()
-    assert len(summary.results) == 1

@@ -148,22 +148,6 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
     assert before == {s.episode_id: s.sha256 for s in open_dataset(tmp_path / "quick").summaries}
 
 
-@pytest.mark.browser
-def test_episodes_are_recorded_whatever_becomes_of_the_judge(tmp_path):
-    with FakeModelServer(judge) as server:
-        away = server.url
-    done = run(
-        "--preset", "miniwob/click-test", "--out", "quick", "--judge-model", "fake-model",
-        "--judge-url", away, "--judge-when", "always", "--judge-set", "timeout=1",
-        cwd=tmp_path, code=1,
-    )  # fmt: skip
-    (episode,) = open_dataset(tmp_path / "quick")
-    assert episode.end.judgements == ()
-    assert "was not judged" in done.stdout
-    assert "To judge the rest: webtraj rollout --out quick --resume" in done.stdout
-    assert "Traceback" not in done.stderr
-
-
 def test_a_judge_that_fails_on_all_episodes_is_the_commands_failure(tmp_path):
     with FakeModelServer(lambda request: "I would rather not say.") as server:
         arguments = (

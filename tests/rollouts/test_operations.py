@@ -64,38 +64,6 @@ async def test_a_rollouts_limits_reach_the_pool_and_waiting_is_on_record():
 
 
 @pytest.mark.slow
-async def test_without_limits_nobody_waits_and_a_pools_own_stay():
-    collector = MemoryTrajectoryCollector()
-    limits = OperationLimits(release=3)
-    async with BrowserPool(contexts_per_browser=4, operations=limits) as pool:
-        await collect(
-            "click",
-            "oracle",
-            episodes=8,
-            parallel=4,
-            trajectory_collector=collector,
-            environment_options=OBSERVE,
-            browser_pool=pool,
-        )
-        assert pool.operations.limits == limits
-    assert set(waits(collector)) == {0.0}
-
-
-@pytest.mark.slow
-async def test_the_pool_that_a_rollout_makes_has_its_limits_too():
-    collector = MemoryTrajectoryCollector()
-    await collect(
-        "click",
-        "oracle",
-        episodes=16,
-        settings=RolloutSettings(parallel=4, operations=OperationLimits(ac_tree=1)),
-        trajectory_collector=collector,
-        environment_options=OBSERVE,
-    )
-    assert max(waits(collector)) > 0
-
-
-@pytest.mark.slow
 async def test_a_tasks_own_limit_outweighs_the_environments_default():
     async with BrowserPool(contexts_per_browser=1) as pool:  # One for all: browsers take long.
         for own, options, steps in (

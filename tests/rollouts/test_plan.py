@@ -1,28 +1,21 @@
 """Which episodes a rollout plays."""
 
 import collections
-import datetime
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tables import table
 from webtraj import errors, registry
-from webtraj.rollouts.scheduling import Turn
-from webtraj.runs import run as runs
 from webtraj.runs.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
-from webtraj.store.places import open_storage
 
 
 def counts(plan):
     return dict(collections.Counter(planned.task for planned in plan))
 
 
-def test_default_is_one_episode_of_each_task():
-    assert counts(plan_episodes("ladder/all:0:3")) == {"climb": 1, "slip": 1, "tire": 1}
-
-
-@pytest.mark.parametrize(
+@table(
     ("presets", "episodes", "expected"),
     [
         ("ladder/climb", 5, {"climb": 5}),
@@ -60,11 +53,6 @@ def test_every_seed_fits_31_bits(run_seed, task, attempt):
     assert 0 <= episode_seed(run_seed, task, attempt) < 2**31
 
 
-def test_seeds_of_a_long_run_hardly_ever_meet():
-    seeds = {episode_seed(0, "click-test", attempt) for attempt in range(10_000)}
-    assert len(seeds) >= 9_999
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(1, 60))
 def test_numbers_of_episodes_add_up_and_differ_by_at_most_one(episodes):
@@ -74,12 +62,7 @@ def test_numbers_of_episodes_add_up_and_differ_by_at_most_one(episodes):
     assert max(numbers) - min(numbers) <= 1
 
 
-def test_preset_without_tasks_is_one_task_by_its_own_name():
-    registry.register("plain", lambda: None)
-    assert counts(plan_episodes("plain", episodes=2)) == {"plain": 2}
-
-
-@pytest.mark.parametrize(
+@table(
     ("presets", "arguments", "error", "words"),
     [
         ([], {}, errors.InvalidInputError, "at least one preset"),
@@ -97,11 +80,6 @@ def test_a_task_of_two_presets_is_never_played_twice_with_one_seed():
     plan = plan_episodes(["ladder/climb", "ladder/all"], seed=3)
     assert [planned.attempt for planned in plan if planned.task == "climb"] == [0, 1]
     assert [planned.row for planned in plan] == list(range(len(plan)))
-
-
-def test_a_plan_in_a_file_is_the_plan():
-    plan = plan_episodes("ladder/all", episodes=11, seed=3)
-    assert plan_from_bytes(plan_to_bytes(plan, seed=3), "plan.jsonl") == plan
 
 
 def test_one_seed_one_plan_to_the_byte():
@@ -136,7 +114,7 @@ def test_groups_that_cannot_be_are_refused(episodes, group_size, words):
         plan_episodes("ladder/climb", episodes=episodes, group_size=group_size)
 
 
-@pytest.mark.parametrize(
+@table(
     ("damage", "words"),
     [
         (lambda content: b"", "cannot be read"),
@@ -162,27 +140,3 @@ def test_a_preset_that_changed_since_is_refused():
     tasks.insert(0, "new")
     with pytest.raises(errors.InvalidInputError, match="first"):
         _ = planned.selection
-
-
-def test_run_ids_sort_by_time_within_a_second(monkeypatch):
-    class Now(datetime.datetime):
-        moments = iter(
-            datetime.datetime(2026, 11, 20, 13, 4, 5, 1000 * ms, datetime.UTC) for ms in range(1000)
-        )
-
-        @classmethod
-        def now(cls, tz=None):
-            return next(cls.moments)
-
-    monkeypatch.setattr(runs.datetime, "datetime", Now)
-    ids = [runs.new_run_id() for _ in range(1000)]
-    assert ids == sorted(ids)
-    assert "20261120T130404-9f86d081" < ids[0] < ids[-1] < "20261120T130406-9f86d081"
-
-
-@pytest.mark.parametrize("run_id", ["20261120T130405-9f86d081", "20261120T130405-123-9f86d081"])
-def test_ids_of_either_age_name_their_episodes(run_id):
-    storage = open_storage("memory://test-plan/ids")
-    run = runs.Run(storage, run_id)
-    turn = Turn(planned=plan_episodes("ladder/climb", episodes=8)[7], number=2)
-    assert run.place_of(run.episode_id(turn)) == (7, 2)

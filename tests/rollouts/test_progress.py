@@ -53,26 +53,6 @@ def test_counts_outcomes_success_and_speed():
     assert progress.counts == "success 1, failure 1, env_error 1, 50% solved, 1.5 steps/s"
 
 
-def test_no_rate_of_success_where_nothing_was_judged():
-    clock = iter([10.0, 10.0, 10.0])
-    progress = RolloutProgress("runs/x", clock=lambda: next(clock))
-    progress.rollout_planned(plan_episodes("ladder/climb"))
-    progress.episode_ended(result(0, Outcome.TIMEOUT))
-    assert progress.counts == "timeout 1"
-
-
-def test_rollout_that_is_over_tells_no_way_to_go_on(show):
-    told = show(2, result(0, Outcome.SUCCESS), result(1, Outcome.FAILURE))
-    assert "2 of 2 episodes are in runs/x.\n" in told
-    assert GO_ON not in told
-
-
-def test_tries_at_one_row_count_once(show):
-    told = show(1, result(0, Outcome.ENV_ERROR), result(0, Outcome.SUCCESS, number=1))
-    assert "1 of 1 episode is in runs/x (2 tries)." in told
-    assert GO_ON not in told
-
-
 def test_rollout_that_was_cut_off_tells_how_to_go_on(show):
     told = show(2, result(0, Outcome.SUCCESS), result(1, Outcome.CANCELLED))
     assert f"To resume: {GO_ON}\n" in told
@@ -83,11 +63,3 @@ def test_rollout_that_broke_off_tells_why_and_how_to_go_on(results, show):
     told = show(2, *results, error=OSError("the disk is full\nand more"))
     assert f"To resume: {GO_ON}\n" in told
     assert ("The rollout ended early (the disk is full)." in told) == bool(results)
-
-
-def test_earlier_episodes_of_a_resumed_run_are_told_apart(show):
-    earlier = (result(0, Outcome.SUCCESS), result(1, Outcome.SUCCESS))
-    told = show(1, result(2, Outcome.SUCCESS), earlier=earlier)
-    assert "Recorded earlier: 2 episodes; these are new:" in told
-    assert "1 of 1 episode is" in told
-    assert "Nothing left to run in runs/x." in show(1, earlier=earlier)

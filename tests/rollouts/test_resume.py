@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+from tables import table
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.rollouts import (
     Completion,
@@ -55,23 +56,7 @@ async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path)
     assert summary.last_tries == summary.results[2:]
 
 
-async def test_a_retry_that_goes_well_is_the_last(climber, ladder, monkeypatch, tmp_path):
-    async def reset(self, reset=ladder.reset):
-        self.tried = True
-        if sum(made.tried for made in self.made) < 3:
-            raise errors.BrowserTimeoutError("the door did not open")
-        return await reset(self)
-
-    monkeypatch.setattr(ladder, "tried", False, raising=False)
-    monkeypatch.setattr(ladder, "reset", reset)
-    summary = await collect(
-        "ladder/climb", climber(), out=tmp_path, settings=RolloutSettings(retry=QUICK)
-    )
-    assert [result.outcome for result in summary.last_tries] == [Outcome.SUCCESS]
-    assert places(open_dataset(tmp_path))[-1] == (0, 2, Outcome.SUCCESS)
-
-
-@pytest.mark.parametrize(
+@table(
     ("error", "tries", "outcome"),
     [
         (errors.ModelUnavailableError("away"), 3, Outcome.MODEL_ERROR),
@@ -252,15 +237,6 @@ async def test_a_run_in_a_bucket_is_gone_on_with_too(climber, ladder, tmp_path, 
     assert len(places(open_dataset(url))) == 4
 
 
-async def test_a_run_in_a_bucket_that_has_no_episode_yet(climber, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    url = "memory://test-resume/nothing-yet"
-    plan = plan_episodes("ladder/climb", episodes=2)
-    Run(open_storage(url), "one").write_plan(plan, seed=0, settings={})
-    summary = await collect("", climber(), out=url, resume="one")
-    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -282,11 +258,6 @@ async def test_the_run_that_run_id_names_is_gone_on_with(climber, tmp_path):
     assert {one.episode_id.partition("-")[0] for one in summary.results} == {"one"}
     with pytest.raises(errors.InvalidInputError, match="'two' and run_id the run 'one'"):
         await collect("ladder/climb", climber(), out=tmp_path, run_id="one", resume="two")
-
-
-async def test_resume_needs_a_place(climber):
-    with pytest.raises(errors.InvalidInputError, match="out"):
-        await collect("ladder/climb", climber(), resume=True)
 
 
 ROLLOUT = """
@@ -369,9 +340,3 @@ async def test_the_latest_run_is_the_one_begun_last_whatever_its_name(climber, t
     await collect("ladder/climb", climber(), out=tmp_path, run_id="alpha")
     last = await collect("", climber(), out=tmp_path, resume=True)
     assert last.results[0].episode_id == "alpha-000000-00"
-
-
-async def test_a_run_id_that_is_taken_is_said(climber, tmp_path):
-    await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
-    with pytest.raises(errors.StorageConflictError, match=r"The run 'one' is in .* Resume it"):
-        await collect("ladder/climb", climber(), out=tmp_path, run_id="one")

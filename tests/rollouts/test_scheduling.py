@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
 from webtraj.runs.plan import plan_tasks
@@ -65,11 +66,6 @@ async def test_order(order, expected):
     assert await take_all(Scheduler(given, order=order)) == expected
 
 
-async def test_several_workers_are_fair_too():
-    scheduler = Scheduler(sites("a", "a", "a", "b", "b", "c"), order="fair")
-    assert [await at_once(scheduler) for _ in range(6)] == ["a0", "b3", "c5", "a1", "b4", "a2"]
-
-
 async def test_no_more_at_a_site_than_it_takes():
     scheduler = Scheduler(sites("a", "a", "b"), politeness=Politeness(per_site=1))
     first = await scheduler.take()
@@ -101,17 +97,6 @@ async def test_a_retry_waits_for_its_pause_and_goes_behind_what_is_new():
     clock.now = 30.0
     assert await at_once(scheduler) == "a2"
     assert await scheduler.take() == again
-
-
-async def test_a_pause_holds_though_nothing_else_is_left():
-    clock = Clock()
-    scheduler = Scheduler(sites("a"), clock=clock)
-    first = await scheduler.take()
-    scheduler.done(first, Turn(planned=first.planned, number=1), delay=30)
-    clock.now = 29.9
-    assert await at_once(scheduler) is None
-    clock.now = 30.0
-    assert await at_once(scheduler) == "a0"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +161,8 @@ async def test_stopped_it_hands_out_nothing():
     assert await scheduler.take() is None
 
 
-@pytest.mark.parametrize("order", ["given", "fair", "longest"])
-@pytest.mark.parametrize("per_site", [None, 1, 2])
+@table("order", ["given", "fair", "longest"])
+@table("per_site", [None, 1, 2])
 async def test_every_turn_is_played_once_by_any_number_of_workers(order, per_site):
     given = sites(*(f"s{number % 7}" for number in range(60)))
     scheduler = Scheduler(given, order=order, politeness=Politeness(per_site=per_site))

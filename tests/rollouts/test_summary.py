@@ -2,8 +2,7 @@
 
 import dataclasses
 
-import pytest
-
+from tables import table
 from webtraj import EndReason, Outcome
 from webtraj.rollouts import EpisodeResult, RolloutSummary
 
@@ -22,7 +21,7 @@ def result(task="a", end_reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS, s
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("outcomes", "rate"),
     [
         ([Outcome.SUCCESS, Outcome.SUCCESS], 1.0),

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 import webtraj.loop
+from tables import table
 from webtraj import errors
 from webtraj.serving.memory import MemoryNeed, ModelSize, serving_need, training_need
 
@@ -62,7 +63,7 @@ def test_serving_is_weights_and_keys_and_values():
     assert copied.cache == need.cache // 8  # There are 8 heads, not 16.
 
 
-@pytest.mark.parametrize(
+@table(
     ("keeping", "bytes_each"),
     [
         ("float32", 6 + 4 + 8),
@@ -166,13 +167,6 @@ def test_folder_that_is_no_model_is_refused(folder):
         file.unlink()
     with pytest.raises(errors.InvalidInputError, match=r"No \*\.safetensors with weights"):
         ModelSize.of_folder(folder)
-
-
-def test_numbers_that_make_no_sense_are_refused():
-    with pytest.raises(errors.InvalidInputError, match="tokens must be 1 or more; got 0"):
-        serving_need(SMALL, tokens=0)
-    with pytest.raises(errors.InvalidInputError, match="lora_rank must be 1 or more; got 0"):
-        training_need(SMALL, tokens=1, lora_rank=0)
 
 
 def test_need_is_told_in_its_parts():

@@ -46,11 +46,6 @@ async def test_server_that_is_deaf_to_sigterm_is_killed_with_its_children(stand_
     assert not stand_in.survivors
 
 
-async def test_ports_are_free_ones(stand_in, tmp_path):
-    async with stand_in.server() as one, stand_in.server(log_file=tmp_path / "two.log") as two:
-        assert one.url != two.url
-
-
 async def test_port_that_is_taken_is_refused(stand_in):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -204,23 +199,6 @@ async def test_folder_without_weights_is_refused(stand_in):
         with pytest.raises(errors.InvalidInputError, match="safetensors"):
             await server.reload_weights(stand_in.folder / "nowhere", "policy-7")
         assert (await seen(server))["calls"] == []
-
-
-@pytest.mark.parametrize("healthy_throughout", [True, False], ids=["kept well", "died"])
-async def test_temporary_log_is_kept_if_something_went_wrong(stand_in, healthy_throughout):
-    async with stand_in.server(log_file=None) as server:
-        assert server.log_file.exists()
-        if not healthy_throughout:
-            os.kill(server.pid, signal.SIGKILL)
-            await stand_in.until(lambda: not server.healthy)
-    assert server.log_file.exists() is not healthy_throughout
-    server.log_file.unlink(missing_ok=True)
-
-
-async def test_server_cannot_be_entered_twice(stand_in):
-    async with stand_in.server() as server:
-        with pytest.raises(errors.InvalidInputError, match="Make a new one"):
-            await server.__aenter__()
 
 
 KILLED_PARENT = """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.serving import VllmLaunch, interpreters
 
@@ -44,7 +45,7 @@ def test_defaults_leave_the_rest_to_vllm(model):
     assert launch.variables() == {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "expected"),
     [
         ({"name": "mine"}, ["--served-model-name", "mine"]),
@@ -83,7 +84,7 @@ def test_lora_adapters_are_named(model, tmp_path):
     assert arguments(launch)[-3:] == ["--enable-lora", "--lora-modules", f"clicker={tmp_path}"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "variable"),
     [
         ({"dev_mode": True}, ("VLLM_SERVER_DEV_MODE", "1")),
@@ -112,7 +113,7 @@ def test_name_on_the_hub_is_kept_whole():
     assert "HF_HUB_OFFLINE" not in launch.variables()
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "match"),
     [
         ({"model": "./nowhere"}, "No model folder at"),
@@ -151,15 +152,15 @@ def test_wrong_setting_is_refused(model, settings, match):
         launch.command("127.0.0.1", 8123)
 
 
-@pytest.mark.parametrize("setting", ["dev_mode", "runtime_lora"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+@table("setting", ["dev_mode", "runtime_lora"])
+@table("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
 def test_power_over_the_server_is_for_this_machine(model, host, setting):
     launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
     assert f"--host={host}" in arguments(launch, host)
 
 
-@pytest.mark.parametrize("setting", ["dev_mode", "runtime_lora"])
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
+@table("setting", ["dev_mode", "runtime_lora"])
+@table("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
 def test_power_over_the_server_is_refused_where_others_reach_it(model, host, setting):
     launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
     with pytest.raises(errors.InvalidInputError, match=f"{setting} would allow any machine"):

@@ -108,8 +108,6 @@ class Chaos:
             due = episodes_ended() + self._random.randint(*self._gap)
             async with progress:
                 await progress.wait_for(lambda due=due: episodes_ended() >= due)
-            # Episodes end between two calls; faults should fall into them, too.
-            await asyncio.sleep(self._random.uniform(0, 0.2))
             names, weighted = zip(*self.faults.items(), strict=True)
             weights = [weight for weight, _ in weighted]
             (name,) = self._random.choices(names, weights)

@@ -8,8 +8,8 @@ One plan is played three times, each by a process of its own, against a model se
 1. calm: nothing fails. This says how each row of the plan ends by itself.
 2. storm: a browser is killed for 5 % of the episodes, pages hang, the model server answers with
    errors, garbage or not at all, and is out of order at times. In one go.
-3. killed: the same, and the process gets SIGKILL five times, once while it finds out what is left
-   to play, and is resumed each time.
+3. killed: the same, and the process gets SIGKILL five times, each time after a share of the rows
+   is over, but once when it has just begun to resume, and is resumed each time.
 
 What must hold is in `rollout_audit`; `test_rollout_soak` asks it. The figures are printed.
 """
@@ -21,7 +21,6 @@ import collections
 import contextlib
 import dataclasses
 import json
-import random
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -98,7 +97,6 @@ class RolloutSoak:
 
     def __post_init__(self) -> None:
         self.plays = {name: Play(name, self.folder / name) for name in ("calm", "storm", "killed")}
-        self._random = random.Random(self.seed)
 
     async def run(self) -> None:
         await self._play(self.plays["calm"], failing=False, kills=0)
@@ -145,15 +143,12 @@ class RolloutSoak:
             play.note(line)
             if play.rows_over >= share * self.episodes:
                 break
-        # Anywhere in an episode, or between two.
-        await asyncio.sleep(self._random.uniform(0, 0.3))
         await self._kill(play, process)
 
     async def _kill_while_it_resumes(self, play: Play, process: asyncio.subprocess.Process) -> None:
         async for line in lines(process):
             if line["kind"] == "begun":
                 break
-        await asyncio.sleep(self._random.uniform(0, 0.1))
         await self._kill(play, process)
 
     async def _kill(self, play: Play, process: asyncio.subprocess.Process) -> None:

@@ -30,6 +30,7 @@ import audit as audit_lib
 import psutil
 from census import Census
 from chaos import Chaos, WatchedPool
+from seeds import seed_of
 
 import webtraj
 from webtraj.environments.browser.pool import PoolLimits
@@ -241,7 +242,7 @@ def show(soak: Soak) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--episodes", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed_of, default=0, help="a number, or draw")
     parser.add_argument("--keep", type=Path, help="record to this folder, and leave it there")
     options = parser.parse_args()
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # It warns of every pipe that breaks.

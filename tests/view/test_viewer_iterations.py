@@ -127,20 +127,6 @@ def test_iterations_of_no_loop_have_their_own_numbers(loop_folder, tmp_path):
     assert points(series[2]) == [(3, "mine-iteration-3"), (10, "mine-iteration-10")]
 
 
-def test_datasets_that_are_named_one_by_one_are_iterations_too(loop_folder):
-    named = [str(loop_folder / f"test_trajectories/iteration_000{number}") for number in (2, 1)]
-    with Viewer(named) as viewer:
-        (series,) = viewer.iterations()["series"]
-    assert points(series) == [(0, "iteration_0001"), (1, "iteration_0002")]
-
-
-def test_a_folder_that_one_is_in_is_the_same(loop_folder, monkeypatch):
-    monkeypatch.chdir(loop_folder / "test_trajectories")
-    with Viewer(["."]) as viewer:
-        (series,) = viewer.iterations()["series"]
-    assert (series["title"], points(series)[0]) == ("evaluation", (0, "iteration_0001"))
-
-
 def test_where_no_episode_is_graded_there_is_no_point(tmp_path):
     write(tmp_path / "d/iteration_1", episode("e", "t", Outcome.ENV_ERROR))
     write(tmp_path / "d/iteration_2", episode("e", "", Outcome.SUCCESS))
@@ -150,21 +136,6 @@ def test_where_no_episode_is_graded_there_is_no_point(tmp_path):
     assert data["tasks"] == [
         {"task": "", "rates": [[0, 0, 1, 1, pytest.approx(0.2065, abs=1e-3), 1.0]]}
     ]
-
-
-def test_of_very_many_tasks_those_that_do_worst_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("webtraj.view.iterations.MOST_TASKS", 3)
-    episodes = [
-        episode(f"e{n}-{m}", f"t{n}", Outcome.SUCCESS if m < n else Outcome.FAILURE)
-        for n in range(5)
-        for m in range(5)
-    ]
-    write(tmp_path / "d/iteration_1", *episodes)
-    with Viewer([str(tmp_path / "d")]) as viewer:
-        data = viewer.iterations()
-    assert [one["task"] for one in data["tasks"]] == ["t0", "t1", "t2"]
-    assert data["left_out"] == 2
-    assert data["series"][0]["points"][0]["mean"]["tasks"] == 5
 
 
 async def test_what_comes_while_one_looks_is_taken_in(tmp_path):

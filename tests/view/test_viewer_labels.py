@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 
 import orjson
 import pytest
@@ -105,16 +104,6 @@ async def test_what_is_no_label_is_refused_and_nothing_is_written(place, tmp_pat
     assert not (tmp_path / "d/labels").exists()
 
 
-async def test_two_viewers_see_each_others_labels(place):
-    async with served(place) as (one, _), served(place) as (other, _):
-        for client, label in ((one, "success"), (other, "failure"), (one, "note")):
-            made = await client.put("/api/labels/d/e2", json={"label": label}, headers=HEADERS)
-            assert made.status_code == 200
-            for reader in (one, other):
-                (row,) = (await get(reader, "/api/episodes", q="e2"))["rows"]
-                assert row["label"] == label
-
-
 def test_the_latest_counts_whatever_the_clock_says(place):
     with book_of(place, clock=lambda: 100.0) as one, book_of(place, clock=lambda: 5.0) as late:
         one.put("e1", "success")
@@ -192,18 +181,6 @@ def test_a_disk_that_is_full_keeps_no_half_label(place):
         assert file.stat().st_size == size
         book.put("e1", "failure")
     assert read_person_labels(place)["e1"].label == "failure"
-
-
-def test_many_write_at_once(place):
-    with book_of(place) as book:
-        threads = [
-            threading.Thread(target=book.put, args=(f"e{n % 4}", "note", f"{n}")) for n in range(16)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(int(line["note"]) for line in lines_of(place)) == list(range(16))
 
 
 async def test_a_dataset_that_cannot_be_written_keeps_no_label(place, tmp_path):

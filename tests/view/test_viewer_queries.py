@@ -6,6 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tables import table
 from webtraj import errors
 from webtraj.runs.run import run_in
 from webtraj.store.index import EpisodeSummary
@@ -182,22 +183,6 @@ def test_a_table_finds_what_a_loop_finds(data):
         check(table, found, query)
 
 
-def test_putting_what_is_there_already_changes_nothing():
-    table = Table()
-    row = Row("d", EpisodeSummary(episode_id="e1", total_reward=1.0))
-    assert table.put([row])
-    assert not table.put([row])
-    assert table.put([Row("d", row.summary, label="success")])
-    assert len(table) == 1
-
-
-def test_so_many_tasks_are_counted_and_no_more():
-    table = Table()
-    table.put(Row("d", EpisodeSummary(episode_id=f"e{n}", task=f"t{n}")) for n in range(300))
-    tasks = table.page(Query()).facets["task"]
-    assert len(tasks) == MOST_COUNTED
-
-
 def test_a_row_is_data_that_json_can_hold():
     import orjson
 
@@ -211,7 +196,7 @@ def test_a_row_is_data_that_json_can_hold():
     assert len(data["goal"]) == 500
 
 
-@pytest.mark.parametrize(
+@table(
     ("parameters", "query"),
     [
         ([], Query()),
@@ -233,7 +218,7 @@ def test_a_query_is_read(parameters, query):
     assert parse_query(parameters) == query
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value"),
     [
         ("sort", "nothing"),

@@ -1,13 +1,10 @@
 """The viewer over real HTTP: what it answers, and to whom."""
 
-import asyncio
 import dataclasses
 import hashlib
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 
@@ -18,7 +15,6 @@ from viewer_server_support import (
     HEADERS,
     HOSTILE,
     SVG,
-    Clock,
     get,
     picture,
     rich_episode,
@@ -141,14 +137,6 @@ async def test_a_token_that_keeps_no_one_out_is_refused(dataset, token):
     with Viewer([dataset]) as viewer, pytest.raises(errors.InvalidInputError, match="token"):
         async with serving(viewer, token=token):
             pass
-
-
-async def test_a_port_that_is_taken_is_told(dataset):
-    with socket.create_server(("127.0.0.1", 0)) as taken, Viewer([dataset]) as viewer:
-        port = taken.getsockname()[1]
-        with pytest.raises(errors.InvalidInputError, match=f"port {port}"):
-            async with serving(viewer, port=port):
-                pass
 
 
 async def test_the_page_and_its_files_are_there(dataset):
@@ -386,24 +374,6 @@ def move_lines(folder):
         file.rename(folder / f"index/moved{number}.jsonl")
 
 
-async def test_datasets_stand_side_by_side(tmp_path):
-    one = write(tmp_path / "a/iteration_0001", small_episode(1))
-    two = write(tmp_path / "a/iteration_0002", small_episode(1), small_episode(2))
-    odd = write(tmp_path / "b/Ödd näme?#", small_episode(1))
-    same = write(tmp_path / "c/iteration_0001", small_episode(1))
-    async with served(one, two, odd, same) as (client, _):
-        found = (await get(client, "/api/datasets"))["datasets"]
-        names = ["iteration_0001", "iteration_0002", "dd-n-me", "iteration_0001-2"]
-        assert [dataset["name"] for dataset in found] == names
-        assert [dataset["episodes"] for dataset in found] == [1, 2, 1, 1]
-        assert (await get(client, "/api/episodes", iteration="\u00b2"))["total"] == 0
-        page = await get(client, "/api/episodes", iteration="2")
-        assert [row["id"] for row in page["rows"]] == ["e2", "e1"]
-        assert page["facets"]["iteration"] == [[1, 2], [2, 2]]
-        for name in names:
-            assert (await get(client, f"/api/episodes/{name}/e1"))["dataset"] == name
-
-
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 async def test_a_bucket_is_looked_at(bucket_url, bucket_options):
     place = f"{bucket_url}/runs/one"
@@ -424,69 +394,6 @@ async def test_a_bucket_is_looked_at(bucket_url, bucket_options):
     async with served(place, storage_options=bucket_options) as (client, _):
         page = await get(client, "/api/episodes", label="failure")
         assert [row["note"] for row in page["rows"]] == ["n", "n"]
-
-
-async def test_a_dataset_that_was_deleted_is_told(tmp_path):
-    place = write(tmp_path / "d", small_episode(1))
-    async with served(place) as (client, _):
-        before = await get(client, "/api/changes", since="")
-        shutil.rmtree(place)
-        changes = await get(client, "/api/changes", since=before["version"])
-        assert changes["changed"]
-        assert changes["datasets"][0]["problem"].startswith(f"The folder {place!r} does not exist")
-        (told,) = (await get(client, "/api/datasets"))["datasets"]
-        assert (told["problem"], told["episodes"]) == (changes["datasets"][0]["problem"], 0)
-        write(tmp_path / "d", small_episode(2), small_episode(3))
-        (told,) = (await get(client, "/api/datasets"))["datasets"]
-        assert (told["problem"], told["episodes"]) == ("", 2)
-
-
-@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
-async def test_a_bucket_that_is_away_is_told_and_what_is_known_is_shown(s3_server, bucket_url):
-    retry = {"deadline": 0.5, "first_delay": 0.01, "longest_delay": 0.1}
-    options = s3_server.options(timeout=2.0, retry=retry)
-    place = f"{bucket_url}/d"
-    write(place, small_episode(1), storage_options=options)
-    async with served(place, storage_options=options) as (client, _):
-        before = await get(client, "/api/changes", since="")
-        s3_server.kill()
-        assert (await get(client, "/api/episodes"))["total"] == 1
-        (told,) = (await get(client, "/api/changes", since=before["version"]))["datasets"]
-        assert told["problem"]
-        assert (await client.get("/api/episodes/d/e1")).status_code == 503
-        s3_server.start()
-        write(place, small_episode(2), storage_options=options)
-        assert (await get(client, "/api/episodes"))["total"] == 2
-        assert (await get(client, "/api/datasets"))["datasets"][0]["problem"] == ""
-
-
-async def test_a_dataset_is_not_looked_at_more_often_than_needed(tmp_path):
-    place = write(tmp_path / "d", small_episode(0))
-    clock = Clock()
-    async with served(place, clock=clock) as (client, _):
-        write(place, small_episode(1))
-        assert (await get(client, "/api/episodes"))["total"] == 1
-        clock.now += 1.0
-        assert (await get(client, "/api/episodes"))["total"] == 2
-
-
-async def test_many_ask_at_once(dataset):
-    async with served(dataset) as (client, _):
-        answers = await asyncio.gather(
-            *(get(client, "/api/episodes/d/rich") for _ in range(8)),
-            *(get(client, "/api/episodes", q="shop") for _ in range(8)),
-        )
-    assert {answer["id"] for answer in answers[:8]} == {"rich"}
-    assert {answer["total"] for answer in answers[8:]} == {1}
-
-
-def test_what_is_no_dataset_is_told(tmp_path, dataset):
-    with pytest.raises(errors.NotADatasetError):
-        Viewer([str(tmp_path / "nothing")])
-    with pytest.raises(errors.InvalidInputError, match="twice"):
-        Viewer([dataset, dataset + "/"])
-    with pytest.raises(errors.InvalidInputError):
-        Viewer([])
 
 
 def webtraj_view(*arguments, **options):

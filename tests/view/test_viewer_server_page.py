@@ -5,7 +5,6 @@ import hashlib
 import html.parser
 import json
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 from viewer_server_support import HOSTILE, SVG, picture, rich_episode, write
 
-from webtraj import errors
+from tables import table
 from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
@@ -21,7 +20,7 @@ from webtraj.store.blobs import Blob, BlobStore, LazyBlob
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 from webtraj.view import values
 from webtraj.view.episode import episode_data
-from webtraj.view.page import bundle, episode_html
+from webtraj.view.page import episode_html
 
 
 class Parsed(html.parser.HTMLParser):
@@ -96,14 +95,6 @@ def test_pictures_are_in_it(page):
     assert data["steps"][0]["observation"]["file"] == {"$": "bytes", "url": "", "size": len(SVG)}
 
 
-def test_the_script_is_sound_javascript(page, tmp_path):
-    node = pytest.importorskip("playwright._impl._driver").compute_driver_executable()[0]
-    file = tmp_path / "page.mjs"
-    file.write_text(page.all("script")[1][1])
-    done = subprocess.run([node, "--check", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_damaged_picture_is_told_and_no_reason_to_fail(tmp_path):
     lazy = LazyBlob(Blob("0" * 64, "png", 3), False, BlobStore(tmp_path))
     step = StepRecord(0, StepType.FIRST, {"screenshot": lazy})
@@ -131,49 +122,8 @@ def test_the_command_exports_one_episode(tmp_path):
     assert [path.name for path in (tmp_path / "out").glob("*.html")] == ["rich.html"]
 
 
-def test_pages_go_into_a_folder_and_not_into_a_file(tmp_path):
-    place = write(tmp_path / "d", rich_episode())
-    with pytest.raises(errors.InvalidInputError, match=r"'rich.html' names a file"):
-        export_dataset(open_dataset(place), tmp_path / "rich.html", format="html")
-    assert [path.name for path in tmp_path.iterdir()] == ["d"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'import { a as b } from "./b.js";',
-        'import a from "./b.js";',
-        'import "./b.js";',
-        'export * from "./b.js";',
-        "export { a };",
-        "export default function a() {}",
-        "const { a } = b;",
-        "var a = 1;",
-        "function two() {}",
-    ],
-)
-def test_a_module_that_does_not_keep_to_the_rules_is_refused(line):
-    files = {
-        "a.js": f'import {{ two }} from "./b.js";\n{line}\n',
-        "b.js": "export function two() {}\n",
-    }
-    with pytest.raises(ValueError, match=r"a\.js:2"):
-        bundle("a.js", files.__getitem__)
-
-
-def test_modules_stand_once_each_and_before_who_needs_them():
-    files = {
-        "a.js": 'import { b } from "./b.js";\nimport { c } from "./c.js";\nb(c);\n',
-        "b.js": 'import { c } from "./c.js";\nexport const b = c;\n',
-        "c.js": 'import { b } from "./b.js";\nexport async function c() {}\n',
-    }
-    assert bundle("a.js", files.__getitem__) == "async function c() {}\nconst b = c;\nb(c);\n"
-
-
-@pytest.mark.parametrize(
-    ("kind", "media_type"), [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp")]
-)
-@pytest.mark.parametrize("options", [{}, {"lossless": True}, {"progressive": True}], ids=str)
+@table(("kind", "media_type"), [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp")])
+@table("options", [{}, {"lossless": True}, {"progressive": True}], ids=str)
 def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
     Image.new("RGBA" if kind == "WEBP" else "RGB", (123, 45)).save(tmp_path / "x", kind, **options)
     data = (tmp_path / "x").read_bytes()
@@ -183,8 +133,8 @@ def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
         values.size_of(data[:end])  # Cut anywhere, it is no reason to fail.
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-@pytest.mark.parametrize(
+@table("kind", ["JPEG", "PNG", "WEBP"])
+@table(
     ("size", "drawn", "content"),
     [
         ((332, 214), (160, 210), [160, 210]),
@@ -206,7 +156,7 @@ def test_what_a_small_picture_shows_is_told(size, drawn, content, kind, tmp_path
     assert "content" not in cut
 
 
-@pytest.mark.parametrize("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)], ids=str)
+@table("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)], ids=str)
 def test_arrays_of_pixels_are_pictures(shape, tmp_path):
     array = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
     (tmp_path / "x.png").write_bytes(values.array_png(array))

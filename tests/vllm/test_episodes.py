@@ -1,4 +1,4 @@
-"""64 episodes at once on MiniWoB++ with a real vLLM, which is killed in the middle."""
+"""24 episodes at once on MiniWoB++ with a real vLLM, which is killed in the middle."""
 
 import collections
 import os
@@ -18,13 +18,11 @@ from webtraj.trajectory import EndReason, Outcome
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
 
 TASKS = ("miniwob/click-test", "miniwob/click-test-2", "miniwob/click-button")
-EPISODES = 64
-PARALLEL = 64
-FEW = 24
+EPISODES = 24
+PARALLEL = 24
 MAX_STEPS = 3
 
 PATIENT = RetryPolicy(max_retries=1_000, first_delay=0.2, max_delay=2.0)
-RESIGNED = RetryPolicy(max_retries=2, first_delay=0.01)
 
 
 class Trouble:
@@ -136,22 +134,3 @@ async def test_server_that_is_killed_in_the_middle_costs_no_episode(
         for message in call.messages:
             assert message["content"] in expected["prompt"]
     print(f"{len(sequences)} calls, {dict(outcomes)}")
-
-
-async def test_server_that_is_away_for_longer_costs_no_reward(text_server, tmp_path):
-    """A client that soon gives up: what is open then ends as a model error, and says why."""
-    await text_server.wait_healthy(240)
-    observer = Trouble(8, lambda: os.kill(text_server.pid, signal.SIGKILL))
-    async with client_of(text_server, retries=RESIGNED) as client:
-        await roll_out(client, tmp_path / "data", observer, episodes=FEW)
-    dataset = check_accounts(observer, tmp_path / "data", episodes=FEW)
-    failed = [result for result in observer.results if result.end_reason is EndReason.ERRORED]
-    assert failed
-    for result in failed:
-        assert result.outcome is Outcome.MODEL_ERROR
-        assert result.total_reward is None
-        assert result.error.startswith("ModelUnavailableError: ")
-        end = dataset[result.episode_id].end
-        assert end.error.type == "webtraj.errors.ModelUnavailableError"
-    await text_server.wait_healthy(240)
-    print(f"{len(failed)} of {FEW} episodes ended in an error")

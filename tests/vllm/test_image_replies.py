@@ -49,13 +49,6 @@ async def test_reply_depends_on_the_picture(vision_client):
     assert red.completion_token_ids != blue.completion_token_ids
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
-async def test_forms_of_pictures(vision_client, form):
-    call = await look(vision_client, "What is this?", picture("green", form=form))
-    assert call.text
-    assert (call.provider, call.model) == ("vllm", "vision")
-
-
 async def test_recorded_tokens_are_those_with_the_pictures_in_them(vision_client):
     """Ids become text by the server, and it is what the server says it saw; pictures as tokens."""
     call = await look(
@@ -83,20 +76,3 @@ async def test_recorded_tokens_are_those_with_the_pictures_in_them(vision_client
             json={"model": vision_client.model, "tokens": list(call.prompt_token_ids)},
         )
     assert answer.json()["prompt"] == expanded
-
-
-async def test_pictures_are_on_record_as_bytes(vision_client):
-    shown = picture("red")
-    call = await look(vision_client, "What is this?", shown)
-
-    def pictures(value):
-        if isinstance(value, bytes):
-            yield value
-        elif isinstance(value, dict):
-            for held in value.values():
-                yield from pictures(held)
-        elif isinstance(value, (list, tuple)):
-            for held in value:
-                yield from pictures(held)
-
-    assert list(pictures(call.messages)) == [shown.data]

@@ -62,39 +62,15 @@ async def test_record_is_complete(client):
     assert call.latency > 0
 
 
-async def test_seed_makes_replies_repeatable(client):
-    first, again, other = [
-        await client.complete(conversation(), Sampling(max_tokens=16, temperature=1.0, seed=seed))
-        for seed in (3, 3, 4)
-    ]
-    assert first.completion_token_ids == again.completion_token_ids != other.completion_token_ids
-
-
 @pytest.mark.parametrize("temperature", [1.0, 0.6], ids=["as the model", "sharpened"])
 async def test_tokens_and_logprobs_are_those_of_the_weights(client, reference, temperature):
     """Also sharpened: they are of the distribution that was sampled from."""
-    calls = await ask_many(client, 32, temperature=temperature)
+    calls = await ask_many(client, 16, temperature=temperature)
     sequences = [(c.prompt_token_ids, c.completion_token_ids, temperature) for c in calls]
     for call, expected in zip(calls, reference("text-0", sequences), strict=True):
         assert call.logprobs == pytest.approx(expected["logprobs"], abs=TOLERANCE)
         assert sum(call.logprobs) == pytest.approx(sum(expected["logprobs"]), abs=20 * TOLERANCE)
         assert is_text_of(call.text, expected["completion"])
-
-
-async def test_server_scores_recorded_tokens_as_it_sampled_them(client, text_server):
-    (call,) = await ask_many(client, 1, temperature=1.0)
-    prompt = len(call.prompt_token_ids)
-    body = {
-        "model": text_server.model,
-        "prompt": [*call.prompt_token_ids, *call.completion_token_ids],
-        "max_tokens": 1,
-        "prompt_logprobs": 0,
-    }
-    answer = await ask(text_server, "/v1/completions", body)
-    scored = answer["choices"][0]["prompt_logprobs"][prompt:]
-    pairs = zip(call.completion_token_ids, scored, strict=True)
-    logprobs = [place[str(token)]["logprob"] for token, place in pairs]
-    assert sum(call.logprobs) == pytest.approx(sum(logprobs), abs=20 * TOLERANCE)
 
 
 async def test_records_alone_give_back_what_the_server_saw(client, text_server, reference):
@@ -112,22 +88,6 @@ async def test_records_alone_give_back_what_the_server_saw(client, text_server, 
             {"model": text_server.model, "tokens": list(call.prompt_token_ids)},
         )
         assert there["prompt"] == call.response["prompt_text"]
-
-
-async def test_recorded_prompt_goes_on_as_it_did(client, text_server):
-    """The same ids, sent as ids, are continued by the same ids: not a token was lost."""
-    calls = await ask_many(client, 8, temperature=0.0)
-    for call in calls:
-        body = {
-            "model": text_server.model,
-            "prompt": list(call.prompt_token_ids),
-            "max_tokens": 32,
-            "temperature": 0.0,
-            "return_token_ids": True,
-        }
-        (choice,) = (await ask(text_server, "/v1/completions", body))["choices"]
-        assert choice["prompt_token_ids"] == list(call.prompt_token_ids)
-        assert choice["token_ids"] == list(call.completion_token_ids)
 
 
 CHOICES = ("click('a1')", "go_back()", "noop()")
@@ -185,7 +145,7 @@ async def test_structured_replies_always_parse(client, structure, check):
     """Random weights would write no valid reply by themselves in years."""
     settings = {"temperature": 1.5, "max_tokens": 256, "structure": structure}
     calls = await asyncio.gather(
-        *(client.complete(conversation(n), Sampling(seed=n, **settings)) for n in range(64))
+        *(client.complete(conversation(n), Sampling(seed=n, **settings)) for n in range(24))
     )
     assert {call.finish_reason for call in calls} == {"stop"}
     for call in calls:

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from webtraj import errors
 from webtraj.agents.models.base import Message, Sampling
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,12 +36,12 @@ async def test_replies_are_of_the_weights_on_record(text_server, client, models,
 async def test_requests_under_way_are_answered_by_one_version_each(
     text_server, client, models, reference
 ):
-    """Weights change in the middle of 48 requests; none is lost, and none is of two versions."""
+    """Weights change in the middle of 24 requests; none is lost, and none is of two versions."""
     base = await text_server.weight_version()
     sampling = Sampling(temperature=1.0, max_tokens=64, seed=9)
     asked = [
         asyncio.ensure_future(client.complete([Message.of("user", f"Task {n}")], sampling))
-        for n in range(48)
+        for n in range(24)
     ]
     await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
     await text_server.reload_weights(models / "text-1", "round-3")
@@ -59,19 +58,3 @@ async def test_requests_under_way_are_answered_by_one_version_each(
         assert len(fits) == 1
         assert fits[0] in call.policy_version.split("..")
     await text_server.reload_weights(models / "text-0", "round-4")
-
-
-async def test_weights_of_another_model_are_refused_and_the_old_ones_stay(
-    text_server, client, models
-):
-    restarts = text_server.num_restarts
-    before = await client.complete(CONVERSATION, GREEDY)
-    version = await text_server.weight_version()
-    with pytest.raises(errors.ModelRefusedError, match="connector"):
-        await text_server.reload_weights(models / "vision", "wrong")
-    await text_server.wait_healthy(240)
-    assert text_server.num_restarts == restarts + 1
-    client.invalidate_policy_version()
-    after = await client.complete(CONVERSATION, GREEDY)
-    assert after.policy_version == version
-    assert after.completion_token_ids == before.completion_token_ids

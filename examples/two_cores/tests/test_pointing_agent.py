@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tables import table
 from two_cores.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
 from webtraj import errors
 from webtraj.agents.catalog import make_agent
@@ -89,37 +90,6 @@ def test_words_have_names_where_something_can_be_typed():
     assert prompt.read(f"{name_of(prompt, '6')}{word}") == a.Fill("6", "Anna")
 
 
-def test_field_without_a_name_is_called_by_the_text_before_it():
-    page = '[1] generic "Username"\n[2] textbox\n[3] generic "Password"\n[4] textbox value="{}"'
-    prompt = prompt_of("Enter the username", page.format("\u2022" * 7))
-    field, box = name_of(prompt, "2"), name_of(prompt, "4")
-    assert f"textbox Username <some> {field}" in prompt.text
-    assert f"textbox Password has \u2022 {box}" in prompt.text
-
-
-QUOTED = {
-    "several words": ('Find "red  lamp" now', "red  lamp"),
-    "with signs": ('Say "Hi, you!", then go', "Hi, you!"),
-    "typographic": ("Say \u201cHi you\u201d.", "Hi you"),
-    "one word": ('Say "Hi".', "Hi"),
-}
-
-
-@pytest.mark.parametrize("case", QUOTED)
-def test_what_stands_in_quotes_is_one_word(case):
-    goal, text = QUOTED[case]
-    prompt = prompt_of(goal)
-    assert text in prompt.words.values()
-    assert not {"red", "you", "Hi,"} & set(prompt.words.values())
-    reply = prompt.reply_for(a.Fill("6", text))
-    assert prompt.read(reply) == a.Fill("6", text)
-
-
-@pytest.mark.parametrize("goal", ['a 5" and a 6" pipe', 'say "a b', '"a"b c"d"'])
-def test_quotes_that_enclose_nothing_are_signs(goal):
-    assert all(" " not in word for word in prompt_of(goal).words.values())
-
-
 def test_names_are_dealt_anew():
     assert len({name_of(prompt_of(seed=seed), "2") for seed in range(200)}) > 24
     assert prompt_of(seed=1) == prompt_of(seed=1)
@@ -131,7 +101,7 @@ def test_reply_for_an_action_reads_as_that_action(action):
     assert prompt.read(prompt.reply_for(action)) == action
 
 
-@pytest.mark.parametrize(
+@table(
     "action",
     [a.Click("9"), a.Click("2", count=2), a.Fill("6", "not in the goal"), a.Scroll(dx=0, dy=1)],
     ids=["unknown element", "double click", "word not said", "no element"],
@@ -153,7 +123,7 @@ REPLIES = {
 }
 
 
-@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+@table("reply", REPLIES.values(), ids=REPLIES)
 def test_what_is_no_reply_is_never_a_click(reply):
     prompt = prompt_of()
     unused = next(name for name in ELEMENTS if name not in prompt.elements)
@@ -230,13 +200,6 @@ async def test_failed_call_is_on_record(model_server):
     assert raised.value.decision.model_calls[0].error
 
 
-async def test_observations_without_a_page_are_refused(model_server):
-    async with OpenAICompatibleClient("fake-model", model_server.url) as client:
-        actor = PointingAgent(client=client).begin_episode(None)
-        with pytest.raises(errors.AgentError, match="'axtree'"):
-            await actor.act({"goal": "x"})
-
-
 async def test_agent_by_name(model_server):
     options = {"model": "tiny", "base_url": model_server.url, "temperature": 1.0}
     agent = make_agent("pointing", seed=4, options=options)
@@ -297,7 +260,7 @@ EXPRESSED = {
 }
 
 
-@pytest.mark.parametrize("case", EXPRESSED)
+@table("case", EXPRESSED)
 def test_reply_for_what_a_person_does_reads_as_that(case):
     action, how = EXPRESSED[case]
     prompt = widgets()
@@ -317,7 +280,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("case", SAME)
+@table("case", SAME)
 def test_reply_for_an_action_does_the_same(case):
     action, same = SAME[case]
     prompt = widgets()
@@ -362,18 +325,6 @@ def test_places_are_said_where_boxes_are_known():
     assert re.search(r"circle red <off> <e\d+>", widgets(boxes=few).text)
 
 
-def test_dates_times_and_letter_case():
-    page = '[1] textbox\n[2] button "Submit"'
-    date = prompt_of("Enter 6/12/2015 as the date.", page)
-    assert date.read(date.reply_for(a.Fill("1", "2015-06-12"))) == a.Fill("1", "6/12/2015")
-    time = prompt_of("Enter 8:25 PM as the time.", page)
-    assert time.read(time.reply_for(a.Fill("1", "20:25"))) == a.Fill("1", "8:25 PM")
-    case = prompt_of('Type "Bob" in all upper case letters.', page)
-    assert {"BOB", "bob", "Bob"} < set(case.words.values())
-    assert case.reply_for(a.Fill("1", "BOB"))
-    assert "BOB" not in prompt_of('Type "Bob".', page).words.values()
-
-
 NONSENSE = (
     "{circle}{circle}",
     "{circle}<also>",
@@ -384,7 +335,7 @@ NONSENSE = (
 )
 
 
-@pytest.mark.parametrize("reply", NONSENSE)
+@table("reply", NONSENSE)
 def test_what_cannot_be_done_with_an_element_is_invalid(reply):
     prompt = widgets()
     text = reply.format(circle=name_of(prompt, "12"), field=name_of(prompt, "8"))
@@ -397,11 +348,6 @@ def test_past_actions_say_what_was_done():
     assert prompt.done_as(a.DragTo("12", "13")) == ("12", "circle red to rect black")
     assert prompt.done_as(a.Scroll(0, 9, "15"))[1].endswith(" down")
     assert prompt.done_as(a.ClickAt(15, 130)) is None
-
-
-def test_small_pages_use_the_names_that_earlier_models_know():
-    assert all(int(name[2:-1]) < 48 for name in widgets().elements)
-    assert all(int(name[2:-1]) <= 32 for name in prompt_of().words)
 
 
 @given(st.integers())

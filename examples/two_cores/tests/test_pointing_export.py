@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,11 @@ import pytest
 import tokenizers
 
 from two_cores.decisions import PointingRenderer, Reach, decisions_of, reach_of
-from two_cores.scratch import make_model, make_tokenizer
+from two_cores.scratch import make_tokenizer
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions as a
-from webtraj.training.export import export_selection, make_format
+from webtraj.training.export import export_selection
 from webtraj.training.replay import Filters, ReplayBuffer
 from webtraj.trajectory import (
     EndReason,
@@ -138,19 +137,6 @@ def test_too_long_samples_are_left_out_and_told(tmp_path, model, selection):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_format_without_its_model_is_refused(tmp_path):
-    for folder in ("", str(tmp_path)):
-        with pytest.raises(errors.InvalidInputError, match=r"^The format 'pointing' needs"):
-            make_format("pointing", {"model": folder})
-
-
-def test_other_tokenizers_are_refused(tmp_path, selection):
-    tokenizers.Tokenizer(tokenizers.models.BPE()).save(str(tmp_path / "tokenizer.json"))
-    options = {"model": str(tmp_path)}
-    with pytest.raises(errors.InvalidInputError, match="no token '<e0>'"):
-        export_selection(selection, tmp_path / "out", format="pointing", options=options)
-
-
 def test_decisions_are_those_that_can_be_pointed_at():
     told = [
         (decided.step, decided.done)
@@ -202,22 +188,3 @@ def test_click_on_what_has_no_line_is_one_on_what_is_shown_there():
     elsewhere = {"ref": "77", "box": [300.0, 300.0, 30.0, 20.0]}
     played = moved(a.Click("77"), a.Click("3"), page=CARDS, boxes=PLACED, touched=elsewhere)
     assert [decided.step for decided in decisions_of(played)] == [2]
-
-
-def test_a_model_of_an_earlier_version_is_refused(tmp_path, model, selection):
-    tokenizer = orjson.loads((model / "tokenizer.json").read_bytes())
-    tokenizer["added_tokens"] = [
-        token for token in tokenizer["added_tokens"] if token["content"] != "<e48>"
-    ]
-    (model / "tokenizer.json").write_bytes(orjson.dumps(tokenizer))
-    with pytest.raises(errors.InvalidInputError, match=r"no token '<e48>'.*make a new one"):
-        export_selection(
-            selection, tmp_path / "out", format="pointing", options={"model": str(model)}
-        )
-
-
-def test_a_model_without_pytorch_is_an_error_that_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"\[train\]"):
-        make_model(tmp_path / "model", ["text"])
-    assert not list(tmp_path.iterdir())

@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -215,6 +214,7 @@ async def test_a_killed_client_ends_the_server_and_seals_the_episode(tmp_path, h
     assert episode.end.reason is EndReason.CANCELLED
 
 
+@pytest.mark.gate
 async def test_a_killed_server_leaves_an_episode_to_recover_and_no_browser(tmp_path):
     async with client_in_the_middle(tmp_path / "out") as (_, server, browsers):
         server.kill()
@@ -227,40 +227,3 @@ async def test_a_killed_server_leaves_an_episode_to_recover_and_no_browser(tmp_p
     (episode,) = webtraj.open_dataset(tmp_path / "out")
     assert len(episode.steps) == 2
     assert episode.end.reason is EndReason.CRASHED
-
-
-async def test_a_signal_ends_a_server_whose_client_is_still_there(tmp_path):
-    async with client_in_the_middle(tmp_path / "out") as (client, server, browsers):
-        server.terminate()
-        await gone([server, *browsers])
-        assert await client.wait() != 0  # Its call failed.
-    (episode,) = webtraj.open_dataset(tmp_path / "out")
-    assert episode.end.reason is EndReason.CANCELLED
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--preset", "miniwob/click-test", "--start", "http://localhost/"), "--start is for"),
-        (("--preset", "nothing/here"), "nothing/here"),
-        (("--allow", "ht!tp"), "ht!tp"),
-    ],
-)
-def test_wrong_options_are_named(arguments, words, tmp_path):
-    done = subprocess.run(
-        [sys.executable, *COMMAND, *arguments],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_port_in_use_leaves_no_dataset(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = str(other.getsockname()[1])
-        command = [sys.executable, *COMMAND, "--http", "--port", port, "--out", tmp_path / "out"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "cannot listen" in done.stderr
-    assert not (tmp_path / "out").exists()

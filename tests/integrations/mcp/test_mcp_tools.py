@@ -2,6 +2,7 @@
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.integrations.mcp_tools import ACTING, MANAGING
@@ -22,31 +23,19 @@ MADE = {
     "screenshot": ({}, a.Screenshot()),
     "answer": ({"text": "12 dollars"}, a.Answer("12 dollars")),
 }
-ALSO = [
-    ("click", {"x": 10, "y": 20.5}, a.ClickAt(10, 20.5)),
-    ("press", {"keys": "Enter", "ref": "7"}, a.Press("7", "Enter")),
-    ("tabs", {"action": "new", "url": "https://example.com/"}, a.NewTab("https://example.com/")),
-    ("tabs", {"action": "close"}, a.CloseTab()),
-    ("scroll", {"dy": 1, "dx": -2, "ref": "9"}, a.Scroll(-2, 1, "9")),
-]
 
 
 def made(name, given):
     return ACTING[name].function(**ACTING[name].read(given))
 
 
-@pytest.mark.parametrize("name", ACTING)
+@table("name", ACTING)
 def test_every_tool_makes_its_action(name):
     given, action = MADE[name]
     assert made(name, given) == action
 
 
-@pytest.mark.parametrize(("name", "given", "action"), ALSO)
-def test_some_tools_make_several(name, given, action):
-    assert made(name, given) == action
-
-
-@pytest.mark.parametrize(
+@table(
     ("name", "given", "words"),
     [
         ("click", {}, "ref, or both x and y"),
@@ -68,12 +57,7 @@ def test_wrong_arguments_are_named(name, given, words):
         made(name, given)
 
 
-def test_large_bounds_are_named_in_full():
-    with pytest.raises(errors.InvalidInputError, match="a whole number from 0 to 2147483647"):
-        MANAGING["open"].read({"seed": -1})
-
-
-@pytest.mark.parametrize("tool", [*MANAGING.values(), *ACTING.values()], ids=lambda tool: tool.name)
+@table("tool", [*MANAGING.values(), *ACTING.values()], ids=lambda tool: tool.name)
 def test_a_schema_describes_what_is_accepted(tool):
     properties = tool.schema["properties"]
     assert set(properties) == set(tool.rules)

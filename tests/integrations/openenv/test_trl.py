@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import types
 from collections import Counter
 from pathlib import Path
 
@@ -25,8 +24,6 @@ import webtraj
 from bytewise import bytewise_tokenizer
 from two_cores import scratch
 from webtraj import errors
-from webtraj.integrations import trl
-from webtraj.integrations.sessions import EpisodeFailedError, Session, Turn
 from webtraj.integrations.trl import WebTasks, web_reward
 from webtraj.trajectory import EndReason, Outcome
 
@@ -132,30 +129,6 @@ def test_trl_trains(server, recorded, tmp_path):
     assert Counter(one.end.outcome for one in played) == {Outcome.SUCCESS: 2, Outcome.FAILURE: 2}
 
 
-class Acting(Scripted):
-    argument = "action"
-
-
-def test_the_model_acts_by_tool_calls(tmp_path):
-    tokenizer = make_tokenizer()
-    with WebTasks("miniwob/click-test", sessions=2, group_size=2, out=tmp_path / "out") as tasks:
-        trainer = Acting(
-            model=make_model(tokenizer),
-            args=settings(tmp_path),
-            train_dataset=tasks.dataset(4),
-            processing_class=tokenizer,
-            environment_factory=tasks.environment_factory,
-        )
-        trainer.train()
-    played = list(webtraj.open_dataset(tmp_path / "out"))
-    assert Counter(one.end.outcome for one in played) == {Outcome.SUCCESS: 2, Outcome.FAILURE: 2}
-    groups = Counter((one.info.group_id, one.info.seed) for one in played)
-    assert sorted(groups.values()) == [2, 2]  # The pages of a group were begun together.
-    assert {one.info.attempt for one in played} == {0, 1}
-    logs = trainer.state.log_history
-    assert {log["rewards/WebEnvironment/mean"] for log in logs if "reward" in log} == {0.5}
-
-
 class Replying(GRPOTrainer):
     """Replies in webtraj's dialect by a script: the odd ones click, the even ones wait first."""
 
@@ -214,34 +187,6 @@ def test_rollouts_act_at_once_and_keep_their_tokens(tmp_path):
     assert sorted(Counter(one.info.group_id for one in episodes).values()) == [2, 2, 2, 2]
 
 
-def test_rollouts_wait_for_a_page(tmp_path):
-    tokenizer = make_tokenizer()
-    with WebTasks("miniwob/click-test-2", sessions=2, out=tmp_path / "out") as tasks:
-        trainer = Replying(
-            model=make_model(tokenizer),
-            args=settings(tmp_path),
-            train_dataset=tasks.dataset(4),
-            processing_class=tokenizer,
-            rollout_func=tasks.rollout_func,
-            reward_funcs=web_reward,
-        )
-        trainer.turns, trainer.before = [], []
-        rows = [row for row in tasks.dataset(3) for _ in range(2)]
-        played = tasks.rollout_func([row["prompt"] for row in rows], trainer)
-    assert sum(trainer.turns) > len(rows) == len(played["prompt_ids"])
-    assert max(trainer.turns) == 2
-    episodes = {
-        (one.info.seed, one.info.attempt): one for one in webtraj.open_dataset(tmp_path / "out")
-    }
-    assert len(episodes) == len(rows)
-    for at, row in enumerate(rows):
-        # Each rollout has the page of its own row, and the reward of its own episode.
-        episode = episodes[row["seed"], at % 2]
-        axtree = episode.steps[0].observation["axtree"]
-        assert axtree.strip() in tokenizer.decode(played["prompt_ids"][at])
-        assert played["web_reward"][at] == episode.total_reward
-
-
 def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
     model = scratch.make_model(tmp_path / "model", ["Click the button."], width=32, layers=1)
     example = Path(__file__).parents[3] / "examples" / "two_cores" / "train_with_trl.py"
@@ -284,28 +229,6 @@ def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):
     assert outcomes == {Outcome.ENV_ERROR}
 
 
-def test_tokens_without_an_action_end_a_rollout_without_success(tmp_path):
-    class Talking(Replying):
-        def _generate_single_turn(self, prompt_ids, *_, **__):
-            return [self.processing_class.encode("x" * 4000) for _ in prompt_ids], None
-
-    tokenizer = make_tokenizer()
-    with WebTasks("miniwob/click-test", sessions=1) as tasks:
-        trainer = Talking(
-            model=make_model(tokenizer),
-            args=settings(tmp_path),
-            train_dataset=tasks.dataset(2),
-            processing_class=tokenizer,
-            rollout_func=tasks.rollout_func,
-            reward_funcs=web_reward,
-        )
-        played = tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
-        assert played["web_reward"] == [0.0]
-        assert len(played["completion_ids"][0]) == 2048 == len(played["env_mask"][0])
-        with pytest.raises(errors.InvalidInputError, match="as WebTasks"):
-            tasks.rollout_func([[{"role": "user", "content": "Book a flight."}]], trainer)
-
-
 def test_an_error_leaves_no_page_behind(tmp_path):
     class Failing(Replying):
         fails = True
@@ -335,39 +258,3 @@ def test_an_error_leaves_no_page_behind(tmp_path):
             tasks.rollout_func([good, bad], trainer)
         assert not tasks.sessions.open
         assert tasks.rollout_func([good] * 2, trainer)["web_reward"] == [1.0, 1.0]
-
-
-def test_without_vllm_there_are_no_logprobs_even_if_no_page_came(tmp_path, monkeypatch):
-    async def fail(session, **row):
-        raise EpisodeFailedError("The browser died.", Outcome.ENV_ERROR)
-
-    monkeypatch.setattr(Session, "reset", fail)
-    tokenizer = make_tokenizer()
-    with WebTasks("miniwob/click-test", sessions=2) as tasks:
-        trainer = Replying(
-            model=make_model(tokenizer),
-            args=settings(tmp_path),
-            train_dataset=tasks.dataset(2),
-            processing_class=tokenizer,
-            rollout_func=tasks.rollout_func,
-            reward_funcs=web_reward,
-        )
-        played = tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
-    assert (played["logprobs"], played["web_reward"], played["env_mask"]) == (None, [None], [[0]])
-
-
-def test_a_page_may_hold_the_mark_that_finds_it():
-    tokenizer = make_tokenizer()
-    trainer = types.SimpleNamespace(
-        _tokenizer=tokenizer,
-        processing_class=tokenizer,
-        eos_token_ids=[tokenizer.eos_token_id],
-        max_completion_length=4096,
-        chat_template=None,
-        chat_template_kwargs={},
-    )
-    page = f"[1] text 'Mail'\n[2] text '{trl._MARK}'"
-    turn = Turn(task="t", goal="g", seed=1, episode_id="", step=1, heading="Mail", page=page)
-    rollout = trl.Rollout(None, turn)
-    assert trl._Tokens(trainer).next(rollout)
-    assert page in tokenizer.decode(rollout.completion_ids)

@@ -26,7 +26,6 @@ from skyrl.train.generators.utils import prepare_generator_input
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from webtraj import errors
-from webtraj.integrations.sessions import EpisodeFailedError
 from webtraj.integrations.skyrl import WebEnv, WebRollouts
 from webtraj.integrations.trainers import shared_sessions, task_rows
 from webtraj.trajectory import EndReason, Outcome
@@ -147,13 +146,6 @@ def test_rewards_along_the_way_count_for_a_finished_rollout_alone(registered, re
     assert given[-1]["done"]
 
 
-def test_max_turns_end_a_rollout(registered, tokenizer, script):
-    given = generate(script(tokenizer), rows("nonsense"))
-    assert [sum(rewards) for rewards in given["rewards"]] == [0.0]
-    [episode] = registered.played()
-    assert (len(episode.steps) - 1, episode.end.reason) == (3, EndReason.CLOSED)
-
-
 def test_a_killed_browser_is_no_reward_and_played_again(registered, tokenizer, script):
     given = generate(script(tokenizer, kills=1), rows("kill"), samples=2)
     assert [sum(rewards) for rewards in given["rewards"]] == [1.0, 1.0]
@@ -163,14 +155,6 @@ def test_a_killed_browser_is_no_reward_and_played_again(registered, tokenizer, s
     # A retried attempt stays in its group.
     assert len({one.info.group_id for one in episodes + registered.lost}) == 1
     assert {one.info.attempt for one in episodes} == {0, 1}
-
-
-@pytest.mark.parametrize("made", [Generator, SkyRLGymGenerator])
-def test_browsers_that_keep_dying_end_the_training(registered, tokenizer, script, made):
-    with pytest.raises(EpisodeFailedError):
-        generate(script(tokenizer, kills=1000), rows("kill"), made=made)
-    assert not registered.played()
-    assert len(registered.lost) >= (3 if made is Generator else 1)
 
 
 def test_a_dropped_environment_frees_its_page(registered):
@@ -200,8 +184,3 @@ def test_a_dropped_environment_frees_its_page(registered):
     for each in several:
         each.close()
     assert [one.end.reason for one in registered.played()] == [EndReason.CLOSED] * 6
-
-
-def test_rows_without_a_page_are_refused(registered):
-    with pytest.raises(errors.InvalidInputError, match="columns task and seed"):
-        skyrl_gym.make("web", extras={"question": "2 + 2?"}).init([])

@@ -14,10 +14,8 @@ import transformers
 import verl
 from verl.experimental.agent_loop import AgentLoopWorker
 from verl.protocol import DataProto
-from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.workers.rollout.replica import TokenOutput
 
-from webtraj import errors
 from webtraj.integrations.trainers import task_rows
 from webtraj.trajectory import EndReason, Outcome
 
@@ -153,61 +151,3 @@ def test_a_killed_browser_is_no_reward_and_played_again(config, tokenizer, scrip
     assert record.lost
     assert {one.info.group_id for one in episodes + record.lost} == {"group 0"}
     assert {one.info.attempt for one in episodes} == {0, 1}
-
-
-class Queue:
-    """verl's TransferQueue, as far as a worker writes to it."""
-
-    def __init__(self):
-        self.tags, self.fields = {}, {}
-
-    def init(self):
-        pass
-
-    async def async_kv_put(self, key, partition_id, tag):
-        self.tags[key] = tag["status"]
-
-    async def async_kv_batch_put(self, keys, fields, tags, partition_id):
-        for place, key in enumerate(keys):
-            self.tags[key], self.fields[key] = tags[place]["status"], fields[place]
-
-
-def test_verl_leaves_out_a_rollout_that_raises(config, tokenizer, script, record, monkeypatch):
-    """The default trainer's worker: the other attempts of the group are trained on."""
-    queue = Queue()
-    monkeypatch.setattr(agent_loop_tq, "tq", queue)
-    worker_class = agent_loop_tq.AgentLoopWorkerTQ.__ray_metadata__.modified_class
-
-    [row] = rows("kill")
-    row |= {"agent_name": "web", "global_steps": 0}
-    trajectory = {"step": 0, "sample_index": 0, "rollout_n": 0, "validate": False}
-
-    async def play():
-        worker = worker_class(config, Server(script(tokenizer)))
-        play_one, first_is_over = worker._run_agent_loop, asyncio.Event()
-
-        async def with_a_fault(*args, session_id, **more):
-            if session_id == 1:
-                await first_is_over.wait()
-                worker.llm_client = Server(script(tokenizer, kills=1000))
-            try:
-                await play_one(*args, session_id=session_id, **more)
-            finally:
-                first_is_over.set()
-
-        worker._run_agent_loop = with_a_fault
-        await worker._run_prompt(row, {"temperature": 1.0}, trajectory)
-
-    asyncio.run(play())
-    assert queue.tags == {"group 0": "failure", "group 0_0_0": "success"}
-    assert queue.fields["group 0_0_0"]["rm_scores"].sum().item() == 1.0
-    [episode] = record.played()
-    assert (episode.info.attempt, episode.end.outcome) == (0, Outcome.SUCCESS)
-    assert [one.info.attempt for one in record.lost].count(1) >= 3
-
-
-def test_rows_without_a_page_are_refused(config, tokenizer, script):
-    [row] = rows("click")
-    del row["seed"]
-    with pytest.raises(errors.InvalidInputError, match="columns task and seed"):
-        generate(config, script(tokenizer), [row])

@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
+from tables import table
 from webtraj.environments import actions
 from webtraj.judging.model import JudgeSettings
 from webtraj.judging.model.evidence import action_text, gather, step_list
@@ -100,21 +100,6 @@ def test_text_of_pages_is_bounded_and_the_last_page_comes_first(make_episode) ->
     assert sum(map(len, pages.values())) <= 900
 
 
-def test_last_page_without_picture_is_shown_as_text(make_episode) -> None:
-    episode = make_episode()
-    last = dict(episode.steps[-1].observation)
-    last["screenshot"] = b""  # As on steps that the stride leaves out.
-    steps = (*episode.steps[:-1], dataclasses.replace(episode.steps[-1], observation=last))
-    evidence = gather(dataclasses.replace(episode, steps=steps), SETTINGS)
-    assert (list(evidence.pictures), list(evidence.pages)) == ([0, 1], [2])
-
-
-def test_picture_in_another_format_is_told_apart(make_episode) -> None:
-    evidence = gather(make_episode(changes={"screenshot": b"BM not for models"}), SETTINGS)
-    assert (evidence.unreadable, list(evidence.pictures)) == ((0, 1, 2), [])
-    assert list(evidence.pages) == [2]
-
-
 REFERENCES = {
     "a text": ("The price is shown.", ["The price is shown."]),
     "a list of texts": (["A holds.", "B holds."], ["A holds.", "B holds."]),
@@ -144,14 +129,14 @@ def webgym_task(reference, answer="") -> dict:
     return spec_of_row(row).to_data()
 
 
-@pytest.mark.parametrize(("reference", "facts"), REFERENCES.values(), ids=REFERENCES)
+@table(("reference", "facts"), REFERENCES.values(), ids=REFERENCES)
 def test_webgym_references_become_facts(make_episode, reference, facts) -> None:
     evidence = gather(make_episode(task=webgym_task(reference, "12")), SETTINGS)
     assert list(evidence.facts) == facts
     assert (evidence.goal, evidence.reference) == ("Find the lamp", "12")
 
 
-@pytest.mark.parametrize(
+@table(
     "task",
     [3, {"goal": "no name"}, {"name": "a", "surplus": 1}, {"name": "a", "facts": [{"id": "g"}]}],
     ids=["number", "without a name", "surplus field", "group without facts"],
@@ -160,7 +145,7 @@ def test_task_that_cannot_be_read_is_missing(make_episode, task) -> None:
     assert "cannot be read" in gather(make_episode(task=task), SETTINGS).missing
 
 
-@pytest.mark.parametrize("observation", [None, 3, "text", np.zeros(3), [1, 2]], ids=str)
+@table("observation", [None, 3, "text", np.zeros(3), [1, 2]], ids=str)
 def test_other_observations_show_nothing(observation, make_episode) -> None:
     episode = make_episode(answer=None)
     steps = tuple(dataclasses.replace(step, observation=observation) for step in episode.steps)
@@ -174,7 +159,7 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
     assert gather(empty, SETTINGS).missing
 
 
-@pytest.mark.parametrize(
+@table(
     ("action", "text"),
     [
         (actions.InvalidAction("There are two calls."), "a reply that was no action: There are"),
@@ -186,11 +171,3 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
 )
 def test_any_action_is_told(action, text) -> None:
     assert action_text(action).startswith(text)
-
-
-def test_texts_of_another_type_are_not_shown(make_episode) -> None:
-    changes = {"url": np.array(["a", "b"]), "title": 3, "last_action": {"error": np.zeros(2)}}
-    steps = gather(make_episode(changes=changes | {"dialogs": "one"}), SETTINGS).steps
-    assert "page:" not in steps
-    assert "not done" not in steps
-    assert "dialog" not in steps

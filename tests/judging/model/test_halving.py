@@ -2,7 +2,7 @@
 
 import pytest
 
-from webtraj.judging.model import Routing, replayed, rerun
+from webtraj.judging.model import replayed, rerun
 from webtraj.judging.model.asking import messages_of
 from webtraj.judging.model.case import JudgeSettings
 from webtraj.judging.model.evidence import gather, halved
@@ -99,20 +99,6 @@ async def test_what_cannot_be_shown_less_is_not_asked_again(
     judgement = await judge.judge(make_episode(steps=1, answer=None))
     assert judgement.outcome is Outcome.JUDGE_ERROR
     assert len(server.requests) == 1
-
-
-async def test_each_vote_goes_its_own_way(serve, make_judge, make_episode, judged) -> None:
-    """A model with little room among others with more has its say on what it can take."""
-    settings = {"check_blocked": False, "check_answer": False, "select_above": 20, "votes": 2}
-    episode = make_episode(steps=16, thought="")
-    full = await length_of(serve, make_judge, judged, episode, **settings)
-    small, large = serve(judged(), max_model_len=full - 9 * PICTURE_TOKENS), serve(judged())
-    routing = Routing((make_judge.client(small), make_judge.client(large)))
-    judgement = await make_judge(None, models=routing, **settings).judge(episode)
-    assert judgement.outcome is Outcome.SUCCESS
-    votes = [(e["vote"], e.get("halved", 0)) for e in judgement.findings["transcript"]]
-    assert votes == [(0, 0), (0, 1), (1, 0)]
-    assert replayed(judgement) == judgement
 
 
 async def test_a_model_that_is_gone_is_told_apart(serve, make_judge, make_episode, judged) -> None:

@@ -36,13 +36,6 @@ async def test_asking_again_asks_the_same(judgement, serve, make_judge, judged) 
     assert replayed(again.judgement) == again.judgement
 
 
-async def test_another_model_may_disagree(judgement, serve, make_judge, judged) -> None:
-    again = await rerun(judgement, make_judge.client(serve(judged(reference="failure"))))
-    assert not again.agrees
-    assert again.differences == (("reference", "success", "failure"),)
-    assert again.judgement.outcome is Outcome.FAILURE
-
-
 async def test_what_was_not_asked_then_is_not_asked_now(
     serve, make_judge, make_episode, judged
 ) -> None:
@@ -65,14 +58,6 @@ async def test_anthropic_calls_can_be_asked_again_elsewhere(
     again = await rerun(first, make_judge.client(other))
     assert again.agrees
     assert other.requests[-1].images
-
-
-async def test_model_that_is_gone_agrees_with_nothing(judgement, serve, make_judge, judged) -> None:
-    server = serve(judged())
-    client = make_judge.client(server)
-    server.stop()
-    again = await rerun(judgement, client)
-    assert (again.agrees, again.judgement.outcome) == (False, Outcome.JUDGE_ERROR)
 
 
 async def test_stored_judgement_is_complete(
@@ -121,8 +106,3 @@ async def test_replies_alone_make_the_outcome(judgement) -> None:
 async def test_judgement_without_transcript_is_told(damaged) -> None:
     with pytest.raises(errors.InvalidInputError, match="no transcript"):
         replayed(damaged)
-
-
-async def test_transcript_of_another_length_is_told(judgement) -> None:
-    with pytest.raises(errors.InvalidInputError, match="no transcript"):
-        replayed(dataclasses.replace(judgement, model_calls=judgement.model_calls[1:]))

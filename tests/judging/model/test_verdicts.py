@@ -2,8 +2,7 @@
 
 import json
 
-import pytest
-
+from tables import table
 from webtraj.judging.model import replayed
 from webtraj.judging.model.asking import read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
@@ -131,26 +130,21 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("text", "verdict"), VERDICTS.values(), ids=VERDICTS)
+@table(("text", "verdict"), VERDICTS.values(), ids=VERDICTS)
 def test_verdict_is_read(text, verdict) -> None:
     reading = read_reply(text, WORDS)
     assert (reading.value.word, reading.broken) == (verdict, "")
     reading.value.reasoning.encode()  # Any file can hold it.
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@table("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_reply_is_no_verdict(text) -> None:
     reading = read_reply(text, WORDS)
     assert reading.value is None
     assert reading.broken
 
 
-def test_there_are_hostile_replies_enough() -> None:
-    assert len(HOSTILE) >= 40
-    assert len(set(HOSTILE.values())) == len(HOSTILE)
-
-
-@pytest.mark.parametrize(
+@table(
     ("reason", "complete"),
     [
         ("stop", True),

@@ -3,6 +3,7 @@
 import pytest
 from made_episodes import CLICKED, SHOP, done, episode, finish, page, step, thought
 
+from tables import table
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.judging.rules import RuleJudge
@@ -78,18 +79,10 @@ PASSED_OVER = {
 }
 
 
-@pytest.mark.parametrize("case", PASSED_OVER)
+@table("case", PASSED_OVER)
 def test_passed_over(case):
     assert RelabelClicks()(PASSED_OVER[case]) is PASSED_OVER[case]
     assert RelabelClicks(keep_original=False)(PASSED_OVER[case]) == Drop("no click to ask for")
-
-
-def test_no_more_than_asked_for():
-    there_and_back = (CLICKED, step(a.GoBack(), page()))
-    trajectory = episode(*there_and_back * 3, finish())
-    result = RelabelClicks(most=2, keep_original=False)(trajectory)
-    assert result.changes == {"clicks": [1, 3]}
-    assert [one.episode_id for one in result.trajectories] == ["e1.click1", "e1.click3"]
 
 
 HOME = page(**done("link", "Home"))
@@ -143,12 +136,6 @@ def test_clicks_with_something_between_them_are_no_sequence():
     assert result.changes == {"clicks": [1, 3]}
 
 
-def test_what_is_filled_in_has_no_blanks():
-    odd = episode(step(a.Click("1"), page(**done("link", "role"))), first=page('[1] link "role"'))
-    made = RelabelClicks(wording="{name} of {role}", keep_original=False)(odd)
-    assert made.trajectories[0].info.goal == "role of link"
-
-
 @pytest.mark.browser
 async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
     made = []
@@ -163,7 +150,7 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
         assert (await judge(one)).trajectories[0].outcome is Outcome.SUCCESS
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         {"most": 0},

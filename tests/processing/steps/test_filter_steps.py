@@ -3,9 +3,10 @@
 import pytest
 from made_episodes import episode, finish
 
+from tables import table
 from webtraj import Outcome, errors
 from webtraj.processing.base import Drop
-from webtraj.processing.steps import STEPS, step_class
+from webtraj.processing.steps import step_class
 from webtraj.processing.steps.filters import Filter, FilterOutcome, FilterSite, FilterTask
 
 KEEPS = [
@@ -28,7 +29,7 @@ KEEPS = [
 ]
 
 
-@pytest.mark.parametrize(("keeps", "given", "stays"), KEEPS, ids=map(str, range(len(KEEPS))))
+@table(("keeps", "given", "stays"), KEEPS, ids=map(str, range(len(KEEPS))))
 def test_filter(keeps, given, stays):
     trajectory = episode(finish(reward=1.0), **given)
     result = keeps(trajectory)
@@ -41,7 +42,7 @@ def test_reason_is_the_same_for_all_and_the_detail_tells_of_one():
     assert FilterOutcome()(failed) == Drop("outcome failure")
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "options", "said"),
     [
         ("filter", {"where": "__import__('os')"}, "Invalid condition"),
@@ -56,19 +57,3 @@ def test_reason_is_the_same_for_all_and_the_detail_tells_of_one():
 def test_bad_options_are_named(name, options, said):
     with pytest.raises(errors.InvalidInputError, match=said):
         step_class(name)(**options)
-
-
-def test_unknown_step_is_named_with_those_there_are():
-    with pytest.raises(errors.InvalidInputError, match=r"No step is named 'prune'; .* prune-loops"):
-        step_class("prune")
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_each_step_is_there_and_knows_its_name(name):
-    found = step_class(name)
-    assert isinstance(found.needs_model, bool)
-    options = {"filter": {"where": "num_steps > 1"}, "redact": {"patterns": "email"}}
-    if not found.needs_model:
-        made = found(**options.get(name, {}))
-        assert made.name == name
-        assert int(made.version) >= 1

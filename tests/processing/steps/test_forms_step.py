@@ -1,22 +1,18 @@
 """`relabel-forms`: which forms become episodes, by which steps, and that rules can check them."""
 
-import asyncio
 import dataclasses
 import json
 
 import pytest
 from made_episodes import done, episode, finish, page, step, thought
 
-from webtraj import Outcome, errors, open_dataset
-from webtraj.agents.random import RandomAgent
+from tables import table
+from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.judging.rules import RuleJudge, make_rules
 from webtraj.processing.base import Drop
-from webtraj.processing.configuration import load_config, make_pipeline
-from webtraj.processing.pipeline import process
 from webtraj.processing.steps.forms import RelabelForms
 from webtraj.processing.steps.judge import JudgeStep
-from webtraj.rollouts import collect
 from webtraj.testing.assertions import assert_valid_trajectory
 
 
@@ -177,14 +173,14 @@ PICKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", PICKED)
+@table("case", PICKED)
 async def test_a_field_that_a_click_filled_in_is_a_task_of_its_own(case):
     (made,) = RelabelForms(keep_original=False)(PICKED[case][0]).trajectories
     assert made.info.task == "hindsight/picked-form"
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 
-@pytest.mark.parametrize("case", [*TOLD, *PICKED])
+@table("case", [*TOLD, *PICKED])
 async def test_form_becomes_an_episode(case):
     trajectory, goal, steps = (TOLD | PICKED)[case]
     result = RelabelForms(keep_original=False)(trajectory)
@@ -236,7 +232,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG)
+@table("case", WRONG)
 async def test_rule_tells_what_was_filled_in_otherwise(case):
     _, made = RelabelForms()(filled(box("A", form("A")))).trajectories
     task = {"task": made.info.task, "metadata": made.info.metadata, "goal": made.info.goal}
@@ -281,7 +277,7 @@ PASSED_OVER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", PASSED_OVER)
+@table("case", PASSED_OVER)
 def test_forms_that_are_passed_over(case):
     assert RelabelForms()(PASSED_OVER[case]) is PASSED_OVER[case]
     assert RelabelForms(keep_original=False)(PASSED_OVER[case]) == Drop("no form to ask for")
@@ -322,17 +318,6 @@ def test_click_that_left_the_form_as_it_was_sent_nothing():
     assert result.changes == {"forms": [[1, 3, 4]]}  # The last ended the episode.
 
 
-def test_wording_is_ones_own():
-    words = {
-        "wording": "press {button} with {what}",
-        "select": "{checked} on",
-        "enter": "{name}={value}",
-    }
-    trajectory = filled(A_BOX, fill("Ada", form("A", text="Ada")))
-    _, made = RelabelForms(**words)(trajectory).trajectories
-    assert made.info.goal == "press Send with A on, Name=Ada"
-
-
 def test_of_several_wordings_each_episode_has_one():
     enter = ('enter "{value}" into the {name} field', 'type "{value}" as {name}')
     goals = {}
@@ -346,7 +331,7 @@ def test_of_several_wordings_each_episode_has_one():
     assert set(goals) == {f"{first} and click Send.", f"{second} and click Send."}
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         {"enter": ()}, {"enter": ['"{value}" as {name}', "{value}"]},
@@ -360,11 +345,6 @@ def test_bad_options_of_forms_are_named(options):
         RelabelForms(**options)
 
 
-PIPELINE = """
-steps:
-  - relabel-forms: {keep_original: false}
-  - judge: [environment, rules]
-"""
 WORDS = {  # What MiniWoB++ itself asks of who plays these pages, nearly.
     "miniwob/click-checkboxes": "Select {} and click Submit.",
     "miniwob/click-option": "Select {} and click Submit.",
@@ -393,29 +373,6 @@ async def test_what_an_oracle_did_is_told_in_the_words_that_it_was_asked_in(reco
 def _chosen(goal):
     """The boxes that a goal of click-checkboxes names, in whatever order."""
     return set(goal.removeprefix("Select ").removesuffix(" and click Submit.").split(", "))
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_forms_of_a_random_agent_are_right_by_their_own_rules(tmp_path):
-    observe = {"observe": ("goal", "url", "axtree", "focused", "last_action", "info")}
-    options = {"environment_options": observe, "out": tmp_path / "raw"}
-    asyncio.run(collect(list(WORDS), RandomAgent(seed=1), episodes=15, max_steps=12, **options))
-    raw = {one.episode_id: one for one in open_dataset(tmp_path / "raw")}
-    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
-    pipeline = make_pipeline(load_config(tmp_path / "pipeline.yaml", {}).choices())
-    report = asyncio.run(process(tmp_path / "raw", tmp_path / "out", pipeline))
-    assert not report.failures
-    tasks = dict.fromkeys(WORDS, 0)
-    for one in open_dataset(tmp_path / "out"):
-        assert_valid_trajectory(one)
-        assert (one.outcome, one.end.judgements[-1].findings["by"]) == (Outcome.SUCCESS, "rules")
-        source = raw[one.info.metadata["relabelled"]["episode_id"]]
-        tasks[source.info.task] += 1
-        begin, end = WORDS[source.info.task].split("{}")
-        assert one.info.goal.startswith(begin)
-        assert one.info.goal.endswith(end)
-    assert all(tasks.values()), tasks
 
 
 async def test_forms_rule_is_one_that_rules_files_may_hold():

@@ -6,6 +6,7 @@ import json
 import pytest
 from made_episodes import done, episode, page, step
 
+from tables import table
 from two_cores.decisions import PointingRenderer
 from webtraj import Outcome, open_dataset
 from webtraj.agents.oracle import OracleAgent
@@ -92,7 +93,7 @@ PASSED_OVER = {
 }
 
 
-@pytest.mark.parametrize("case", TOLD)
+@table("case", TOLD)
 async def test_field_is_called_by_the_text_before_it(case):
     trajectory, goal, steps = TOLD[case]
     result = RelabelForms(keep_original=False)(trajectory)
@@ -104,7 +105,7 @@ async def test_field_is_called_by_the_text_before_it(case):
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 
-@pytest.mark.parametrize("case", PASSED_OVER)
+@table("case", PASSED_OVER)
 def test_what_cannot_be_told_is_passed_over(case):
     assert RelabelForms()(PASSED_OVER[case]) is PASSED_OVER[case]
 
@@ -122,7 +123,7 @@ OTHERWISE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", OTHERWISE)
+@table("case", OTHERWISE)
 async def test_rule_looks_at_what_was_typed(case):
     _, made = RelabelForms()(sent(*BOTH)).trajectories
     trajectory, outcome = OTHERWISE[case]

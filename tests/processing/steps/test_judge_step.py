@@ -6,6 +6,7 @@ import json
 import pytest
 from made_episodes import episode, finish, only
 
+from tables import table
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.base import given_by, with_judgement
@@ -64,14 +65,14 @@ CUT_SHORT = {
 }
 
 
-@pytest.mark.parametrize("case", CUT_SHORT)
+@table("case", CUT_SHORT)
 async def test_what_was_cut_short_is_not_judged(case):
     judge = Strict()
     assert await JudgeStep(judge=judge)(CUT_SHORT[case]) is CUT_SHORT[case]
     assert not judge.judged
 
 
-@pytest.mark.parametrize(
+@table(
     ("outcome", "judged"),
     [(Outcome.SUCCESS, 0), (Outcome.FAILURE, 0), (Outcome.UNKNOWN, 1), (Outcome.JUDGE_ERROR, 1)],
     ids=lambda value: str(value),
@@ -101,7 +102,7 @@ UNDECIDED = {
 }
 
 
-@pytest.mark.parametrize("case", UNDECIDED)
+@table("case", UNDECIDED)
 async def test_what_no_model_replied_to_is_a_failure_of_the_step(case):
     calls, findings, fails = UNDECIDED[case]
 
@@ -121,14 +122,6 @@ async def test_what_no_model_replied_to_is_a_failure_of_the_step(case):
     kept = await JudgeStep(judge=Asking(Outcome.JUDGE_ERROR), on_judge_error="keep")(UNJUDGED)
     assert only(kept).outcome is Outcome.JUDGE_ERROR
     assert kept.model == ("vllm/m" if calls else "")
-
-
-@pytest.mark.parametrize("status", [401, 500])
-async def test_model_that_is_away_or_refuses_is_no_judgement(status, served):
-    with FakeModelServer(lambda request: Reply.error(status)) as server:
-        with pytest.raises(errors.ModelError, match="got no reply of its model"):
-            await JudgeStep(client=served(server))(UNJUDGED)
-        assert server.requests
 
 
 async def test_model_that_goes_away_and_comes_back_loses_no_episode(tmp_path, served):
@@ -170,17 +163,6 @@ async def test_model_that_goes_away_and_comes_back_loses_no_episode(tmp_path, se
     assert all(len(one.end.judgements) == 1 for one in made)
 
 
-async def test_judges_that_ask_no_model():
-    recorded = episode(finish(), outcome=Outcome.FAILURE)
-    assert only(await JudgeStep(by="environment")(recorded)).outcome is Outcome.FAILURE
-    unknown = only(await JudgeStep(by="environment")(UNJUDGED))
-    assert unknown.end.judgements[0].outcome is Outcome.UNKNOWN
-    rewarded = JudgeStep(by="environment", options={"success_reward": 0})
-    assert only(await rewarded(UNJUDGED)).outcome is Outcome.SUCCESS
-    assert rewarded.settings["by"] == "environment"
-    assert rewarded.settings["judge_version"] == "2/success_reward=0"
-
-
 async def test_judge_by_a_file_of_rules(tmp_path):
     rules = tmp_path / "rules.json"
     rule = {"tasks": "shop/*", "success": {"url": {"contains": "shop.test"}}}
@@ -203,7 +185,7 @@ IN_TURN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", IN_TURN)
+@table("case", IN_TURN)
 async def test_judges_in_turn(case):
     options, outcome, by = IN_TURN[case]
     step = JudgeStep(by=["environment", "rules"])
@@ -230,12 +212,6 @@ async def test_model_is_asked_where_the_others_know_nothing(served):
     assert given_by(judgement).version == judgement.version.partition("+")[2]
 
 
-def test_settings_name_the_judge_and_its_version():
-    settings = JudgeStep(judge=Strict()).settings
-    assert (settings["by"], settings["judge_version"]) == ("strict", "3")
-    assert json.loads(json.dumps(settings)) == settings
-
-
 VERDICTS = {
     "success": (lambda request: _verdict(request, "success"), Outcome.SUCCESS),
     "failure": (lambda request: _verdict(request, "failure"), Outcome.FAILURE),
@@ -250,7 +226,7 @@ def _verdict(request, verdict):
     return json.dumps({"reasoning": "It shows.", "verdict": verdict})
 
 
-@pytest.mark.parametrize("case", VERDICTS)
+@table("case", VERDICTS)
 async def test_model_judge_over_http(case, served):
     rule, outcome = VERDICTS[case]
     with FakeModelServer(rule) as server:
@@ -267,7 +243,7 @@ async def test_model_judge_over_http(case, served):
     assert step.settings["options"] == {"check_blocked": False}
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "said"),
     [
         ({}, "needs a model"),
@@ -293,9 +269,3 @@ async def test_model_judge_over_http(case, served):
 def test_bad_options_are_named(options, said):
     with pytest.raises(errors.InvalidInputError, match=said):
         JudgeStep(**options)
-
-
-def test_unknown_setting_of_the_judge_is_named(served):
-    raises = pytest.raises(errors.InvalidInputError, match=r"vote\b.*votes")
-    with FakeModelServer() as server, raises:
-        JudgeStep(client=served(server), options={"vote": 3})

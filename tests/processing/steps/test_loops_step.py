@@ -1,10 +1,9 @@
 """`prune-loops`: which detours are cut, which are not, and what is left of them."""
 
 import numpy as np
-import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step
 
-from webtraj import errors
+from tables import table
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.pruning import PruneLoops
@@ -110,7 +109,7 @@ STAYS = {
 }
 
 
-@pytest.mark.parametrize("case", CUT)
+@table("case", CUT)
 def test_cut(case):
     result = PruneLoops()(detour(*CUT[case]))
     made = only(result)
@@ -119,7 +118,7 @@ def test_cut(case):
     assert PruneLoops()(made) is made
 
 
-@pytest.mark.parametrize("case", STAYS)
+@table("case", STAYS)
 def test_stays(case):
     first = page(scroll={"x": 0.0, "y": 0.0}) if case == "scrolled" else page()
     trajectory = episode(*STAYS[case], finish(page("text", url="z")), first=first)
@@ -133,11 +132,6 @@ def test_side_effects_are_cut_where_that_is_asked_for():
     assert PruneLoops(cut_side_effects=True)(rewarded) is rewarded
 
 
-def test_pictures_can_be_left_aside():
-    trajectory = detour(*STAYS["another picture"])
-    assert only(PruneLoops(compare_screenshots=False)(trajectory)).num_steps == 2
-
-
 def test_last_step_is_never_part_of_a_detour():
     trajectory = episode(THERE, step(a.GoBack(), page()), truncated=True)
     assert PruneLoops()(trajectory) is trajectory
@@ -148,8 +142,3 @@ def test_decisions_stay_as_they_were_recorded():
     made = only(PruneLoops()(trajectory))
     assert made.steps[1].decision is trajectory.steps[3].decision
     assert (made.steps[1].start_time, made.end) == (trajectory.steps[3].start_time, trajectory.end)
-
-
-def test_bad_option_is_named():
-    with pytest.raises(errors.InvalidInputError, match="prune-loops: cut_side_effects is 'no'"):
-        PruneLoops(cut_side_effects="no")

@@ -6,6 +6,7 @@ import re
 import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step, thought
 
+from tables import table
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed, Drop
@@ -70,8 +71,8 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("case", BROKEN)
+@table("name", NAMES)
+@table("case", BROKEN)
 async def test_broken_reply_is_an_error_and_never_half_an_answer(case, name, served):
     with FakeModelServer(lambda request: BROKEN[case](good)) as server:
         asks, trajectory, good = steps_of(served(server), attempts=2)[name]
@@ -100,15 +101,8 @@ async def test_broken_reply_is_asked_for_again_and_not_shown_again(name, served)
     assert all("nonsense-reply" not in str(request.json) for request in replies)
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_one_code_fence_is_taken(name, served):
-    with FakeModelServer(lambda request: f"```json\n{replying(good)}\n```") as server:
-        asks, trajectory, good = steps_of(served(server))[name]
-        assert isinstance(await asks(trajectory), Changed)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("status", [401, 500])
+@table("name", NAMES)
+@table("status", [401, 500])
 async def test_server_that_fails_is_an_error(name, status, served):
     with FakeModelServer(lambda request: Reply.error(status)) as server:
         asks, trajectory, _ = steps_of(served(server))[name]
@@ -201,13 +195,6 @@ async def test_descriptions_are_written_beside_what_the_agent_said(served):
     assert describe.settings["model"] == client.name
 
 
-async def test_no_thoughts_where_none_are_asked_for(served):
-    with FakeModelServer(lambda request: replying(DESCRIPTION)) as server:
-        describe = Describe(client=served(server), thoughts=False)
-        made = only(await describe(episode(CLICKED, finish())))
-    assert [one.decision.thought for one in made.steps[1:]] == ["", ""]
-
-
 async def test_model_sees_page_action_and_changes(served):
     picture = b"\x89PNG\r\n\x1a\n picture"
     first = page(screenshot=picture)
@@ -291,7 +278,7 @@ UNPROVEN = {
 }
 
 
-@pytest.mark.parametrize("case", UNPROVEN)
+@table("case", UNPROVEN)
 async def test_hindsight_without_proof_is_broken(case, served):
     raises = pytest.raises(errors.ModelError, match="no usable answer")
     with FakeModelServer(lambda request: replying(UNPROVEN[case])) as server, raises:
@@ -321,17 +308,6 @@ async def test_only_what_failed_and_ended_by_itself_is_relabelled(served):
         assert not server.requests
 
 
-async def test_long_id_gets_one_that_is_allowed(served):
-    with FakeModelServer(lambda request: replying(HINDSIGHT)) as server:
-        relabel = Relabel(client=served(server), keep_original=False)
-        ids = set()
-        for end in "ab":
-            long = episode(*LOST.steps[1:], outcome=Outcome.FAILURE, episode_id="x" * 127 + end)
-            ids.add(only(await relabel(long)).episode_id)
-    assert {len(one) for one in ids} == {128}
-    assert len(ids) == 2
-
-
 GRADES = [
     ({"difficulty": 2}, 2, "easy"),
     ({"facts": [{"facts": [{"description": "x"}] * 5, "id": "", "description": ""}]}, 5, "medium"),
@@ -346,17 +322,6 @@ async def test_difficulty_by_what_the_task_says(task, score, level):
     made = only(await grade(trajectory))
     assert made.info.metadata["difficulty"] == {"score": score, "level": level, "by": "task"}
     assert await grade(made) is made
-
-
-async def test_difficulty_of_a_task_that_says_nothing(served):
-    assert await GradeDifficulty()(LOST_GOAL) is LOST_GOAL
-    with FakeModelServer(lambda request: replying(GRADE)) as server:
-        client = served(server)
-        result = await GradeDifficulty(client=client)(LOST_GOAL)
-        assert "| Buy tea." in server.requests[0].text
-    found = only(result).info.metadata["difficulty"]
-    assert found == {"score": 4, "level": "medium", "by": client.name, "reason": "One thing."}
-    assert result.model == client.name
 
 
 async def test_task_that_cannot_be_read_is_an_error_that_names_the_episode():

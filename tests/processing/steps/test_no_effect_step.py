@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step
 
+from tables import table
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
@@ -13,7 +14,6 @@ from webtraj.testing.assertions import assert_valid_trajectory
 BLUE, RED = b"\x89PNG blue", b"\x89PNG red"
 FOCUSED = SHOP.replace('"Go"', '"Go" focused')
 INVALID = a.InvalidAction("No action.", "Hm.", "no_action")
-INSIDE = '[1] tab "One"\n  [2] generic "One"\n[3] generic "Elsewhere"'
 TEXT_ONLY = {"goal": "g", "changes": np.array([], dtype=np.str_)}
 
 GOES = {
@@ -61,7 +61,7 @@ def played(record, first=None):
     return episode(record, finish(record.observation), first=first)
 
 
-@pytest.mark.parametrize("case", GOES)
+@table("case", GOES)
 def test_step_without_effect_goes(case):
     first = page(scroll={"x": 0.0, "y": 0.0}) if "scrolling" in case else None
     trajectory = played(GOES[case], first)
@@ -74,7 +74,7 @@ def test_step_without_effect_goes(case):
     assert DropNoEffect()(made) is made
 
 
-@pytest.mark.parametrize("case", STAYS)
+@table("case", STAYS)
 def test_step_that_may_have_an_effect_stays(case):
     trajectory = played(STAYS[case], 7 if case == "no mapping" else None)
     assert DropNoEffect()(trajectory) is trajectory
@@ -89,14 +89,6 @@ def test_an_element_that_moved_is_a_change():
     trajectory = played(dragged, placed(0.0))
     assert DropNoEffect()(trajectory) is trajectory
     assert isinstance(DropNoEffect()(played(missed, placed(0.0))), Changed)
-
-
-def test_part_of_a_control_is_a_control():
-    first = page(INSIDE)
-    on_tab = episode(step(a.Click("2"), first), finish(first), first=first)
-    beside = episode(step(a.Click("3"), first), finish(first), first=first)
-    assert DropNoEffect()(on_tab) is on_tab
-    assert DropNoEffect()(beside) is not beside
 
 
 def test_keys_go_to_what_has_the_focus():
@@ -179,7 +171,7 @@ def test_tasks_and_environments_can_be_left_alone(options):
     assert DropNoEffect()(trajectory) is not trajectory
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [{"channels": "pixels"}, {"channels": ()}, {"channels": 3}, {"keep_errors": "yes"}],
     ids=str,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from made_episodes import done, episode, finish, only, page, step
 
+from tables import table
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.processing.steps.redact import Redact
@@ -65,7 +66,7 @@ def test_episode_without_secrets_goes_on_as_it_is():
     assert REDACT(sound) is sound
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "said"),
     [
         ({}, "nothing to redact"),

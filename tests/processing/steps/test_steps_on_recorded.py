@@ -27,12 +27,6 @@ pytestmark = pytest.mark.browser
 SEQUENCE = "miniwob/click-button-sequence"
 
 
-@pytest.mark.slow
-def test_there_is_something_to_work_on(recorded):
-    assert len(recorded) == 11
-    assert {one.outcome for one in recorded} >= {Outcome.SUCCESS, Outcome.FAILURE}
-
-
 def blindfolded(trajectory):
     """The episode as a text list without focus and values, and a picture, would show it."""
     steps = []
@@ -72,14 +66,6 @@ def test_clicks_on_plain_text_go_and_the_rest_stays(recorded):
     assert dropped > 0
 
 
-def test_solutions_stay_whole(recorded):
-    for trajectory in recorded:
-        if trajectory.info.policy == "oracle":
-            assert DropNoEffect()(trajectory) is trajectory
-            assert PruneLoops()(trajectory) is trajectory
-            assert trajectory.num_steps < 2 or Clean()(trajectory) is trajectory
-
-
 STEPS = {
     "clean": Clean(min_steps=1),
     "drop-no-effect": DropNoEffect(),
@@ -109,20 +95,6 @@ def test_episode_of_the_same_page_and_clicks_is_found_again(recorded):
     first = [dedupe.admit(one) for one in signatures]
     assert first.count(None) == len({one["exact"] for one in signatures})
     assert all(dedupe.admit(one) is not None for one in signatures)
-
-
-def test_read_lazily_they_come_out_the_same(recorded, tmp_path):
-    with DatasetWriter(tmp_path / "data") as writer:
-        for trajectory in recorded:
-            writer.add(trajectory)
-    lazy = {one.episode_id: one for one in open_dataset(tmp_path / "data", blobs="lazy")}
-    assert len(lazy) == len(recorded)
-    for trajectory in recorded:
-        for step in (DropNoEffect(), PruneLoops()):
-            one, other = step(trajectory), step(lazy[trajectory.episode_id])
-            assert getattr(one, "changes", None) == getattr(other, "changes", None)
-        dedupe = Dedupe()
-        assert dedupe.signature(trajectory) == dedupe.signature(lazy[trajectory.episode_id])
 
 
 PIPELINE = """

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tables import table
 from webtraj import configuration, errors
 from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration import load_configuration
@@ -42,19 +43,7 @@ def test_the_four_that_ship_have_the_values_of_their_sources():
     assert (orbys["num_raw_data"], orbys["data_per_batch"], orbys["dp_max_retries"]) == (5, 16, 3)
 
 
-def test_every_key_that_ships_is_written_where_it_can_be_found():
-    """The fields of Orby's controller are all in the file, by their names."""
-    source = load_configuration("crawl", ["source_parquet_path=a", "s3_save_uri=b"]).source
-    for field in (
-        "source_parquet_path", "s3_save_uri", "num_raw_data", "data_per_batch",
-        "request_per_minute", "max_steps", "agent_name", "agent_model_provider",
-        "agent_model_name", "temperature", "max_tokens", "max_repetitive_actions",
-        "dp_max_retries", "timeout", "verbose",
-    ):  # fmt: skip
-        assert f"{field}:" in source
-
-
-@pytest.mark.parametrize(
+@table(
     ("override", "value"),
     [
         ("seed=8", 8),
@@ -83,12 +72,7 @@ def test_override_is_typed(override, value, monkeypatch):
     assert type(loaded) is type(value)
 
 
-def test_limits_may_change_their_form():
-    loaded = load("save_path=runs", "env_config.train_difficulty_max_steps=[5, 6, 7]")
-    assert loaded.env_config.train_difficulty_max_steps == [5, 6, 7]
-
-
-@pytest.mark.parametrize(
+@table(
     ("override", "told"),
     [
         ("server_size=4", "server_size is unknown; did you mean env_config.server_size?"),
@@ -128,7 +112,7 @@ def test_wrong_override_is_told_by_the_keys_full_name(override, told):
     assert told in problem("save_path=runs", override)
 
 
-@pytest.mark.parametrize("key", sorted(REFUSED))
+@table("key", sorted(REFUSED))
 def test_key_without_effect_is_refused_with_the_reason(key):
     told = problem("save_path=runs", f"{key}=1")
     assert f"{key} is not accepted: {REFUSED[key]}" in told
@@ -146,13 +130,6 @@ def test_unknown_configuration_is_told_with_the_nearest():
     assert "No configuration 'mine'" in problem(name="mine.yaml")
 
 
-def test_a_configuration_s_name_may_have_its_ending(tmp_path):
-    (tmp_path / "mine.yaml").write_text("seed: 7\nsave_path: runs\n")
-    with_ending = load(name="mine.yaml", config_dir=tmp_path)
-    assert with_ending == load(name="mine", config_dir=tmp_path)
-    assert with_ending.seed == 7
-
-
 def test_file_builds_on_others_in_the_order_given(tmp_path):
     (tmp_path / "base.yaml").write_text("seed: 1\nenv_config: {server_size: 2, max_retries: 3}\n")
     (tmp_path / "last.yaml").write_text("seed: 9\n")
@@ -166,7 +143,7 @@ def test_file_builds_on_others_in_the_order_given(tmp_path):
     assert loaded.env_config.train_tasks == "train.jsonl"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "told"),
     [
         ("defaults: [a]\n", "in a circle: a -> a"),
@@ -225,13 +202,3 @@ def test_any_override_is_taken_or_refused(text):
     except errors.InvalidInputError:
         return
     assert isinstance(loaded, (RolloutConfig, CrawlConfig))
-
-
-@settings(deadline=None)
-@given(st.text(max_size=60))
-def test_any_value_is_taken_or_refused(text):
-    try:
-        loaded = load(f"save_path={text}")
-    except errors.InvalidInputError:
-        return
-    assert isinstance(loaded.save_path, str)

@@ -6,9 +6,7 @@ import sys
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.configuration import load_configuration
 from webtraj.rollouts.configuration.building import resume_run, start_run
-from webtraj.runs.spec import MetricsConfig, WandbConfig
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 
@@ -33,24 +31,6 @@ async def test_tensorboard_has_the_numbers_of_a_configured_rollout(build, world)
     points = numbers(world / "events" / rollout.run_id)
     assert points["rollout/success_rate"][-1] == (2, 0.5)
     assert points["rollout/planned"][-1] == (2, 2.0)
-
-
-async def test_values_from_python_need_no_omegaconf_for_their_numbers(world, monkeypatch):
-    from webtraj.rollouts.configuration import build_rollout
-    from webtraj.rollouts.configuration.rollout import EnvConfig, PolicyConfig, RolloutConfig
-
-    monkeypatch.setitem(sys.modules, "omegaconf", None)
-    (world / "s.txt ${x").write_text("click('1')\n")
-    rollout = build_rollout(
-        RolloutConfig(
-            save_path=str(world / "runs"),
-            metrics=MetricsConfig(tensorboard=str(world / "events")),
-            env_config=EnvConfig(train_tasks="ladder/climb"),
-            policy_config=PolicyConfig(agent="scripted", agent_options={"script": "s.txt ${x"}),
-        )
-    )
-    await rollout.play()
-    assert (world / "events" / rollout.run_id).is_dir()
 
 
 async def test_a_resumed_run_goes_on_with_its_numbers(tmp_path):
@@ -95,31 +75,3 @@ async def test_what_is_not_installed_is_missed_before_anything_begins(
     with pytest.raises(errors.MissingDependencyError, match=rf"\[{package}\]"):
         await rollout.play()
     assert not (tmp_path / "data").exists()
-
-
-async def test_without_wandb_a_configured_rollout_gives_its_number_back(build, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(errors.MissingDependencyError):
-        await build(*ORACLE, "metrics.wandb.project=demo").play()
-    assert build(*ORACLE).iteration == 1
-
-
-def test_every_key_reaches_its_target(build, world):
-    rollout = build(
-        *ORACLE,
-        "metrics.tensorboard=events",
-        "metrics.wandb={project: a, entity: b, run_name: c, mode: offline, folder: d}",
-    )
-    wandb = WandbConfig(project="a", entity="b", run_name="c", mode="offline", folder="d")
-    assert rollout.spec.metrics == MetricsConfig(tensorboard="events", wandb=wandb)
-    assert not build(*ORACLE).spec.metrics
-    crawl = build("metrics.tensorboard=events", name="crawled")
-    assert crawl.spec.metrics == MetricsConfig(tensorboard="events")
-
-
-@pytest.mark.parametrize(
-    "override", ["metrics.tensorbord=x", "metrics.wandb={entity: b}", "metrics.wandb.mode=loud"]
-)
-def test_wrong_keys_are_named(world, override):
-    with pytest.raises(errors.InvalidInputError, match=r"metrics\.(tensorboard|wandb)"):
-        load_configuration("own", [override], config_dir=world)

@@ -5,12 +5,12 @@ import dataclasses
 import errno
 import io
 import json
-import time
 
 import dm_env
 import pytest
 from PIL import Image
 
+from tables import table
 from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
@@ -179,19 +179,6 @@ async def test_sites_that_a_judge_finds_blocked_are_left_out_of_the_next_iterati
     assert names == {name for name in SHOPS if name != "shut"}
 
 
-async def test_judging_knows_the_sites_that_are_still_on_their_way_to_a_bucket(
-    build, shop_world, monkeypatch
-):
-    send = Blocklist._send
-    monkeypatch.setattr(Blocklist, "_send", lambda *given: time.sleep(0.3) or send(*given))
-    monkeypatch.setattr(Shop, "episode_outcome", lambda self: Outcome.BLOCKED)
-    place = "memory://sites/blocked"
-    rollout = build(*ROLLOUT, "judge=environment", f"env_config.blocklist_path={place}")
-    await rollout.play()
-    sites = rollout.blocklist._lines()
-    assert len(sites) == len({json.loads(line)["episode_id"] for line in sites}) > 0
-
-
 async def test_each_kind_of_question_goes_to_its_own_model_with_its_own_key(
     build, shop_world, monkeypatch
 ):
@@ -229,19 +216,6 @@ async def test_each_kind_of_question_goes_to_its_own_model_with_its_own_key(
     goals = [request.json for request in large.requests if SAYS["goal"] in request.text]
     assert [body["temperature"] for body in goals] == [0.5] * 3
     assert len({id(request) for request in small.requests}) == len(small.requests) > 0
-
-
-async def test_workers_bound_how_many_are_judged_at_once(build, shop_world):
-    with FakeModelServer(lambda request: Reply(truth(request), delay=0.01)) as server:
-        await build(*asking(server), "env_config.evaluation_workers=1").play()
-        order = [
-            next(name for name in SHOPS if f"Buy at {name}." in request.text)
-            for request in server.requests
-        ]
-    # One episode after the other: no episode comes again once another has begun.
-    assert [name for number, name in enumerate(order) if name not in order[:number]] == [
-        name for number, name in enumerate(order) if number == 0 or order[number - 1] != name
-    ]
 
 
 async def test_always_judges_what_the_environment_knows_too(build, shop_world):
@@ -300,14 +274,7 @@ async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
     assert outcomes(rollout.out) == JUDGED | {"known": "SUCCESS"}
 
 
-async def test_what_is_wrong_with_a_judge_shows_before_anything_is_played(build, shop_world):
-    rollout = build(*ROLLOUT, "judge=rules:none.yaml")
-    with pytest.raises(errors.InvalidInputError, match=r"none\.yaml"):
-        await rollout.play()
-    assert not (shop_world / "runs" / "train_trajectories" / "iteration_0001").exists()
-
-
-@pytest.mark.parametrize(
+@table(
     ("overrides", "told"),
     [
         (["judge=model"], "set openai_config.model"),
@@ -372,20 +339,6 @@ async def test_a_file_system_without_locks_is_judged_all_the_same(tmp_path, monk
     given = {"preset": ["ladder/climb"], "judge": "environment", "judge_when": "always"}
     summary = await start_run(given, out=str(tmp_path)).play()
     assert (summary.judged.verdicts, summary.judged.stopped) == (1, "")
-
-
-async def test_judging_a_folder_without_a_dataset_leaves_it_as_it_is(tmp_path):
-    judged = await judge_rollout(tmp_path, "none", EnvironmentJudge())
-    assert (judged.outcomes, list(tmp_path.iterdir())) == ({}, [])
-
-
-async def test_a_rank_does_not_play_on_ray(build, shop_world):
-    rollout = build(
-        *ROLLOUT, "iteration=1", "env_config.multinode_total_workers=2",
-        "env_config.multinode_rank=0",
-    )  # fmt: skip
-    with pytest.raises(errors.InvalidInputError, match="without a cluster"):
-        await rollout.only_play(ray="auto")
 
 
 async def test_quick_rollouts_are_judged_on_resume(shops, tmp_path):

@@ -3,18 +3,16 @@
 import json
 
 import pytest
-import typer
 
+from tables import table
 from webtraj import errors, open_dataset
 from webtraj.cli import flags
 from webtraj.cli.app import make_command
-from webtraj.configuration import COMMAND_LINE, validate
 from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 from webtraj.rollouts.configuration.building import resume_run, start_run
 
 SPEC = {"preset": ["ladder/climb", "ladder/slip"], "episodes": 4, "seed": 3, "max_steps": 5}
-NO_FLAG = {"kind", "metrics", "verbose"}
 
 
 @pytest.fixture(scope="module")
@@ -23,25 +21,7 @@ def options():
     return {one.name: one for one in make_command("rollout").params}
 
 
-@pytest.mark.parametrize("field", sorted(RunSpec.model_fields.keys() - NO_FLAG))
-def test_every_field_has_a_flag_that_tells_its_meaning(field, options):
-    meaning = " ".join(RunSpec.model_fields[field].description.split())
-    assert options[field].opts == [flags.flag(field)]
-    assert options[field].help.startswith(meaning)
-    assert options[field].default is None
-
-
-def test_no_flag_is_about_nothing(options):
-    about_the_call = {"arguments", "config_name", "config_dir", "print_config", "resume", "ray"}
-    about_the_call |= {"imports", "monitor", "json"}
-    parts = options.keys() - RunSpec.model_fields.keys() - about_the_call
-    for name in parts:
-        fields = flags.fields_of({name: "x"})
-        assert set(fields) <= RunSpec.model_fields.keys()
-        validate({"preset": ["a"], **fields}, RunSpec, COMMAND_LINE)
-
-
-@pytest.mark.parametrize(
+@table(
     ("given", "fields"),
     [
         ({"parallel": "auto"}, {"parallel": "auto"}),
@@ -64,20 +44,7 @@ def test_flags_make_fields(given, fields):
     assert flags.fields_of(given) == fields
 
 
-def test_a_command_without_the_parameter_has_no_flags():
-    def command(one: str = "") -> None: ...
-
-    assert not flags.takes_flags(command)
-    assert {one.name for one in typer.main.get_command(_app(command)).params} == {"one"}
-
-
-def _app(command):
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    return app
-
-
-@pytest.mark.parametrize(
+@table(
     ("given", "agent", "judge"),
     [
         ({}, "oracle", None),
@@ -127,7 +94,7 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     assert changed.player.options == {}
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "told"),
     [
         ({"proposals": 5}, "proposals .* has no effect without a proposer"),
@@ -180,18 +147,3 @@ def test_task_files_are_played_in_rounds(world):
     assert rollout.settings.max_steps == 4
     with pytest.raises(errors.InvalidInputError, match="do not divide"):
         start_run({**given, "group_size": 3}, out="data")
-
-
-@pytest.mark.parametrize(
-    ("key", "told"),
-    [("paralel=2", "did you mean parallel"), ("data_per_batch=2", "data_per_batch is unknown")],
-)
-def test_unknown_key_is_an_error(key, told, world):
-    (world / "mine.yaml").write_text(json.dumps({"kind": "run", "out": "yaml", **SPEC}))
-    with pytest.raises(errors.InvalidInputError, match=told):
-        load_configuration("mine", [key], config_dir=world)
-
-
-def test_an_option_that_the_agent_does_not_have_is_an_error(world):
-    with pytest.raises(errors.InvalidInputError, match="does not take 'temperature'"):
-        start_run({**SPEC, "temperature": 0.5}, out="data")

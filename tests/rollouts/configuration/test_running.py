@@ -9,20 +9,15 @@ import sys
 
 import pytest
 
+from tables import table
 from webtraj import EndReason, Outcome, errors, open_dataset
-from webtraj.cli.app import main
-from webtraj.cli.playing import naming
 from webtraj.rollouts.configuration import (
-    ConfiguredRollout,
-    build_rollout,
     load_configuration,
     selection,
 )
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
-from webtraj.runs.plan import plan_episodes
-from webtraj.runs.run import EpisodeResult, Run
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.run import EpisodeResult
 from webtraj.store.places import open_storage
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
@@ -119,14 +114,6 @@ async def test_resume_takes_the_run_that_is_named_and_needs_no_task_file(build, 
     assert build(*gone, resume=True).plan == second.plan
     with pytest.raises(errors.InvalidInputError, match="no task file"):
         build(*gone)
-
-
-async def test_nothing_to_go_on_with_is_told(build, world):
-    with pytest.raises(errors.InvalidInputError, match="No run to resume in"):
-        build(*ORACLE, resume=True)
-    await build(*ORACLE).play()
-    with pytest.raises(errors.InvalidInputError, match="No run 'x' to resume in"):
-        build(*ORACLE, resume="x")
 
 
 async def test_failed_start_takes_no_number(build, world):
@@ -235,8 +222,8 @@ async def test_tasks_that_an_iteration_finished_are_left_out_of_the_next(build):
     assert [planned.task for planned in build(*once).plan] == ["crash"]
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
-@pytest.mark.parametrize("weights", ["[1, 1]", "[3, 1, 2]", "'5,1'"])
+@table("attempts", [1, 3])
+@table("weights", ["[1, 1]", "[3, 1, 2]", "'5,1'"])
 async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, build):
     common = (
         f"env_config.all_rank_weights={weights}", "iteration=1",
@@ -268,7 +255,7 @@ async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_ro
     assert len({planned.task for planned in (*first.plan, *second.plan)}) == 8
 
 
-@pytest.mark.parametrize(
+@table(
     ("overrides", "told"),
     [
         (["multinode_rank=0", "multinode_total_workers=2"], "iteration=1"),
@@ -288,26 +275,6 @@ async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_ro
 def test_ranks_that_do_not_fit_together_are_told(overrides, told, build):
     with pytest.raises(errors.InvalidInputError, match=told):
         build(*(f"env_config.{override}" for override in overrides))
-
-
-def test_a_rank_on_ray_is_refused_before_an_iteration_is_claimed(build, world, monkeypatch, capsys):
-    rank = ("iteration=1", "env_config.multinode_rank=0", "env_config.multinode_total_workers=2")
-    named = ("--config-name", "own", "--config-dir", str(world), "--ray", "auto")
-    monkeypatch.setattr(sys, "argv", ["webtraj", "rollout", *named, *ORACLE, *rank])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "remove multinode_rank" in capsys.readouterr().err
-    assert not (world / "runs").exists()
-
-
-def test_equal_ranks_need_no_list_of_weights(build):
-    rank = build(
-        "env_config.multinode_rank=1", "env_config.multinode_total_workers=3",
-        "env_config.rank_load_weight=2", "env_config.total_load_weight=6", "iteration=1",
-        "env_config.server_size=9",
-    )  # fmt: skip
-    assert (len(rank.plan), rank.settings.parallel) == (10, 3)
 
 
 def test_of_two_unequal_ranks_each_knows_the_other(build):
@@ -351,40 +318,6 @@ async def test_milestones_are_told(build, caplog):
     assert "(success 10)" in caplog.records[-1].getMessage()
 
 
-def test_values_make_a_rollout_as_well_as_files(build, world):
-    from webtraj.rollouts.configuration.rollout import EnvConfig, PolicyConfig, RolloutConfig
-
-    rollout = build_rollout(
-        RolloutConfig(
-            save_path=str(world / "runs"),
-            env_config=EnvConfig(train_tasks="ladder/climb"),
-            policy_config=PolicyConfig(agent="scripted", agent_options={"script": "s.txt ${x"}),
-        )
-    ) if (world / "s.txt ${x").write_text("click('1')\n") else None  # fmt: skip
-    player = rollout.player
-    assert (player.name, player.options) == ("scripted", {"script": "s.txt ${x"})
-    assert "${x" in rollout.source
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["policy_config.agent_options={base_url: 5}"], "base_url: must be a valid string"),
-        ([*ORACLE, "policy_config.agent_options={model: 5}"], "model: must be a valid string"),
-        (["env_config.train_tasks=['train.jsonl', '']"], "The split 'train' has no tasks"),
-    ],
-)
-def test_values_that_only_a_rollout_shows_to_be_wrong_are_told(overrides, told, build, world):
-    with pytest.raises(errors.InvalidInputError, match=told):
-        build(*overrides)
-    assert not (world / "runs").exists()
-
-
-def test_judge_when_waits_for_a_judge(build):
-    assert build(*ORACLE, "judge_when=always").judging is None
-    assert build(*ORACLE, "judge_when=always", "judge=environment").judging.when == "always"
-
-
 async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(build, world, climber):
     sources = f"source_parquet_path={world}/ladder.jsonl"
     rollout = build(sources, "num_raw_data=7", "agent_name=oracle", name="crawled")
@@ -396,32 +329,6 @@ async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(buil
     resumed = build(sources, "agent_name=oracle", name="crawled", resume=True)
     assert resumed.plan == rollout.plan
     assert len((await resumed.play()).results) == 7
-
-
-def test_crawl_reads_coarse_tasks_from_parquet(build, world):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    table = pa.table({"url": ["example.org", "b.example"], "description": ["look", "see"]})
-    parquet.write_table(table, world / "coarse.parquet")
-    rollout = build(f"source_parquet_path={world}/coarse.parquet", name="crawled")
-    assert [(p.spec.goal, p.spec.site, p.spec.max_steps, p.spec.coarse) for p in rollout.plan] == [
-        ("look", "example.org", 15, True), ("see", "b.example", 15, True),
-    ]  # fmt: skip
-
-
-def test_basic_agent_of_a_crawl_needs_a_model(build):
-    with pytest.raises(errors.InvalidInputError, match="agent_model_name"):
-        build("agent_model_name=null", "agent_model_provider=vllm", name="crawled")
-
-
-def test_a_crawl_of_the_documents_keys_asks_its_model_and_has_screenshots(world, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-" + "x" * 40)
-    given = (f"source_parquet_path={world}/coarse.jsonl", f"s3_save_uri={world}/crawl")
-    rollout = build_rollout(load_configuration("crawl", given))
-    assert rollout.player.options["model"] == "claude-3-5-sonnet-20241022"
-    assert rollout.player.options["provider"] == "anthropic"
-    assert "screenshot" in rollout.environment_options["observe"]
 
 
 @pytest.mark.parametrize(("own", "written"), [(None, "pb"), ("json", "json"), ("pb.zst", "pb.zst")])
@@ -489,29 +396,6 @@ async def test_run_of_a_configuration_goes_on_by_its_folder_alone(
     assert [result.outcome.name for result in summary.last_tries] == ["SUCCESS", "SUCCESS"]
 
 
-@pytest.mark.parametrize("proposer", ["null", "hindsight", "model"])
-@pytest.mark.parametrize("agent", ["basic", "explorer", "curious", "oracle", "random"])
-def test_record_of_a_crawl_gives_the_same_agent_and_proposer(build, world, agent, proposer):
-    tasks = f"source_parquet_path={world}/coarse.jsonl"
-    crawl = build(
-        f"agent_name={agent}", "agent_model_name=null", f"proposer={proposer}", tasks,
-        name="crawled",
-    )  # fmt: skip
-    kept = RunSpec(**crawl.spec.record(), out=crawl.out)
-    again = dataclasses.replace(crawl, spec=kept)
-    assert again.player.make()
-    assert (again.player, again.proposing) == (crawl.player, crawl.proposing)
-
-
-async def test_crawl_without_a_model_goes_on_by_its_folder_alone(build, world, climber):
-    sources = f"source_parquet_path={world}/ladder.jsonl"
-    crawl = build(sources, "agent_name=oracle", "num_raw_data=null", name="crawled")
-    await crawl.play()
-    again = resume_run({}, out=crawl.out)
-    assert len((await again.play()).results) == 3
-    assert open_dataset(crawl.out)[0].info.task == "ladder/climb"
-
-
 async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, world):
     rollout = build(*ORACLE)
     await rollout.play()
@@ -520,39 +404,6 @@ async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, wor
         resume_run({}, out=rollout.out)
     assert len((await build(*ORACLE, resume=True).play()).results) == 2
     assert resume_run({}, out=rollout.out).player == rollout.player  # Now it has one.
-
-
-async def test_quick_rollout_in_a_bucket(world):
-    place = "memory://test-quick/runs"
-    first = start_run({"preset": ["ladder/climb"], "episodes": 2}, out=place)
-    await first.play()
-    again = resume_run({}, out=place, run_id=first.run_id)
-    assert len((await again.play()).results) == len(open_dataset(place)) == 2
-
-
-@pytest.mark.parametrize("out", ["s3://bucket/data", "data"])
-def test_command_that_names_a_run_has_the_options_of_buckets_but_no_secrets(world, out):
-    options = {
-        "endpoint": "http://h:9", "allow_http": True, "timeout": 5.5, "access_key_id": "AKIA",
-        "secret_access_key": "hush", "region": "https://me:hush@h", "max_concurrency": 4,
-    }  # fmt: skip
-    spec = RunSpec(preset=["ladder/climb"], out=out, storage_options=options)
-    told = naming("rollout", ConfiguredRollout(spec=spec, plan=(), run_id="one"))
-    assert told == (
-        f"webtraj rollout --out {out} --option endpoint=http://h:9 --option allow_http=true "
-        "--option timeout=5.5"
-    )
-
-
-async def test_run_in_a_folder_goes_on_with_the_options_of_its_blocklist(world):
-    options = {"endpoint": "http://h:9", "allow_http": True}
-    given = {"preset": ["ladder/climb"], "blocklist_path": "s3://bucket/blocked"}
-    spec = RunSpec(**given, out="data", storage_options=options)
-    rollout = ConfiguredRollout(spec=spec, plan=plan_episodes("ladder/climb"), run_id="one")
-    rollout._keep_settings()
-    Run(open_storage("data"), "one").write_plan(rollout.plan, seed=0, settings={})
-    again = resume_run({}, out="data", storage_options=options)
-    assert (again.spec, again.storage_options) == (spec, None)
 
 
 async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):

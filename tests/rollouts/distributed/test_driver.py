@@ -16,7 +16,6 @@ from webtraj import (
     errors,
     open_dataset,
 )
-from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import (
     Completion,
@@ -24,11 +23,10 @@ from webtraj.rollouts import (
     Politeness,
     RetryPolicy,
     RolloutSettings,
-    plan_episodes,
 )
-from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Played, Work
+from webtraj.rollouts.distributed.node import Played
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.runs.run import EpisodeResult, Run, Turn, counting, progress_of
+from webtraj.runs.run import EpisodeResult, Run, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
 
@@ -160,14 +158,6 @@ async def test_an_agent_that_is_wrong_is_not_tried_again(machines, climber):
     assert "a bug" in results[0].error
 
 
-async def test_a_machine_that_comes_later_gets_work(machines, slow_climber):
-    cluster = machines(one=1)
-    cluster.agent = slow_climber
-    observer = Looker(3, lambda: cluster.sizes.update(two=3))
-    await cluster.play("ladder/climb", episodes=150, observer=observer)
-    assert cluster.lines["two"].accepted
-
-
 async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machines, slow_climber):
     cluster = machines(one=1)
     cluster.agent = slow_climber
@@ -248,17 +238,6 @@ async def test_what_no_machine_can_do_ends_the_rollout(machines):
         await cluster.play("ladder/climb", episodes=10)
 
 
-async def test_wrong_input_ends_the_rollout_at_once(machines, climber):
-    cluster = machines(one=1, two=1)
-
-    def agent():
-        raise errors.InvalidInputError("no such model")
-
-    cluster.agent = agent
-    with pytest.raises(errors.InvalidInputError, match="no such model"):
-        await cluster.play("ladder/climb", episodes=10)
-
-
 async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(machines, climber):
     cluster = machines(bad=2, good=2)
     broken = errors.MissingDependencyError("no such package")
@@ -270,39 +249,6 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
     assert {result.outcome for result in counting(results)} == {Outcome.SUCCESS}
     assert sorted(cluster.started) == ["bad", "good"]
     assert driver.lost_nodes == 1
-
-
-async def test_a_node_that_ends_by_itself_sends_its_records_even_if_it_is_closed_meanwhile(
-    machines_of_bucket, climber, monkeypatch
-):
-    cluster = machines_of_bucket("memory://test-distributed/ends", one=1)
-    aclose = S3TrajectoryCollector.aclose
-
-    async def slow(self):
-        await asyncio.sleep(0.3)
-        await aclose(self)
-
-    monkeypatch.setattr(S3TrajectoryCollector, "aclose", slow)
-    broken = errors.MissingDependencyError("no such package")
-    node = NodeRunner(Work(run_id="one", out=cluster.out, agent=lambda: climber(broken)), 1)
-    await node.open()
-    turn = Turn(planned=plan_episodes("ladder/climb")[0])
-    assert await node.play(turn) is None
-    status = await node.close()
-    assert isinstance(status.failure, errors.MissingDependencyError)
-    assert node._waiting() == set()
-    assert open_dataset(cluster.out).episode_ids == ("one-000000-00",)
-
-
-async def test_an_agent_that_cannot_play_a_task_ends_the_rollout(machines, climber):
-    class Unfit(climber):
-        def begin_episode(self, environment):
-            raise errors.InvalidInputError("not with this agent")
-
-    cluster = machines(one=1, two=1)
-    cluster.agent = Unfit
-    with pytest.raises(errors.InvalidInputError, match=r"On (one|two): not with this agent"):
-        await cluster.play("ladder/climb", episodes=10)
 
 
 async def test_politeness_is_for_all_machines_together(machines, ladder):
@@ -334,81 +280,6 @@ async def test_what_the_store_does_not_take_is_kept_and_named(machines_of_bucket
     assert sum(len(line.accepted) for line in cluster.lines.values()) == 6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ["folder", "bucket"])
-async def test_an_answer_that_comes_after_the_news_of_its_record(
-    place, machines, machines_of_bucket
-):
-    cluster = machines(one=1)
-    if place == "bucket":
-        cluster = machines_of_bucket("memory://test-distributed/late", one=1)
-    start = cluster.start
-
-    async def start_late(place):
-        line, status = await start(place)
-        play = line.play
-
-        async def late(turn):
-            played = await play(turn)
-            while line.node._unstored:
-                await asyncio.sleep(0.01)
-            return played
-
-        line.play = late
-        return line, status
-
-    cluster.start = start_late
-    async with asyncio.timeout(60):
-        results, _ = await cluster.play("ladder/climb", episodes=2)
-    assert counted_rows(results) == [0, 1]
-
-
-async def test_a_node_that_is_lost_while_it_closes_is_no_trouble(machines_of_bucket):
-    cluster = machines_of_bucket("memory://test-distributed/closes", one=1)
-    start = cluster.start
-
-    async def start_slow(place):
-        line, status = await start(place)
-        beat, close = line.beat, line.close
-
-        async def silent(hurry):
-            if line.node._closing:
-                await asyncio.sleep(0.1)  # After the last answers.
-                raise NodeLostError("no answer")
-            return await beat(hurry)
-
-        async def slow():
-            status = await close()
-            await asyncio.sleep(0.5)
-            return status
-
-        line.beat, line.close = silent, slow
-        return line, status
-
-    cluster.start = start_slow
-    cut = RolloutSettings(deadlines=Deadlines(run=0.5))
-    (result,), _ = await cluster.play("ladder/hang", settings=cut)
-    assert result.outcome is Outcome.CANCELLED
-
-
-async def test_a_machine_that_closes_first_is_neither_lost_nor_started_again(machines, climber):
-    cluster = machines(one=1, two=1)
-    waits = iter([0, 0.6])
-
-    class Leaves(climber):
-        async def aclose(self):
-            await asyncio.sleep(next(waits))
-
-    async def end(line):
-        line.cut.set()
-
-    cluster.agent, cluster.end = Leaves, end
-    results, driver = await cluster.play("ladder/climb", episodes=10)
-    assert counted_rows(results) == list(range(10))
-    assert driver.lost_nodes == 0
-    assert sorted(cluster.started) == ["one", "two"]
-
-
 async def test_no_machine_for_long_ends_the_rollout(machines):
     cluster = machines()
     with pytest.raises(errors.RolloutStoppedError, match="no machine was available"):
@@ -437,22 +308,6 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(ma
     assert again.episode_id == "one-000001-1000"
 
 
-async def test_a_machine_that_is_lost_before_anything_is_played_is_no_trouble(machines):
-    cluster = machines(one=1, two=1)
-    cut = RolloutSettings(deadlines=Deadlines(run=0.3))
-    await cluster.play(["ladder/hang", "ladder/hang"], settings=cut)
-
-    async def lose_one(driver):
-        cluster.cut("two")
-        while driver.lost_nodes == 0:
-            await asyncio.sleep(0.01)
-
-    cluster.after_gathering = lose_one
-    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
-    results, _ = await cluster.play(resume=True, settings=settings)
-    assert [result.outcome for result in results] == [Outcome.TIMEOUT] * 2
-
-
 async def test_slow_ones_get_some_grace(machines):
     cluster = machines(one=4)
     settings = RolloutSettings(completion=Completion(threshold=0.7, grace=0))
@@ -477,23 +332,6 @@ async def test_another_driver_takes_the_run_over(machines):
     with pytest.raises(errors.RolloutStoppedError, match="taken over"):
         await cluster.play(["ladder/hang", "ladder/hang"], episodes=8)
     await taking_over
-
-
-async def test_another_driver_takes_over_although_no_machine_is_lost(machines):
-    cluster = machines(one=1)
-    rollout = asyncio.ensure_future(cluster.play("ladder/hang"))
-    while "one" not in cluster.lines or not cluster.lines["one"].accepted:
-        await asyncio.sleep(0.01)
-    Run(open_storage(cluster.out), "one").begin_session(resumed=True)
-    with pytest.raises(errors.RolloutStoppedError, match="taken over"):
-        await rollout
-
-
-async def test_in_a_bucket(machines_of_bucket):
-    cluster = machines_of_bucket("memory://test-distributed/all", one=2, two=2)
-    results, _ = await cluster.play("ladder/climb", episodes=20)
-    assert counted_rows(results) == list(range(20))
-    assert len(open_dataset(cluster.out)) == 20
 
 
 @pytest.mark.slow

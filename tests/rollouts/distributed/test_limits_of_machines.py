@@ -7,38 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import open_dataset
-from webtraj.agents.model import ModelAgent
-from webtraj.agents.models import Message, OpenAICompatibleClient
-from webtraj.agents.models.limits import Limits
 from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts import Adaptive, RolloutSettings
+from webtraj.rollouts import RolloutSettings
 from webtraj.rollouts.distributed.driver import Member, next_share
 from webtraj.rollouts.distributed.node import NodeRunner, Place, Work
 from webtraj.rollouts.making import Browsers
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.store.places import open_storage
-from webtraj.testing.model_server import FakeModelServer, Reply
-
-
-class Clock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def time(self):
-        return self.now
-
-    def monotonic(self):
-        return self.now
-
-    def jitter(self):
-        return 0.0
-
-    async def sleep(self, seconds):
-        self.now += seconds
-        await asyncio.sleep(0)
-
 
 MACHINES = st.sampled_from("abcd")
 
@@ -88,28 +63,6 @@ def test_parts_never_add_up_to_more_than_the_whole(events):
     for member in members.values():
         size = sum(one.place.episodes for one in members.values())
         assert member.share == pytest.approx(member.place.episodes / size)
-
-
-async def test_clients_with_parts_of_a_rate_ask_no_more_than_one_with_the_whole():
-    clock = Clock()
-    asked = []
-
-    async def ask(limits):
-        while clock.now < 120:
-            async with limits.turn():
-                asked.append(clock.now)
-                await asyncio.sleep(0)
-
-    parts = [Limits(1, requests_per_minute=30, clock=clock) for _ in range(3)]
-    for limits, share in zip(parts, (0.5, 0.25, 0.25), strict=True):
-        limits.set_share(share)
-    # One after the other, each from the clock's zero: what they ask in a minute adds up.
-    for limits in parts:
-        clock.now = 0.0
-        await ask(limits)
-    for begin in range(0, 60, 5):
-        assert sum(begin <= moment < begin + 60 for moment in asked) <= 30 + len(parts)
-    assert 58 <= len([moment for moment in asked if moment < 120]) <= 63
 
 
 async def last_parts_are(cluster, **parts):
@@ -168,55 +121,6 @@ async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node):
     await made.limit(0.5)
     assert pool.operations.limits == OperationLimits(navigate=4, allocate=1, requests_per_minute=30)
     await made.close()
-
-
-async def test_a_node_asks_its_model_no_more_than_its_part(node):
-    clock = Clock()
-    with FakeModelServer(lambda request: Reply("noop()"), vendor="openai") as server:
-
-        def make():
-            client = OpenAICompatibleClient(
-                "fake-model", server.url, requests_per_minute=60, clock=clock
-            )
-            return ModelAgent(client=client, name="asks")
-
-        made = node(make)
-        assert (await made.open()).failure is None
-        await made.limit(0.5)
-        client = made._agent.client
-        for _ in range(11):
-            await client.complete([Message.of("user", "?")])
-        assert clock.now == pytest.approx(2 * 10 + 1, abs=1.5)
-        await made.close()
-
-
-async def test_a_node_that_adapts_begins_with_few(machines, ladder):
-    cluster = machines(one=8)
-    settings = RolloutSettings(parallel=Adaptive(2, 6, interval=60))
-    await cluster.play("ladder/climb", episodes=40, settings=settings)
-    assert ladder.most_playing <= 2
-    node = cluster.lines["one"].node
-    assert node._runner.room == 2
-
-
-async def test_a_node_that_adapts_holds_no_more_environments_than_places(
-    machines, ladder, slow_climber
-):
-    cluster = machines(one=2)
-    cluster.agent = slow_climber
-    adaptive = Adaptive(
-        1, 32, interval=0.02, memory_kept=1, cpu_free=1, cpu_full=1, slower=1000,
-        slower_when_full=1000,
-    )  # fmt: skip
-    held = []
-
-    class Looker(NullRolloutObserver):
-        def episode_ended(self, result):
-            held.append(sum(not one.closed for one in ladder.made))
-
-    settings = RolloutSettings(parallel=adaptive)
-    await cluster.play("ladder/climb", episodes=60, settings=settings, observer=Looker())
-    assert max(held) <= 2
 
 
 async def test_a_machine_with_less_room_plays_on_with_fewer(machines, ladder):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from tables import table
 from webtraj import EndReason, Outcome, errors
 from webtraj.rollouts import RetryPolicy, plan_episodes
 from webtraj.rollouts.distributed import NodeSizing
@@ -49,7 +50,7 @@ def test_what_one_machine_alone_began_may_be_out_of_sight_too(run):
     assert run.begin_session(resumed=True) == TRIES_A_SESSION
 
 
-@pytest.mark.parametrize(
+@table(
     ("tries", "counts"),
     [
         ([(0, EndReason.TERMINATED)], 0),
@@ -96,7 +97,7 @@ def test_results_count_in_any_order():
     assert counting(results) == (results[0],)
 
 
-@pytest.mark.parametrize(
+@table(
     ("resources", "episodes"),
     [
         ({"CPU": 4.0, "memory": 64e9}, 16),

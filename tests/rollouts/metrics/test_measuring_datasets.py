@@ -1,6 +1,5 @@
 """Metrics of datasets, in folders and buckets: what is read, what plans add, what is kept."""
 
-import dataclasses
 import json
 import logging
 import secrets
@@ -9,6 +8,7 @@ import pytest
 from measured_episodes import make_trajectory, reply
 
 from removing import remove
+from tables import table
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
@@ -92,27 +92,6 @@ def test_without_steps_the_index_is_enough(place, episodes):
     assert report.overall == measuring.report().overall
 
 
-def test_screenshots_are_not_read(tmp_path, episodes, monkeypatch):
-    from webtraj.store.blobs import BlobStore
-
-    dataset = written(tmp_path, *episodes)
-    read = []
-    load = BlobStore.load
-
-    def noted(self, blob, *, text):
-        read.append(text)
-        return load(self, blob, text=text)
-
-    monkeypatch.setattr(BlobStore, "load", noted)
-    measure(dataset)
-    assert read == [True]  # The long reply, and that once.
-
-
-def test_a_part_of_a_dataset_is_measured_alone(tmp_path, episodes):
-    part = written(tmp_path, *episodes).filter(task="b")
-    assert measure(part).overall.success_rate == Rate(0, 1)
-
-
 def test_a_damaged_episode_counts_by_its_summary_and_is_named(tmp_path, episodes):
     dataset = written(tmp_path, *episodes)
     (tmp_path / "episodes" / "e2.json").write_bytes(b"{")
@@ -125,17 +104,6 @@ def test_a_damaged_episode_counts_by_its_summary_and_is_named(tmp_path, episodes
     by_webgym = measure(dataset, crash_rule="webgym")
     assert by_webgym.unreadable == ("e2",)
     assert (by_webgym.overall.total, by_webgym.overall.crashed) == (2, 1)
-
-
-def test_groupings_that_grow_too_large_are_left_out_and_named(episodes):
-    report = measure_trajectories(episodes, max_groups=1)
-    assert report.left_out == ("task", "site")
-    assert "task" not in report.by
-    assert list(report.by["level"]) == ["unknown"]
-    assert list(measure_trajectories(episodes, by=["task"], max_groups=None).by["task"]) == [
-        "a",
-        "b",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -229,14 +197,6 @@ async def test_metrics_that_cannot_be_written_end_no_rollout(
     assert "--run one --write`" in caplog.text
 
 
-async def test_a_rollout_in_a_bucket_has_its_metrics_there(climber):
-    pytest.importorskip("obstore")
-    url = f"memory://{secrets.token_hex(8)}/dataset"
-    await play(climber, url, "one", attempts=1)
-    kept = read_metrics(Run(open_storage(url), "one"))
-    assert (kept["overall"]["total"], kept["source"]) == (4, url)
-
-
 def test_a_run_that_is_not_there_is_an_error(tmp_path, episodes):
     dataset = written(tmp_path, *episodes)
     with pytest.raises(
@@ -249,20 +209,13 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path, episodes):
         read_metrics(Run(open_storage(tmp_path), "one"))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "plan"}', '{"kind": "metrics"}'])
+@table("content", ["{", "[]", '{"kind": "plan"}', '{"kind": "metrics"}'])
 def test_a_damaged_file_of_metrics_is_told(tmp_path, content):
     run = Run(open_storage(tmp_path), "one")
     run.storage.write("runs/one/metrics.json", content.encode())
     with pytest.raises(
         errors.CorruptDataError, match=r"Cannot read metrics from 'runs/one/metrics\.json'"
     ):
-        read_metrics(run)
-
-
-def test_metrics_of_a_newer_version_are_not_guessed_at(tmp_path):
-    run = Run(open_storage(tmp_path), "one")
-    run.storage.write("runs/one/metrics.json", b'{"kind": "metrics", "version": 2}')
-    with pytest.raises(errors.UnsupportedSchemaError, match="version 2; this webtraj reads up to"):
         read_metrics(run)
 
 
@@ -333,12 +286,6 @@ def test_webgyms_own_files_are_measured_by_their_difficulty(tmp_path):
     report = measure(written(tmp_path, episode), by=["level", "group"])
     assert list(report.by["level"]) == ["medium"]
     assert list(report.by["group"]) == ["Travel"]
-
-
-def test_an_odd_description_of_a_task_does_no_harm():
-    episode = make_trajectory(metadata={"task": 7, "rollout": {"row": "x", "try": True, "run": 1}})
-    other = dataclasses.replace(episode, info=dataclasses.replace(episode.info, metadata={}))
-    assert measure_trajectories([episode]).overall == measure_trajectories([other]).overall
 
 
 def test_text_and_numbers_that_json_cannot_hold_do_no_harm(tmp_path):

@@ -7,6 +7,7 @@ import typer
 from measured_episodes import make_trajectory
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.cli.metrics import metrics
 from webtraj.datasets.writer import DatasetWriter
@@ -65,21 +66,6 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
 
 
-def test_by_task(dataset):
-    found = rows(call(dataset, "--by", "task"))
-    assert found["a"][:6] == ["2", "50.0%", "1 of 2", "9.5% to 90.5%", "0", "0.0%"]
-    assert found["b"][:6] == ["1", "-", "0 of 0", "-", "1", "100.0%"]
-    assert found["all"][:3] == ["3", "50.0%", "1 of 2"]
-
-
-def test_datasets_stand_side_by_side(dataset, other):
-    found = rows(call(dataset, other))
-    assert found["success rate"] == ["50.0%", "100.0%"]
-    assert found["pass@2"] == ["100.0%", "-"]
-    assert rows(call(dataset, other, "--by", "task"))["b"] == ["-", "-"]
-    assert rows(call(dataset, other, "--by", "task"))["all"] == ["50.0% (1/2)", "100.0% (1/1)"]
-
-
 def test_json_is_what_metrics_json_holds(dataset, other):
     one, two = map(json.loads, call(dataset, other, "--json").splitlines())
     assert one == json.loads(json.dumps(measure(open_dataset(dataset)).to_data()))
@@ -87,21 +73,10 @@ def test_json_is_what_metrics_json_holds(dataset, other):
     assert list(json.loads(call(dataset, "--json", "--by", "site"))["by"]) == ["site"]
 
 
-def test_only_some_episodes(dataset):
-    found = rows(call(dataset, "--where", "task == 'a' and num_steps > 1"))
-    assert found["success rate"][2] == "1 of 1"
-
-
 def test_webgyms_rule_by_name(dataset):
     found = rows(call(dataset, "--crash-rule", "webgym"))
     assert found["crashed rate"][2] == "2 of 3, by the rule 'webgym'"
     assert found["success rate"][2] == "1 of 1"
-
-
-def test_the_index_alone(dataset):
-    found = rows(call(dataset, "--no-steps"))
-    assert found["success rate"][2] == "1 of 2"
-    assert "go-back rate" not in found
 
 
 async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
@@ -126,16 +101,6 @@ def test_what_comes_of_a_task_cannot_speak_to_the_terminal(tmp_path):
     assert "a\\x1b[31mb" in output
 
 
-def test_a_long_task_name_is_folded(tmp_path):
-    with DatasetWriter(tmp_path) as writer:
-        writer.add(make_trajectory(episode_id="e1", task="t" * 150))
-    lines = call(tmp_path, "--by", "task").splitlines()
-    parts = [word for line in lines for word in line.split()[:1] if set(word) == {"t"}]
-    assert len(parts) > 1
-    assert "".join(parts) == "t" * 150
-    assert max(map(len, lines[:-1])) < 180
-
-
 def test_prices_give_a_cost(dataset):
     assert rows(call(dataset, "--price", "qwen*=0.2,0.6"))["cost"][0] == "0.0000"
     assert "cost" not in rows(call(dataset))
@@ -148,7 +113,7 @@ def test_damaged_episodes_are_named(dataset):
     assert rows(output)["success rate"][2] == "1 of 2"
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         (["--by", "colour"], "Cannot group episodes by 'colour'"),
@@ -178,26 +143,3 @@ def test_the_iterations_of_a_save_path_stand_side_by_side(tmp_path):
     found = rows(call(tmp_path))
     assert found["success rate"] == ["0.0%", "100.0%"]
     assert f"{tmp_path}: test 2: 1 episode" in call(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--by", "task"], ["--crash-rule", "webgym"], ["--pass-at", "2"], ["--price", "m=1,2"],
-    ],
-)  # fmt: skip
-def test_a_page_refuses_what_it_would_not_heed(dataset, tmp_path, options):
-    with pytest.raises(errors.InvalidInputError, match=f"{options[0]} does not go with --html"):
-        call(dataset, "--html", tmp_path / "page.html", *options)
-    with pytest.raises(errors.InvalidInputError, match="give --html FILE too"):
-        call(dataset, "--title", "A page")
-
-
-def test_a_page_is_written_or_printed_as_json(dataset, tmp_path):
-    printed = json.loads(call(dataset, "--html", tmp_path / "page.html", "--json"))
-    (subject,) = printed["subjects"]
-    assert subject["points"][0]["metrics"]["overall"]["success_rate"]["value"] == 0.5
-    assert not (tmp_path / "page.html").exists()
-    pytest.importorskip("matplotlib")
-    assert f"Report: {tmp_path / 'page.html'}" in call(dataset, "--html", tmp_path / "page.html")
-    assert "<!doctype html>" in (tmp_path / "page.html").read_text()

@@ -1,14 +1,14 @@
 """Task files: WebGym's rows, Orby's, our own; what is wrong is named by its row."""
 
 import re
-import tracemalloc
 
 import orjson
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from webtraj import errors, registry, store
+from tables import table
+from webtraj import errors, registry
 from webtraj.runs.plan import plan_tasks
 from webtraj.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
 
@@ -46,7 +46,7 @@ def test_a_row_of_webgym():
     assert spec.preset == "web"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reference", "groups"),
     [
         pytest.param("It is a tent", (FactGroup((Fact("It is a tent"),)),), id="text"),
@@ -88,8 +88,8 @@ def test_every_form_of_reference_keeps_its_groups(reference, groups):
     assert spec_of_row({**OWN, "facts": reference}).facts == groups
 
 
-@pytest.mark.parametrize("field", ["evaluator_reference", "facts"])
-@pytest.mark.parametrize(
+@table("field", ["evaluator_reference", "facts"])
+@table(
     ("reference", "told"),
     [
         (5, f": expected a text, or a list whose items are each {ITEM}; got 5"),
@@ -144,7 +144,7 @@ def test_rows_of_our_own():
     assert one.site == "shop.com"
 
 
-@pytest.mark.parametrize(
+@table(
     ("row", "words"),
     [
         ({**WEBGYM, "difficulty": 0}, "difficulty"),
@@ -192,46 +192,7 @@ def test_bad_rows_are_named_together_by_number(tmp_path):
         assert words in str(raised.value)
 
 
-def test_only_the_first_bad_rows_are_named(tmp_path):
-    path = write(tmp_path / "tasks.jsonl", [{"color": "green"}] * 1000)
-    with pytest.raises(errors.InvalidInputError, match="there may be more") as raised:
-        list(read_tasks(path))
-    assert str(raised.value).count("row ") == 10
-
-
-@pytest.mark.parametrize("name", ["tasks.csv", "missing.jsonl", "missing.parquet"])
-def test_no_such_file(tmp_path, name):
-    with pytest.raises(errors.InvalidInputError, match=name):
-        list(read_tasks(tmp_path / name))
-
-
-def test_a_file_that_is_no_parquet(tmp_path):
-    (tmp_path / "tasks.parquet").write_bytes(b"no")
-    with pytest.raises(errors.InvalidInputError, match=r"tasks\.parquet"):
-        list(read_tasks(tmp_path / "tasks.parquet"))
-
-
-def test_tasks_in_a_bucket(tmp_path):
-    path = write(tmp_path / "tasks.jsonl", [WEBGYM])
-    store.open_storage("memory://tasks-test").write("tasks.jsonl", path.read_bytes())
-    assert list(read_tasks("memory://tasks-test/tasks.jsonl")) == list(read_tasks(path))
-
-
-@pytest.mark.slow
-def test_many_tasks_need_little_memory(tmp_path):
-    path = tmp_path / "tasks.jsonl"
-    with path.open("wb") as file:
-        for number in range(20_000):
-            file.write(orjson.dumps({**WEBGYM, "task_id": number}) + b"\n")
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in read_tasks(path)) == 20_000
-        assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
+@table(
     "spec",
     [
         TaskSpec(name="a"),

@@ -4,19 +4,19 @@ import dataclasses
 import io
 import json
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
+from tables import table
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.pictures import PictureReader
 from webtraj.training.rows import hide, show
-from webtraj.training.samples import Sample, SampleKey, key_of, name_of
+from webtraj.training.samples import Sample, SampleKey
 
 
 def picture(shade: int) -> Image:
@@ -51,7 +51,7 @@ def sample(index: int = 0, **fields) -> Sample:
 FORMATS = ["sharegpt", "openai", "trl", "tokens"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@table("name", FORMATS)
 def test_what_is_written_reads_back(tmp_path, name):
     samples = [sample(i) for i in range(10)]
     report = export_samples({"train": samples[:8], "val": samples[8:]}, tmp_path / "x", format=name)
@@ -69,7 +69,7 @@ def test_what_is_written_reads_back(tmp_path, name):
     assert [item.key for item in back] == [item.key for item in samples[:8]]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@table("name", FORMATS)
 def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     for folder in ("a", "b"):
         export_samples({"train": [sample(i) for i in range(6)]}, tmp_path / folder, format=name)
@@ -102,13 +102,6 @@ def test_sharegpt_is_what_llama_factory_reads(tmp_path):
         "images": "images",
     }
     assert len(info["webtraj_train"]["tags"]) == 7
-
-
-def test_without_pictures_no_column_names_them(tmp_path):
-    text_only = (Message.of("user", "Task: click OK"),)
-    export_samples({"train": [sample(1, messages=text_only)]}, tmp_path / "x")
-    info = json.loads((tmp_path / "x/dataset_info.json").read_text())
-    assert "images" not in info["webtraj_train"]["columns"]
 
 
 def test_text_that_looks_like_a_picture_is_hidden_and_comes_back(tmp_path):
@@ -180,7 +173,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize(("fields", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
+@table(("fields", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_what_a_trainer_would_choke_on_is_left_out_and_counted(tmp_path, fields, why):
     report = export_samples({"train": [sample(1), sample(2, **fields)]}, tmp_path / "x")
     assert report.splits["train"].left_out == {why: 1}
@@ -215,27 +208,11 @@ TOKENS_LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize(("fields", "why"), TOKENS_LEFT_OUT.values(), ids=TOKENS_LEFT_OUT)
+@table(("fields", "why"), TOKENS_LEFT_OUT.values(), ids=TOKENS_LEFT_OUT)
 def test_only_recorded_tokens_are_exported(tmp_path, fields, why):
     samples = [sample(1), sample(2, **fields)]
     report = export_samples({"train": samples}, tmp_path / "x", format="tokens")
     assert report.splits["train"].left_out == {why: 1}
-
-
-def test_two_messages_of_one_role_are_one_and_counted(tmp_path):
-    twice = (Message.of("user", "a"), Message.of("user", "b"))
-    report = export_samples({"train": [sample(1, messages=twice)]}, tmp_path / "x")
-    (row,) = json.loads((tmp_path / "x/finetune_train.json").read_text())
-    assert row["conversations"][0]["value"] == "a\n\nb"
-    assert report.splits["train"].changes == {"merged_messages": 1}
-
-
-def test_weights_are_copies_on_average(tmp_path):
-    samples = [sample(i, loss_weight=1.25) for i in range(400)]
-    report = export_samples({"train": samples}, tmp_path / "x")
-    assert 440 < report.splits["train"].rows < 560
-    rows = json.loads((tmp_path / "x/finetune_train.json").read_text())
-    assert len(rows) == report.splits["train"].rows
 
 
 def test_an_export_of_nothing_is_an_error_and_leaves_nothing(tmp_path):
@@ -283,16 +260,6 @@ def test_the_manifest_says_what_it_was_made_of(tmp_path):
     ]  # fmt: skip
 
 
-def test_openai_may_have_pictures_in_its_rows(tmp_path):
-    options = {"images": "inline"}
-    export_samples({"train": [sample(1)]}, tmp_path / "x", format="openai", options=options)
-    row = orjson.loads((tmp_path / "x/train.jsonl").read_bytes())
-    url = row["messages"][1]["content"][1]["image_url"]["url"]
-    assert url.startswith("data:image/png;base64,")
-    assert [m.get("weight") for m in row["messages"]] == [None, None, 0, None, 1]
-    assert not (tmp_path / "x/images").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -305,8 +272,3 @@ def test_openai_may_have_pictures_in_its_rows(tmp_path):
 def test_wrong_formats_and_options_are_named(name, options, message):
     with pytest.raises(errors.InvalidInputError, match=message):
         make_format(name, options)
-
-
-def test_names_of_samples_are_read_back():
-    key = SampleKey("20261120T130405-9f86-0-1", 12, 1)
-    assert key_of(name_of(key)) == key

@@ -2,13 +2,11 @@
 
 import pytest
 
-from webtraj import errors
 from webtraj.agents.models.base import Message
 from webtraj.agents.models.messages import estimate_tokens
 from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.lengths import LengthOptions, ModelCounter
 from webtraj.training.export.pictures import PictureReader
-from webtraj.training.export.preferences import Rejected, pair_of, rejected_of
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft.encoding import ModelTools
 
@@ -91,13 +89,6 @@ def test_a_model_counts_by_its_template_and_its_tokenizer():
     assert counter.count([Message.of("user", "a b"), Message.of("assistant", "c")]) == 7
 
 
-def test_a_model_without_a_template_cannot_count():
-    tokenizer = Words()
-    tokenizer.chat_template = None
-    with pytest.raises(errors.InvalidInputError, match="has no chat template"):
-        ModelCounter(ModelTools(None, tokenizer)).count([Message.of("user", "a")])
-
-
 REASONED = {"reasoning": "It is red.\n"}
 
 
@@ -117,15 +108,3 @@ def test_separate_reasoning_is_left_out_and_counted_or_written_before_the_reply(
         "leave_out": ["click('9')", "click('9')"],
         "think": ["<think>\nIt is red.\n</think>\n\nclick('9')", "click('9')"],
     }
-
-
-@pytest.mark.parametrize("name", ["preferences", "trl-preferences"])
-def test_both_replies_of_a_pair_have_their_reasoning(name, tmp_path):
-    worse = Rejected("click('1')", "e0/2/0", 0.0, "It is blue.")
-    pair = pair_of(sample(metadata=REASONED, reward=1.0), worse)
-    export_samples({"train": [pair]}, tmp_path / "x", format=name, options={"reasoning": "think"})
-    made = make_format(name, {})
-    (row,) = made.read(tmp_path / "x", "train")
-    back = made.sample_of(row, PictureReader(tmp_path / "x"))
-    assert back.completion.startswith("<think>\nIt is red.\n</think>\n\nclick('9')")
-    assert rejected_of(back).completion == "<think>\nIt is blue.\n</think>\n\nclick('1')"

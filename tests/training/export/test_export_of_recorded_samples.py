@@ -140,13 +140,6 @@ def test_pairs_are_a_success_and_a_failure_by_the_same_prompt(buffer, tmp_path):
     assert (info["columns"]["chosen"], info["columns"]["rejected"]) == ("chosen", "rejected")
 
 
-def test_without_contrast_there_are_no_pairs_and_it_says_why(played, tmp_path):
-    only = ReplayBuffer.from_datasets(played[0], filters=Filters(min_steps=1, distinct=False))
-    with pytest.raises(errors.InvalidInputError, match="prompts with one reply: 2"):
-        export_selection(only.all, tmp_path / "x", format="preferences")
-    assert not (tmp_path / "x").exists()
-
-
 def test_the_command_exports_splits_and_previews(played, tmp_path):
     def run(*words, code=0):
         result = CliRunner().invoke(make_app(), ["export", *map(str, words)])

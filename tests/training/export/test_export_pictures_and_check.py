@@ -10,6 +10,7 @@ import pytest
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.app import make_app
@@ -49,13 +50,13 @@ def unpacker(request, monkeypatch):
     monkeypatch.setattr(pictures, "unpacking", lambda: found)
 
 
-@pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
+@table("data", GOOD.values(), ids=GOOD)
 def test_a_picture_that_is_whole_is_let_in(data):
     assert picture_error(data) == ""
 
 
-@pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+@table("data", GOOD.values(), ids=GOOD)
+@table("share", [0.1, 0.5, 0.95])
 def test_a_picture_that_is_cut_is_not(data, share):
     assert picture_error(data[: int(len(data) * share)])
 
@@ -69,7 +70,7 @@ def is_shown(data):
     return True
 
 
-@pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
+@table("data", GOOD.values(), ids=GOOD)
 def test_what_pillow_cannot_show_is_never_let_in(data, unpacker):
     luck = random.Random(0)
     wrong = [data[:end] for end in range(0, len(data), max(1, len(data) // 40))]
@@ -104,7 +105,7 @@ WRONG_PNGS = {
 }
 
 
-@pytest.mark.parametrize(("data", "why"), WRONG_PNGS.values(), ids=WRONG_PNGS)
+@table(("data", "why"), WRONG_PNGS.values(), ids=WRONG_PNGS)
 def test_a_png_whose_rows_are_wrong_is_refused_as_by_pillow(data, why, unpacker):
     assert picture_error(png_of(bytes(6) * 4)) == ""
     assert why in picture_error(data)
@@ -133,26 +134,6 @@ def test_a_bomb_is_not_unpacked_to_its_end(unpacker):
     assert 24 < unpacked < 10_000_000
 
 
-def test_a_picture_that_samples_share_is_looked_into_once(tmp_path, monkeypatch):
-    looked = []
-
-    def counted(data):
-        looked.append(data)
-        return picture_error(data)
-
-    monkeypatch.setattr(pictures, "picture_error", counted)
-    shown = [Image(GOOD["jpeg"] + bytes([n])) for n in range(30)]  # What follows its end is idle.
-    shown[7] = Image(GOOD["jpeg"][:300])
-    some = [
-        sample(n, messages=(Message.of("user", *shown[max(n - 3, 0) : n + 1]),)) for n in range(30)
-    ]
-    report = export_samples({"train": some}, tmp_path / "x")
-    assert len(looked) == len(set(looked)) == 30
-    assert report.num_pictures == 29
-    left_out = report.splits["train"].left_out
-    assert left_out == {"a picture of its prompt cannot be decoded": 4}
-
-
 def test_what_the_disk_has_changed_is_not_exported(tmp_path):
     class Damaged(ShareGptFormat):
         def write(self, rows, folder, split):
@@ -173,7 +154,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "message"), ROWS.values(), ids=ROWS)
+@table(("old", "new", "message"), ROWS.values(), ids=ROWS)
 def test_an_export_that_was_changed_is_not_trusted(tmp_path, old, new, message):
     export_samples({"train": [sample(0)]}, tmp_path / "x")
     file = tmp_path / "x/finetune_train.json"

@@ -7,10 +7,8 @@ from PIL import Image as Pillow
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
-from webtraj.datasets.exporters import huggingface
 from webtraj.training.export import export_samples
 from webtraj.training.export.preferences import Rejected, pair_of
-from webtraj.training.export.running import read_export
 from webtraj.training.samples import Sample, SampleKey
 
 datasets = pytest.importorskip("datasets")
@@ -80,30 +78,6 @@ def test_datasets_reads_prompts_completions_and_pictures(tmp_path):
     card = (out / "README.md").read_text()
     assert "license: mit" in card
     assert "| validation | 2 | 2 | 2 |" in card
-
-
-def test_without_pictures_content_is_text(tmp_path):
-    out = tmp_path / "x"
-    export_samples(
-        {"train": [sample(i, pictures=False) for i in range(3)]},
-        out,
-        format="trl",
-        options={"weights": "column"},
-    )
-    row = load(out, tmp_path)["train"][1]
-    assert row["prompt"][1] == {"role": "user", "content": "Task\n\nstep 1"}
-    assert row["completion"] == [{"role": "assistant", "content": "click('1')"}]
-    assert "images" not in row
-
-
-def test_rows_of_many_groups_are_read_in_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(huggingface, "_GROUP_ROWS", 5)
-    written = [sample(i) for i in range(12)]
-    export_samples({"train": written}, tmp_path / "x", format="trl", options={"weights": "column"})
-    (path,) = (tmp_path / "x/data").iterdir()
-    with parquet.ParquetFile(path) as file:
-        assert file.num_row_groups == 3
-    assert [one.messages for one in read_export(tmp_path / "x")] == [s.messages for s in written]
 
 
 def test_pictures_after_text_are_refused_and_nothing_is_left(tmp_path):

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj import trajectory as t
 from webtraj.cli.app import make_app
@@ -55,24 +56,6 @@ def test_an_export_of_nothing_names_the_option(made, told, tmp_path):
     assert f"These let some in: {told}." in str(done.exception)
 
 
-def test_what_to_keep_together_needs_a_split(tmp_path):
-    done = export(tmp_path, [{"actions": 2}], "--split-by", "task")
-    assert isinstance(done.exception, errors.InvalidInputError)
-    assert "--split-by needs --val-split" in str(done.exception)
-
-
-def test_a_single_click_is_an_episode_like_others(tmp_path):
-    done = export(tmp_path, [{"actions": 1}])
-    assert done.exit_code == 0, done.exception
-    assert "1 row of 1 sample" in done.output
-
-
-def test_what_is_rendered_already_is_not_asked_for_again(tmp_path):
-    done = export(tmp_path, [{"actions": 1, "asked": False}], "--render", "--filter", "min_steps=2")
-    assert "min_steps=1" in str(done.exception)
-    assert "--render" not in str(done.exception)
-
-
 def _with_an_invalid_action(number, outcome):
     made = episode(number, 3, outcome)
     reply = "I would rather not."
@@ -90,7 +73,7 @@ def _with_an_invalid_action(number, outcome):
     return dataclasses.replace(made, steps=(first, wrong, *rest))
 
 
-@pytest.mark.parametrize(
+@table(
     ("format_name", "words", "kept"),
     [
         ("tokens", (), True),

@@ -54,33 +54,3 @@ def test_a_configured_one_says_what_to_install(samples, tmp_path):
     assert done.returncode == 1
     assert errors.install_command("config") in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_preview_of_parquet_files_says_what_to_install(samples, tmp_path):
-    pytest.importorskip("pyarrow")
-    export_samples({"train": samples}, tmp_path / "trl", format="trl")
-    done = run("export", "preview", "trl", cwd=tmp_path)
-    assert done.returncode == 1
-    assert errors.install_command("parquet") in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_parquet_files_are_not_begun(samples, tmp_path):
-    script = (
-        f"{WITHOUT.partition('import webtraj.cli')[0]}"
-        "from webtraj import errors\n"
-        "from webtraj.agents.models.base import Message\n"
-        "from webtraj.training.export import export_samples\n"
-        "from webtraj.training.samples import Sample, SampleKey\n"
-        "one = Sample(key=SampleKey('e', 1), messages=(Message.of('user', 'Go.'),),\n"
-        "    completion='click(1)', task='t')\n"
-        "try: export_samples({'train': [one]}, 'trl', format='trl')\n"
-        "except errors.MissingDependencyError as error: print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert errors.install_command("parquet") in done.stdout, done.stderr
-    assert list(tmp_path.iterdir()) == []

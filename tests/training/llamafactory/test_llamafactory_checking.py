@@ -8,6 +8,7 @@ from llamafactory_runs import ON_A_CPU, make_episode, record, record_some
 from omegaconf import OmegaConf
 from PIL import Image as Pillow
 
+from tables import table
 from webtraj import errors
 from webtraj.training.export import export_samples
 from webtraj.training.llamafactory import check_export, load_update_config, prepare_update
@@ -45,6 +46,10 @@ def prepared(tmp_path_factory, model):
 @pytest.fixture
 def folder(prepared, tmp_path):
     """A copy of files that are in good order."""
+    return copy_of(prepared, tmp_path)
+
+
+def copy_of(prepared, tmp_path):
     copy = tmp_path / "data"
     shutil.copytree(prepared.data, copy)
     change_config(copy, dataset_dir=str(copy), media_dir=str(copy))
@@ -132,8 +137,9 @@ ROW_FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROW_FAULTS)
-def test_rows_are_refused_by_number(folder, name):
+@table("name", ROW_FAULTS)
+def test_rows_are_refused_by_number(prepared, tmp_path, name):
+    folder = copy_of(prepared, tmp_path)
     change, row, effect, said = ROW_FAULTS[name]
     change_rows(folder, lambda rows: change(folder, rows))
     report = check_export(folder)
@@ -171,8 +177,9 @@ INFO_FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", INFO_FAULTS)
-def test_entries_are_refused(folder, name):
+@table("name", INFO_FAULTS)
+def test_entries_are_refused(prepared, tmp_path, name):
+    folder = copy_of(prepared, tmp_path)
     change, said = INFO_FAULTS[name]
     change_info(folder, change)
     assert said in only_problem(folder).what
@@ -197,8 +204,9 @@ CONFIG_FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CONFIG_FAULTS)
-def test_settings_are_refused(folder, name):
+@table("name", CONFIG_FAULTS)
+def test_settings_are_refused(prepared, tmp_path, name):
+    folder = copy_of(prepared, tmp_path)
     values, key, effect = CONFIG_FAULTS[name]
     change_config(folder, **values)
     problem = check_export(folder).problems[0]

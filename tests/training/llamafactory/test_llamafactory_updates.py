@@ -12,11 +12,11 @@ import yaml
 from llamafactory_runs import ON_A_CPU, make_episode, record, record_some
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj.cli import app
 from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
 from webtraj.training.llamafactory.checkpoints import (
-    changed,
     find_checkpoint,
     incomplete,
     steps_for,
@@ -86,7 +86,7 @@ def test_every_key_of_the_source_is_taken_and_the_defaults_are_its(tmp_path):
     assert config.report_to == "wandb"
 
 
-@pytest.mark.parametrize(
+@table(
     ("override", "said"),
     [
         pytest.param("algorithm_config.lerning_rate=1", "learning_rate", id="near"),
@@ -162,7 +162,7 @@ def test_nothing_to_train_on_is_an_error(tmp_path):
         prepare_update(configuration(tmp_path, *ON_A_CPU))
 
 
-@pytest.mark.parametrize(
+@table(
     ("rows", "devices", "epochs", "steps"),
     [
         pytest.param(1, 8, 1, 1, id="never-none"),
@@ -197,14 +197,6 @@ def test_only_what_has_an_optimizer_is_a_checkpoint(tmp_path):
     assert (found.global_step, found.deepspeed) == (10, True)
 
 
-def test_without_an_optimizer_there_is_none_to_go_on_with(tmp_path):
-    record_some(tmp_path, 1, 6)
-    weights(tmp_path / "model.pt")
-    config = configuration(tmp_path, *ON_A_CPU, "algorithm_config.resume=optimizer")
-    with pytest.raises(errors.InvalidInputError, match="resume=auto"):
-        prepare_update(config)
-
-
 def test_an_update_begins_with_the_model_that_was_published(tmp_path):
     record_some(tmp_path, 1, 6)
     config = configuration(tmp_path, *ON_A_CPU)
@@ -232,12 +224,6 @@ def test_publishing_takes_the_last_whole_checkpoint_and_no_half_one(tmp_path):
         publish(run, tmp_path)
     assert (published / "model.safetensors").read_bytes()[-1] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "run"]
-
-
-def test_weights_that_are_the_same_are_seen(tmp_path):
-    one, other = weights(tmp_path / "a", 1), weights(tmp_path / "b", 1)
-    assert changed(one, other) is False
-    assert changed(one, weights(tmp_path / "c", 2)) is True
 
 
 def test_the_command_prepares_and_checks(tmp_path):
@@ -294,8 +280,3 @@ def test_a_trainer_that_takes_too_long_is_ended(ready, tmp_path):
     if told.exists():
         with pytest.raises(ProcessLookupError):
             os.kill(int(told.read_text()), 0)
-
-
-def test_a_trainer_that_ends_well_without_a_step_has_failed(ready):
-    with pytest.raises(TrainingFailedError, match="trained nothing"):
-        ready("")

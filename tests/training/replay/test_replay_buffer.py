@@ -3,14 +3,12 @@
 import dataclasses
 import hashlib
 import secrets
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import orjson
 import pytest
 
+from tables import table
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.judgements import Judgements
 from webtraj.environments import actions as a
@@ -52,12 +50,12 @@ def test_samples_are_loaded_as_they_were_recorded(episode, dataset):
     assert uncompared(buffer.all[1:3]) == wanted[1:3]
 
 
-@pytest.mark.parametrize("format_name", ["json", "pb"])
-@pytest.mark.parametrize("kind", ["folder", "bucket"])
+@table("format_name", ["json", "pb"])
+@table("kind", ["folder", "bucket"])
 def test_any_place_and_format_gives_the_same(episode, dataset, format_name, kind):
     episodes = [episode(f"e{n}") for n in range(6)]
     place = f"memory://{secrets.token_hex(8)}/d" if kind == "bucket" else None
-    where = dataset("d", episodes, format=format_name, place=place)
+    where = dataset(format_name, episodes, format=format_name, place=place)
     buffer = ReplayBuffer.from_datasets(where)
     assert uncompared(buffer.all) == [sample for one in episodes for sample in samples_of(one)]
     assert buffer.all.sha256 == ReplayBuffer.from_datasets(where).all.sha256
@@ -319,14 +317,14 @@ HELD_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", HELD_OUT)
+@table("name", HELD_OUT)
 def test_held_out_tasks_in_the_data_are_an_error(episode, dataset, tmp_path, name):
     given = {key: tuple(value) for key, value in HELD_OUT[name].items()}
     if name == "file":
         path = tmp_path / "test.jsonl"
         path.write_bytes(orjson.dumps({"name": "secret", "goal": "x", "start_url": "http://x/"}))
         given = {"tasks": (path,)}
-    place = dataset("d", [episode("e1"), episode("e2", task="secret", site="a.held.org")])
+    place = dataset(name, [episode("e1"), episode("e2", task="secret", site="a.held.org")])
     with pytest.raises(LeakError, match="'secret'"):
         ReplayBuffer.from_datasets(place, held_out=HeldOut(**given))
     buffer = ReplayBuffer.from_datasets(place, held_out=HeldOut(**given, on_leak="drop"))
@@ -464,7 +462,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@table("name", BAD)
 def test_wrong_filters_are_refused_by_name(name):
     with pytest.raises(errors.InvalidInputError, match=f"Filters.{next(iter(BAD[name]))}"):
         Filters(**BAD[name])
@@ -534,48 +532,6 @@ def test_processes_read_what_one_reads(episode, dataset, processes, render):
     assert many.contents.episode_ids == one.contents.episode_ids
     assert many.report() == one.report()
     assert many.all.sha256 == one.all.sha256
-
-
-def test_without_its_processes_a_buffer_is_filled_too(episode, dataset, processes, monkeypatch):
-    place = dataset("d", mixed_episodes(episode))
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    buffer = ReplayBuffer.from_datasets(place, filters=ALL)
-    assert len(processes) == 1
-    assert len(buffer) == sum(n % 4 for n in range(20))
-
-
-def test_a_script_without_a_main_guard_fills_a_buffer_in_a_thread(episode, dataset):
-    script = """
-        import threading
-        from webtraj.datasets import workers
-        from webtraj.training.replay import ReplayBuffer, scanning
-        scanning._LARGE, workers.cores = 1, lambda: 2
-        def fill():
-            print("filled", len(ReplayBuffer.from_datasets(PLACE)))
-        thread = threading.Thread(target=fill)
-        thread.start()
-        thread.join()
-    """.replace("PLACE", repr(dataset("d", mixed_episodes(episode))))
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == ("filled 24\n", "")
-
-
-class Others:
-    reference = {}  # noqa: RUF012
-
-    def render(self, trajectory):
-        return {}
-
-
-@pytest.mark.parametrize(("render", "registered"), [(Others(), ()), (None, (Others,))])
-def test_classes_of_others_are_used_in_this_process_only(
-    episode, dataset, processes, monkeypatch, render, registered
-):
-    monkeypatch.setattr("webtraj.store.values.registered", lambda: registered)
-    ReplayBuffer.from_datasets(dataset("d", mixed_episodes(episode)), render=render)
-    assert processes == []
 
 
 ODD = {

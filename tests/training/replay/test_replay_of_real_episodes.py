@@ -41,6 +41,7 @@ async def test_clicks_whose_change_does_not_show_stay(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 async def test_what_a_model_was_sent_and_replied_is_the_sample(tmp_path):
     def reply(request):
         ref = re.search(r"\[(\w+)\] button", request.text)[1]

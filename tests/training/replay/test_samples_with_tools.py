@@ -101,22 +101,3 @@ async def test_a_chat_template_gets_arguments_as_data(played):
     assert call["function"] == {"name": "click", "arguments": {"bid": "1"}}
     assert shaped[-1]["role"] == "tool"
     assert isinstance(shaped[-1]["content"], str)
-
-
-def test_a_row_of_a_tool_names_its_call():
-    row = {"messages": [{"role": "tool", "content": "x"}], "completion": "y"}
-    with pytest.raises(errors.InvalidInputError, match="expected a tool_call_id"):
-        read_row(row, "row 1")
-
-
-def test_a_tool_may_return_nothing():
-    row = {
-        "messages": [
-            {"role": "user", "content": "Wait."},
-            {"role": "tool", "tool_call_id": "c1", "content": None},
-        ],
-        "completion": "y",
-    }
-    assert read_row(row, "row 1").messages[-1].parts == ()
-    with pytest.raises(errors.InvalidInputError, match="as content"):
-        read_row({**row, "messages": [{"role": "user", "content": None}]}, "row 1")

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tables import table
 from webtraj import errors
 from webtraj.training.sft import encoding
 
@@ -15,7 +16,7 @@ def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "why"),
     [
         ("", ""),
@@ -37,9 +38,7 @@ def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model,
     assert str(caught.value).startswith(f"No model folder at {model!r}{why}. Expected a folder")
 
 
-@pytest.mark.parametrize(
-    "model", ["gpt2", "Qwen/Qwen3-0.6B", "gone/tiny", "runs/there", "./runs/there", "runs"]
-)
+@table("model", ["gpt2", "Qwen/Qwen3-0.6B", "gone/tiny", "runs/there", "./runs/there", "runs"])
 def test_names_on_the_hub_and_folders_are_loaded(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(errors.MissingDependencyError, match="Training needs"):

@@ -3,8 +3,6 @@
 import base64
 import io
 import json
-import subprocess
-import sys
 
 import numpy as np
 import PIL.Image
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tables import table
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
@@ -74,7 +73,7 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
     assert sample.messages == (Message.of("user", Image(b"first")),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("row", "message"),
     [
         ({}, "expected prompt_token_ids with completion_token_ids, or messages"),
@@ -115,7 +114,7 @@ def test_files_that_are_none_are_refused(tmp_path):
         SampleFile(tmp_path / "none.jsonl")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "options"),
     [
         ("tokens", {}),
@@ -194,7 +193,7 @@ def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
         open_held_out([tmp_path / "out"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("row", "message"),
     [
         ({"conversations": []}, "expected a list of turns as conversations"),
@@ -217,16 +216,6 @@ def test_rows_of_sharegpt_that_are_none_are_named(tmp_path, row, message):
     (tmp_path / "rows.json").write_text("[\n" + json.dumps(row) + "\n]\n")
     with pytest.raises(errors.InvalidInputError, match=f"rows.json, line 2.*{message}"):
         SampleFile(tmp_path / "rows.json")[0]
-
-
-def test_several_files_are_one_sequence(tmp_path):
-    for name, texts in (("a", "xyz"), ("b", "u")):
-        rows = [json.dumps({"messages": CHAT, "completion": text}) for text in texts]
-        (tmp_path / name).write_text("\n".join(rows))
-    found = open_samples([tmp_path / "a", tmp_path / "b"])
-    assert [sample.completion for sample in found] == ["x", "y", "z", "u"]
-    assert found[-1].completion == "u"
-    assert len(open_samples([])) == 0
 
 
 lengths = st.lists(st.integers(1, 20), min_size=1, max_size=40)
@@ -297,7 +286,7 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
     assert found.learning_rate == 1e-4
 
 
-@pytest.mark.parametrize(
+@table(
     ("overrides", "message"),
     [
         (["learning_rat=1"], "learning_rat is unknown; did you mean learning_rate"),
@@ -326,16 +315,6 @@ def test_where_things_go_does_not_make_another_run():
     other = SftSettings(model="m", output="there", log_steps=10)
     assert one.what_matters() == other.what_matters()
     assert one.what_matters() != SftSettings(model="m", output="here", seed=1).what_matters()
-
-
-@pytest.mark.slow
-def test_importing_the_trainer_loads_nothing_heavy():
-    code = (
-        "import sys, webtraj.training.sft, webtraj.cli.train, webtraj.testing.tiny_models\n"
-        "assert not {'torch', 'transformers', 'accelerate', 'peft', 'omegaconf', 'ray', "
-        "'playwright', 'PIL', 'matplotlib'} & set(sys.modules), sorted(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_sampled_reply_without_token_ids_is_refused_and_not_imitated():

@@ -4,9 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from training_runs import picture, reference_losses, same, sample, settings, weights
+from training_runs import reference_losses, same, sample, settings, weights
 
-from webtraj import errors
 from webtraj.training.sft import TrainingError, models, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
@@ -55,14 +54,6 @@ def test_packed_samples_do_not_see_each_other(prepared):
     packed, packed_gradients = gradients(model, data, ((0, 3), (4, 1, 2)))
     assert packed == pytest.approx(alone, rel=1e-5)
     assert close(packed_gradients, alone_gradients)
-
-
-def test_without_a_mask_they_would(prepared):
-    data, model = prepared
-    batch = data.batch(MicroBatch(((0, 3),)), masked=True)
-    apart = token_losses(model, batch)[0]
-    batch.inputs["attention_mask"] = torch.ones_like(batch.inputs["attention_mask"]).tril()
-    assert not torch.allclose(token_losses(model, batch)[0], apart, rtol=1e-3)
 
 
 def test_gradients_of_weight_0_are_exactly_zero(text_model, prepared):
@@ -132,8 +123,3 @@ def test_nothing_to_train_on_is_an_error(text_model, tmp_path):
     with pytest.raises(TrainingError, match="Nothing to train on"):
         train(settings(text_model, tmp_path / "run"), [])
     assert not (tmp_path / "run").exists()
-
-
-def test_images_are_not_packed(vision_model, tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="packing needs a text model"):
-        train(settings(vision_model, tmp_path, packing=True), [sample(0, "See ", picture(9))])

@@ -15,10 +15,10 @@ from training_runs import (
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Text
-from webtraj.training.sft import NullTrainObserver, models, publish, read_log, train
+from webtraj.training.sft import models, publish, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
-from webtraj.training.sft.encoding import Encoder, ImageTokens, ModelTools, load_tools
+from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
@@ -26,22 +26,6 @@ SAMPLES = [sample(number) for number in range(8)]
 
 def logits(model):
     return model(input_ids=torch.arange(5, 25)[None]).logits
-
-
-def test_attention_of_cudnn_which_plans_for_every_length_is_off_while_training(
-    text_model, tmp_path
-):
-    seen = []
-
-    class Watch(NullTrainObserver):
-        def logged(self, entry):
-            seen.append(torch.backends.cuda.cudnn_sdp_enabled())
-
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    train(settings(text_model, tmp_path / "run", log_steps=1), SAMPLES, observer=Watch())
-    assert seen
-    assert not any(seen)
-    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_adapters_are_trained_and_merged(text_model, tmp_path):
@@ -217,35 +201,6 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
     assert torch.allclose(nll[owners == 1], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("text", "sizes"),
-    [
-        ("See <image> there", [(64, 48)]),
-        ("<image><image>", [(64, 48), (100, 100)]),
-        ("\n<image>\n\n<image> word<image>", [(64, 48), (64, 48), (30, 200)]),
-    ],
-    ids=["one", "side by side", "three"],
-)
-def test_images_of_a_size_are_processed_once(vision_model, monkeypatch, text, sizes):
-    tools = load_tools(vision_model)
-    images = [picture(number, size) for number, size in enumerate(sizes)]
-    pixels = [PIL.Image.open(io.BytesIO(image.data)).convert("RGB") for image in images]
-    expected = tools.processor(text=[text], images=[pixels])["input_ids"][0]
-    tokens = ImageTokens(tools)
-    asked = []
-    processed = ImageTokens._processed
-    monkeypatch.setattr(
-        ImageTokens,
-        "_processed",
-        lambda self, *given: asked.append(given) or processed(self, *given),
-    )
-    for _ in range(3):
-        assert tokens.ids(text, images) == expected
-    assert len(asked) == len(set(sizes))
-    with pytest.raises(errors.InvalidInputError, match="Cannot read an image of 60 bytes"):
-        tokens.ids("<image>", [Image(images[0].data[:60])])
-
-
 def test_what_is_computed_twice_has_the_same_gradients(vision_model, tmp_path):
     tools = load_tools(vision_model)
     found = []
@@ -260,39 +215,3 @@ def test_what_is_computed_twice_has_the_same_gradients(vision_model, tmp_path):
     assert found[0].keys() == found[1].keys()
     assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
     assert any(gradient.any() for gradient in found[0].values())
-
-
-def test_adapters_learn_with_what_is_computed_twice(text_model, tmp_path):
-    options = {"method": "lora", "lora": {"rank": 4}, "learning_rate": 1e-2, "max_steps": 3}
-    runs = [
-        train(
-            settings(text_model, tmp_path / str(again), gradient_checkpointing=again, **options),
-            SAMPLES,
-        )
-        for again in (False, True)
-    ]
-    assert runs[0].loss == pytest.approx(runs[1].loss, rel=1e-5)
-
-
-def test_flash_attention_is_asked_for_only_where_it_is(text_model, tmp_path):
-    wanted = settings(text_model, tmp_path, attention="flash_attention_2")
-    with pytest.raises(errors.MissingDependencyError, match="flash-attn is not installed"):
-        train(wanted, SAMPLES)
-
-
-def test_tensorboard_shows_what_the_log_says(text_model, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    train(
-        settings(text_model, tmp_path, tensorboard=True, max_steps=3, eval_steps=3),
-        SAMPLES,
-        eval_samples=SAMPLES[:2],
-    )
-    shown = EventAccumulator(str(tmp_path / "tensorboard"))
-    shown.Reload()
-    log = read_log(tmp_path)
-    for key in ("loss", "lr", "grad_norm", "eval_loss"):
-        logged = [(entry["step"], entry[key]) for entry in log if key in entry]
-        scalars = [(event.step, event.value) for event in shown.Scalars(f"train/{key}")]
-        assert [step for step, _ in scalars] == [step for step, _ in logged]
-        assert [value for _, value in scalars] == pytest.approx([value for _, value in logged])

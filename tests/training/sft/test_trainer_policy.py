@@ -1,7 +1,6 @@
 """Policy-gradient training: advantages, the clipped loss beside two others, and what it learns."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from training_runs import same, sample, settings, weights
 
 from webtraj import errors
 from webtraj.training.samples import SampleKey
-from webtraj.training.sft import TrainingError, models, publish, read_log, read_row, train
+from webtraj.training.sft import models, read_log, read_row, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
@@ -132,19 +131,6 @@ def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
     assert float(sums[1.0]["mismatch"]) > 1.0
 
 
-def test_temperature_is_that_in_the_rows(sampled, text_model, tmp_path):
-    warm = [dataclasses.replace(one, temperature=0.6) for one in sampled]
-    options = {"max_steps": 1, "batch_size": 6}
-    for folder, rows, policy in (
-        ("rows", warm, {}), ("given", sampled, {"temperature": 0.6}), ("other", sampled, {}),
-    ):  # fmt: skip
-        train(settings(text_model, tmp_path / folder, policy=policy, **options), rows)
-    rows, given, other = (
-        read_log(tmp_path / folder)[1]["policy_mismatch"] for folder in ("rows", "given", "other")
-    )
-    assert rows == given != other
-
-
 @pytest.mark.parametrize(
     ("temperatures", "given", "match"),
     [
@@ -160,12 +146,6 @@ def test_rows_of_another_temperature_are_refused(
     rows = [dataclasses.replace(one, temperature=found) for one, found in pairs]
     with pytest.raises(errors.InvalidInputError, match=match):
         loss_of(prepared, rows, tmp_path, temperature=given)
-
-
-def test_clipping_can_be_wider_above_than_below(prepared, sampled, tmp_path):
-    found, _, _ = loss_of(prepared, sampled, tmp_path, clip_low=0.1, clip_high=0.28)
-    wanted = reference(prepared[1], sampled, normalizer="tokens", low=0.1, high=0.28)
-    assert found.item() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("normalizer", ["tokens", "sequences", "constant"])
@@ -280,20 +260,6 @@ def test_what_teaches_nothing_is_left_out_and_counted(prepared, sampled, tmp_pat
     assert (report.groups, report.groups_kept, report.reward) == (2, 1, pytest.approx(6 / 9))
 
 
-def test_replies_of_earlier_iterations_are_counted_by_their_age(prepared, sampled, tmp_path):
-    old = [dataclasses.replace(one, iteration=0, group_id="old") for one in sampled]
-    _, _, data = loss_of(prepared, [*sampled, *old], tmp_path)
-    assert (data.report.groups, data.report.staleness) == (2, 0.5)
-
-
-def test_imitated_rows_have_no_age(prepared, sampled, tmp_path):
-    shown = dataclasses.replace(sample(9), iteration=7)
-    early = dataclasses.replace(sample(8), iteration=0)
-    rows = [*sampled, shown, early]
-    _, _, data = loss_of(prepared, rows, tmp_path, max_staleness=0)
-    assert (data.report.used, data.report.stale, data.report.staleness) == (8, 0, 0.0)
-
-
 def test_an_episode_with_two_rewards_is_refused(prepared, sampled, tmp_path):
     other = dataclasses.replace(sampled[0], key=SampleKey(sampled[0].key.episode_id, 7), reward=0.0)
     with pytest.raises(errors.InvalidInputError, match=r"has the rewards 1\.0 and 0\.0"):
@@ -371,41 +337,6 @@ def test_a_stopped_run_resumes_to_the_same_weights(sampled, text_model, tmp_path
     assert [entry["step"] for entry in read_log(tmp_path / "parts")] == [0, 1, 2, 3, 4]
 
 
-def test_log_probabilities_of_another_distribution_are_warned_of(
-    sampled, text_model, tmp_path, caplog
-):
-    elsewhere = [
-        dataclasses.replace(one, logprobs=tuple(p + 3 for p in one.logprobs)) for one in sampled
-    ]
-    train(settings(text_model, tmp_path / "far", policy={}, max_steps=1), elsewhere)
-    assert "differ from the model's by" in caplog.text
-    caplog.clear()
-    train(settings(text_model, tmp_path / "near", policy={}, max_steps=1), sampled)
-    assert "differ from the model's by" not in caplog.text
-
-
-def test_nothing_to_learn_is_an_error(sampled, text_model, tmp_path):
-    equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
-    with pytest.raises(TrainingError, match=r"6 are in groups whose attempts all got the same"):
-        train(settings(text_model, tmp_path, policy={}), equal)
-
-
-@pytest.mark.parametrize("proximal", [False, True])
-def test_nothing_to_learn_may_keep_the_weights(sampled, text_model, tmp_path, proximal):
-    equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
-    keeping = settings(text_model, tmp_path, policy={"proximal": proximal}, no_samples="keep")
-    for _ in range(2):  # Also if it is run again.
-        result = train(keeping, equal)
-        assert result.finished
-        assert result.steps == 0
-    assert same(weights(result.checkpoint / "model"), weights(text_model))
-    published = publish(tmp_path, tmp_path / "policy")
-    assert same(weights(published), weights(text_model))
-    (entry,) = read_log(tmp_path)
-    counts = ("policy_groups", "policy_groups_kept", "policy_no_spread", "policy_reward")
-    assert [entry[name] for name in counts] == [1, 0, 6, 1.0]
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -416,18 +347,6 @@ def test_nothing_to_learn_may_keep_the_weights(sampled, text_model, tmp_path, pr
 def test_settings_that_cannot_go_together_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         SftSettings(model="m", output="o", policy={}, **options)
-
-
-def test_a_row_of_exact_tokens_is_read_whole():
-    row = {
-        "prompt_ids": [1, 2], "completion_ids": [3, 4], "logprobs": [-0.5, 0], "reward": 1,
-        "advantage": None, "group": "g", "iteration": 2, "policy_version": "v2",
-        "sample": "episode/3/0", "mask": [0, 0, 1, 1], "temperature": 0.8,
-    }  # fmt: skip
-    one = read_row(json.loads(json.dumps(row)), "row")
-    assert (one.logprobs, one.reward, one.advantage) == ((-0.5, 0.0), 1.0, None)
-    assert one.temperature == 0.8
-    assert (one.group_id, one.iteration, one.policy_version) == ("g", 2, "v2")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Several processes, launched as the documentation says, and weights that are sharded."""
 
-import json
 import os
 import subprocess
 import sys
@@ -57,20 +56,6 @@ print("the same", flush=True)
 distributed.barrier()
 os._exit(0)  # On a busy machine, PyTorch's own threads may abort a process that ends in good order.
 """
-
-
-def test_json_is_the_result_alone(text_model, tmp_path):
-    rows = write_rows(tmp_path / "rows.jsonl", SAMPLES)
-    output = tmp_path / "run"
-    process = start_command(
-        f"--model={text_model}", f"--data={rows}", f"--output={output}", "max_steps=1", "--json"
-    )
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    told = json.loads(out)
-    assert (told["output"], told["steps"], told["planned"]) == (str(output), 1, 1)
-    assert told["data"]["given"] == len(SAMPLES)
-    assert "1 of 1 step done." in err
 
 
 def test_two_processes_train_as_one(text_model, tmp_path):

@@ -11,12 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-import accelerate
 import pytest
 import transformers
 from training_runs import same, sample, settings, weights, write_rows
 
-from webtraj import errors
 from webtraj.training.sft import publish, read_log, train
 from webtraj.training.sft.checkpoints import find_latest
 
@@ -151,34 +149,3 @@ def weights_of_adam(checkpoint):
     from safetensors.torch import load_file
 
     return load_file(checkpoint.path / "optimizer.safetensors")
-
-
-@pytest.fixture
-def sharding():
-    """Says how accelerate is to shard, and forgets it."""
-    from accelerate.state import AcceleratorState
-    from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
-
-    AcceleratorState._reset_state(reset_partial_state=True)
-
-    class OnThisMachine(accelerate.Accelerator):
-        def __init__(self, **options):
-            super().__init__(**options)
-            self.state.fsdp_plugin = FullyShardedDataParallelPlugin(fsdp_version=1)
-            self.state.distributed_type = DistributedType.FSDP
-
-    yield OnThisMachine
-    AcceleratorState._reset_state(reset_partial_state=True)
-
-
-def test_sharding_that_accelerate_would_not_do_is_refused(text_model, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(errors.InvalidInputError, match="Launch it without FSDP"):
-        train(settings(text_model, tmp_path / "run"), SAMPLES)
-    assert not (tmp_path / "run").exists()
-
-
-def test_weights_that_are_made_one_vector_are_refused(sharding, text_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(accelerate, "Accelerator", sharding)
-    with pytest.raises(errors.InvalidInputError, match="Set fsdp_version: 2"):
-        train(settings(text_model, tmp_path / "run"), SAMPLES)

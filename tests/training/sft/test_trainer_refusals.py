@@ -94,11 +94,6 @@ def test_ids_that_spell_other_replies_are_refused(text_model, tmp_path):
         train(settings(text_model, tmp_path), samples)
 
 
-def test_missing_ids_are_refused_where_they_are_asked_for(text_model):
-    with pytest.raises(errors.InvalidInputError, match="has no recorded token ids"):
-        encoded(text_model, sample(1), token_ids="recorded")
-
-
 def test_ids_on_record_with_images_are_those_of_the_processor(vision_model):
     one = on_record(vision_model, sample(1, "See ", picture(5)))
     assert encoded(vision_model, one).recorded
@@ -111,19 +106,6 @@ def test_ids_on_record_with_images_are_those_of_the_processor(vision_model):
 def test_an_image_mark_in_a_pages_text_is_refused(vision_model):
     with pytest.raises(errors.InvalidInputError, match="the text contains it too"):
         encoded(vision_model, sample(1, "<image> says the page", picture(5)))
-
-
-def test_images_for_a_text_model_are_refused(text_model):
-    with pytest.raises(errors.InvalidInputError, match="shows 1 images, and the model takes none"):
-        encoded(text_model, sample(1, picture(5)))
-
-
-def test_a_model_without_a_template_needs_ids(text_model, tmp_path):
-    tools = load_tools(text_model)
-    tools.tokenizer.chat_template = None
-    with pytest.raises(errors.InvalidInputError, match="the model has no chat template"):
-        Encoder(tools).encode(sample(1))
-    assert Encoder(tools).encode(on_record(text_model, sample(1))).recorded
 
 
 @pytest.mark.parametrize(
@@ -157,8 +139,3 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_sample(text_model, 
         train(settings(tmp_path / "model", tmp_path / "run"), samples)
     assert find_latest(tmp_path / "run") is None
     assert train(settings(tmp_path / "model", tmp_path / "fine"), samples[::2]).finished
-
-
-def test_a_folder_that_is_no_model_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="cannot be loaded"):
-        load_tools(tmp_path)

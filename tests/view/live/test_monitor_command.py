@@ -15,10 +15,11 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tables import table
 from webtraj import errors
 from webtraj.cli.view import view as command
 from webtraj.view import Cell, RunMonitor, Writer
-from webtraj.view.screen import BackgroundScreen, line_of, rendered, watch
+from webtraj.view.screen import line_of, rendered
 from webtraj.view.status import FaultCount, OpenEpisode
 
 
@@ -70,7 +71,7 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
     assert (json.loads(line)["cells"], json.loads(line)["is_over"]) == ("+-", True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         (["nowhere"], "No run in 'nowhere': the folder does not exist."),
@@ -93,58 +94,6 @@ def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):
     assert message in str(done.exception)
 
 
-def test_seconds_are_above_0(played):
-    done = run(played("climb"), "--every", "0")
-    assert "--every got 0; expected seconds above 0" in str(done.exception)
-
-
-def test_a_terminal_is_shown_each_look_until_the_end(played, hidden_index):
-    out = played("climb", "slip")
-    show = hidden_index(out)
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40)
-    waited = []
-
-    def sleep(seconds):
-        waited.append(seconds)
-        show()
-
-    assert watch(RunMonitor(out), console, every=2.5, sleep=sleep).is_over
-    assert waited == [2.5]
-    text = console.file.getvalue()
-    assert "0 of 2 rows done" in text
-    assert "2 of 2 rows done" in text
-
-
-def test_a_screen_in_the_background_waits_for_the_run_and_shows_its_end(played, tmp_path):
-    out = str(tmp_path / "data")
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40)
-    with BackgroundScreen(lambda: RunMonitor(out), console, every=0.05) as screen:
-        played("climb", "slip")
-    assert "2 of 2 rows done" in console.file.getvalue()
-    assert screen.trouble == ""
-
-
-def test_what_cannot_be_shown_disturbs_nobody(tmp_path):
-    def refuse():
-        raise errors.CorruptDataError("the plan is torn")
-
-    console = Console(file=io.StringIO())
-    with BackgroundScreen(refuse, console) as screen:
-        screen._thread.join()
-    assert screen.trouble == "the plan is torn"
-    with BackgroundScreen(lambda: RunMonitor(str(tmp_path)), console) as screen:
-        pass  # No run ever came.
-    assert (screen.trouble, console.file.getvalue()) == ("", "")
-
-
-def test_a_plan_of_any_length_fits(status):
-    cells = "".join("." if row % 7 else "+" for row in range(100_000))
-    text = shown(dataclasses.replace(status, cells=cells, planned=len(cells)))
-    assert "the most frequent state of 128 rows" in text
-    assert max(map(len, text.splitlines())) <= 100
-    assert len(text.splitlines()) < 40
-
-
 def test_names_give_a_terminal_no_commands(status):
     evil = "\x1b[31mred\x1b]0;title\x07[bold]"
     status = dataclasses.replace(
@@ -165,7 +114,7 @@ def test_names_give_a_terminal_no_commands(status):
     assert text.count("\\x1b[31mred") >= 5
 
 
-@pytest.mark.parametrize("writer", Writer)
+@table("writer", Writer)
 def test_each_state_of_the_writer_is_told(status, writer):
     left = dataclasses.replace(status, writer=writer, over=3, remaining=5.0)
     assert f"({writer})" in line_of(left)
@@ -199,16 +148,3 @@ def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
     assert "■".encode() * 3 in re.sub(rb"\x1b\[[0-9;]*m", b"", shown)
     assert b"Playing" not in shown  # That is the bar.
     assert b"3/3 (100%)" in said
-
-
-@pytest.mark.slow
-def test_nothing_heavy_is_loaded_by_looking(played):
-    out = played("climb")
-    code = (
-        "import sys; from webtraj.view import RunMonitor;"
-        f"print(RunMonitor({out!r}).look().cells);"
-        "heavy = {'torch', 'playwright', 'ray', 'obstore', 'starlette', 'uvicorn', 'matplotlib'};"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "+"), done.stderr

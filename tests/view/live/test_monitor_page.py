@@ -10,6 +10,7 @@ import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from tables import table
 from webtraj import errors
 from webtraj.view import RunMonitor
 from webtraj.view.app import serving
@@ -49,7 +50,7 @@ def test_a_run_is_told_with_its_rows(client):
     assert (row["task"], row["tries"][0]["outcome"]) == ("slip", "failure")
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "status", "told"),
     [
         ("nothing", 404, "No dataset 'nothing'"),
@@ -84,21 +85,6 @@ def test_a_later_run_takes_the_place_of_the_one_before(played):
         assert viewer.run("data", first["run_id"])["cells"] == "+"
 
 
-def test_many_who_ask_at_once_are_one_look(played, monkeypatch):
-    looks = []
-    look = RunMonitor._look
-
-    def counted(self, now):
-        looks.append(1)
-        return look(self, now)
-
-    monkeypatch.setattr(RunMonitor, "_look", counted)
-    monkeypatch.setattr("webtraj.view.viewer.LOOK", 3600.0)
-    with Viewer([played("climb", "slip")]) as viewer:
-        assert {viewer.run("data")["cells"] for _ in range(20)} == {"+-"}
-    assert len(looks) == 1
-
-
 @pytest.mark.slow
 def test_the_command_serves_until_a_signal(played):
     run = RunMonitor(out := played("climb")).run_id
@@ -121,6 +107,7 @@ def test_the_command_serves_until_a_signal(played):
 
 @pytest.mark.browser
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_browser_follows_a_run_and_runs_nothing_that_tasks_are_called(
     held_rollout, wait, tmp_path
 ):

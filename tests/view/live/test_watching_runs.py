@@ -11,15 +11,13 @@ import orjson
 import pytest
 from rich.console import Console
 
-from fault_proxy import Fault
 from webtraj import Outcome, errors, open_dataset
-from webtraj.datasets.recovery import rebuild, recover
+from webtraj.datasets.recovery import recover
 from webtraj.judging.base import Judgement
 from webtraj.judging.judged import judge_dataset
 from webtraj.rollouts.distributed.driver import Away, Underway
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.runs.iterations import Iterations
-from webtraj.store.index import IndexWriter
 from webtraj.store.journal import claim
 from webtraj.view import Cell, RunMonitor, Writer
 from webtraj.view.screen import rendered
@@ -151,27 +149,6 @@ def test_a_judge_is_followed_and_has_the_last_word(played, tmp_path):
     assert status.outcomes == {"failure": 2, "env_error": 2}
 
 
-def test_the_index_is_read_once_whatever_becomes_of_its_files(played, tmp_path):
-    out = played("climb", "slip", "climb")
-    monitor = RunMonitor(out)
-    first = open_dataset(out).summaries[0]
-    assert monitor.look().tries == 3
-    index = tmp_path / "data" / "index"
-    (path,) = index.glob("*.jsonl")
-    with path.open("ab") as file:  # A writer's next line, half of it written.
-        file.write(b'{"episode_id":"half')
-    assert monitor.look().tries == 3
-    path.write_bytes(path.read_bytes().removesuffix(b'{"episode_id":"half'))
-    played("climb", out=out)  # Another run, which it does not look at.
-    rebuild(out)
-    assert not path.exists()
-    assert monitor.look().tries == 3
-    writer = IndexWriter(index)
-    writer.append(first)  # Told twice, it counts once.
-    writer.close()
-    assert monitor.look().tries == 3
-
-
 def test_a_save_path_means_the_latest_run_of_its_iterations(played, tmp_path):
     saved = str(tmp_path / "saved")
     iterations = Iterations(saved, "train")
@@ -186,20 +163,6 @@ def test_a_save_path_means_the_latest_run_of_its_iterations(played, tmp_path):
         monitor.row(2)
     with pytest.raises(errors.InvalidInputError, match="No run 'other' in"):
         RunMonitor(saved, "other")
-
-
-def test_a_run_whose_settings_come_after_its_plan_is_seen_as_any_other(played):
-    out = played("climb", "flaky")
-    (kept,) = Path(out).glob("runs/*/settings.json")
-    settings = kept.read_bytes()
-    kept.unlink()
-    monitor = RunMonitor(out)
-    assert monitor.look().parallel is None
-    kept.write_bytes(settings)
-    status = monitor.look()
-    assert (status.cells, status.parallel) == ("++", RunMonitor(out).look().parallel)
-    assert status.parallel
-    assert (status.tries, status.outcomes) == (3, {"success": 2, "env_error": 1})
 
 
 def test_what_other_machines_play_is_seen_by_the_drivers_note(played):
@@ -241,35 +204,3 @@ def shown(status):
 def test_what_has_no_run_is_refused(tmp_path):
     with pytest.raises(errors.InvalidInputError, match="Give a rollout's dataset"):
         RunMonitor(str(tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
-def test_a_run_into_a_bucket_is_seen_in_its_spool_and_then_there(
-    held_rollout, wait, tmp_path, bucket_url, bucket_options, proxied_options, fault_proxy,
-    monkeypatch,
-):  # fmt: skip
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    fault_proxy.inject(Fault(status=503, code="SlowDown"), method="PUT", path="episodes/")
-    rollout = held_rollout("climb", "slip", "hold-act", "hold-crash", out=f"{bucket_url}/run",
-                           options=proxied_options)  # fmt: skip
-    rollout.monitor()
-    options = {**proxied_options, "retry": {"deadline": 0.5}}
-    monitor = RunMonitor(rollout.out, storage_options=options)
-    status = wait(monitor, lambda seen: seen.cells == "+-aa")
-    assert (status.tries, status.unsent) == (2, 2)
-    assert status.writer is Writer.PLAYING
-    fault_proxy.clear()
-    rollout.open("hold-act", "hold-crash")
-    rollout.finish()
-    fault_proxy.refuse()
-    status = monitor.look()
-    assert status.cells[:2] == "+-"
-    assert status.trouble  # What was seen last.
-    fault_proxy.accept()
-    status = monitor.look()
-    assert (status.cells, status.tries, status.unsent, status.trouble) == ("+-+e", 5, 0, "")
-    assert status.is_over
-    assert {fault.kind: fault.count for fault in status.faults} == {"BrowserCrashedError": 2}
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    assert RunMonitor(rollout.out, storage_options=bucket_options).look().cells == "+-+e"

@@ -46,21 +46,6 @@ async def test_axe_is_awake(look, serve, written_episodes, tmp_path):
     assert any("button-name" in line for line in await violations(page))
 
 
-async def test_colours_are_chosen_and_kept(look, serve, written_episodes, tmp_path):
-    url = await serve(written_episodes(tmp_path / "d", 1))
-    page = await look(url, color_scheme="light")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = await page.evaluate(ground)
-    await page.keyboard.press("L")
-    await expect(page.locator("html")).to_have_attribute("data-theme", "light")
-    await page.keyboard.press("L")
-    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    assert await page.evaluate(ground) != light
-    await page.reload()
-    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    assert await page.evaluate(ground) != light
-
-
 async def test_focus_is_seen_and_goes_through_all_there_is(look, serve, written_episodes, tmp_path):
     page = await look(await serve(written_episodes(tmp_path / "d", 2)), "#/episode/d/e0001")
     await expect(page.locator(".timeline .step")).to_have_count(2)

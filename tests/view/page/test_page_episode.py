@@ -141,33 +141,6 @@ async def test_judges_errors_and_all_the_rest(look, serve, miniwob_iterations, p
     await expect(page.get_by_role("tab", name="Raw")).to_have_attribute("aria-selected", "true")
 
 
-@pytest.mark.smoke
-async def test_errors_are_shown_with_their_tracebacks(look, serve, written_episodes, tmp_path):
-    url = await serve(written_episodes(tmp_path / "d", 9))
-    page = await look(url, "#/episode/d/e0004?tab=errors")  # 4: env_error, 2: failure.
-    panel = page.get_by_role("tabpanel")
-    await expect(panel).to_contain_text("BrowserError It died.")
-    await expect(panel.get_by_role("group", name="Traceback")).to_have_text("Traceback: line 1")
-    page = await look(url, "#/episode/d/e0002?tab=errors")
-    await expect(page.get_by_role("tab", name="Errors")).to_contain_text("1")
-    await page.get_by_role("link", name="Step 1").click()
-    await expect(page.locator(".action-card")).to_contain_text("It was covered.")
-    await expect(page.locator(".step[aria-current] .mark-error")).to_have_count(1)
-
-
-async def test_a_small_page_is_shown_without_the_empty_rest_of_its_picture(
-    look, serve, miniwob_iterations, place
-):
-    page = await look(await serve(*miniwob_iterations), place[1])
-    picture = page.locator(".stage img")
-    width = await picture.evaluate("img => img.decode().then(() => img.naturalWidth)")
-    assert width > 300  # It is whole, also where it is shown in part.
-    shown = await page.locator(".stage").bounding_box()
-    whole = await picture.bounding_box()
-    assert shown["width"] / whole["width"] == pytest.approx(160 / width, abs=0.02)
-    assert shown["height"] < whole["height"] * 1.02
-
-
 async def test_two_iterations_stand_side_by_side(look, serve, miniwob_iterations):
     first, second = miniwob_iterations
     ones = {t.info.goal: t for t in episodes_of(first, "click-checkboxes")}
@@ -207,22 +180,6 @@ async def test_two_iterations_stand_side_by_side(look, serve, miniwob_iterations
     assert f"#/episode/{first.name}/{one.episode_id}/step/1" in page.url
     await page.go_back()
     await expect(page.locator(".side")).to_have_count(2)
-
-
-async def test_pages_of_different_seeds_are_not_called_the_same(look, serve, miniwob_iterations):
-    first, _ = miniwob_iterations
-    one, other, *_ = {t.info.seed: t for t in episodes_of(first, "click-checkboxes")}.values()
-    path = f"#/compare/{first.name}/{one.episode_id}/{first.name}/{other.episode_id}"
-    page = await look(await serve(first), path)
-    await expect(page.locator(".pair").first).to_have_attribute("data-same", "no")
-    await expect(page.get_by_text("start from different pages")).to_be_visible()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("miniwob/click-checkboxes")
-
-
-async def test_both_tasks_of_a_comparison_are_named(look, serve, written_episodes, tmp_path):
-    url = await serve(written_episodes(tmp_path / "d", 2))
-    page = await look(url, "#/compare/d/e0000/d/e0001")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("shop/task-0 and shop/task-1")
 
 
 async def test_labels_are_kept_and_those_that_are_not_are_told(
@@ -268,23 +225,6 @@ async def test_labels_are_kept_and_those_that_are_not_are_told(
     page = await look(url, "#/?q=second+box")
     await expect(page.locator(".total")).to_have_text("1 episode")
     await expect(page.locator(".label-mark")).to_have_text("has a note")
-
-
-async def test_a_label_keeps_the_note_of_another_tab(look, serve, written_episodes, tmp_path):
-    url = await serve(written_episodes(tmp_path / "d", 1))
-    one, other = [await look(url, "#/episode/d/e0000") for _ in range(2)]
-    await expect(other.get_by_role("button", name="Success")).to_be_visible()
-    await one.keyboard.press("n")
-    await one.get_by_role("textbox", name="Note").fill("Odd.")
-    await one.keyboard.press("Control+Enter")
-    await expect(one.locator(".noted")).to_have_text("Odd.")
-    await other.keyboard.press("s")
-    await expect(other.locator(".noted")).to_have_text("Odd.")
-    await one.reload()
-    await expect(one.locator(".noted")).to_have_text("Odd.")
-    await expect(one.get_by_role("button", name="Success")).to_have_attribute(
-        "aria-pressed", "true"
-    )
 
 
 async def test_an_episode_that_is_still_running_grows_before_ones_eyes(look, serve, tmp_path):
@@ -343,15 +283,3 @@ async def test_an_exported_episode_needs_no_server(look, tmp_path, place):
     await expect(page.get_by_role("dialog", name="Shortcuts")).to_contain_text("Next step")
     assert await page.get_by_role("button", name=re.compile("Success|Compare")).count() == 0
     assert trajectory.outcome is not Outcome.UNKNOWN
-
-
-async def test_without_pictures_the_page_as_text_has_the_room(
-    look, serve, written_episodes, tmp_path
-):
-    written_episodes(tmp_path / "plain", 1)
-    page = await look(await serve(tmp_path / "plain"))
-    await page.locator("#row-0").click()
-    tabs = page.get_by_role("tablist")
-    await expect(tabs).to_be_visible()
-    await expect(page.locator(".stage-room")).to_be_hidden()
-    assert (await tabs.bounding_box())["width"] > 900

@@ -23,7 +23,7 @@ from webtraj.trajectory import (
 )
 from webtraj.view.page import episode_html
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.gate, pytest.mark.asyncio(loop_scope="module")]
 
 SVG = (
     b'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1">'

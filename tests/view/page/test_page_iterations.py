@@ -96,50 +96,6 @@ async def test_training_on_groups_is_drawn_and_listed(look, serve, tmp_path):
     assert not await violations(page)
 
 
-async def test_keys_lead_from_point_to_point_and_back(look, serve, loop_folder):
-    page = await look(await serve(loop_folder), "#/iterations")
-    points = drawing(page, "shop/easy")
-    await expect(points).to_have_count(4)
-    # A drawing is one stop of the Tab key.
-    stops = await points.evaluate_all("all => all.filter(one => one.tabIndex === 0).length")
-    assert stops == 1
-    await points.nth(0).focus()
-    for _ in range(3):
-        await page.keyboard.press("ArrowRight")
-    focused = "document.activeElement.getAttribute('aria-label')"
-    assert "episodes to train on, iteration 2" in await page.evaluate(focused)
-    await expect(page.locator(".told")).to_contain_text("iteration 2: 66.7 %")
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_label("Dataset")).to_have_value("train-iteration_0002")
-    await page.keyboard.press("i")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Iterations")
-    await page.keyboard.press("Escape")
-    await expect(page.locator(".total")).to_be_visible()
-
-
-async def test_tasks_are_searched_and_put_in_order(look, serve, tmp_path):
-    out = tmp_path / "d"
-    for number in (1, 2):
-        tasks = [f"shop/task-{n:02d}" for n in range(70)]
-        played = tasks if number == 1 else tasks[:3]
-        recording.record(out / f"iteration_{number}", number, played, episodes=1)
-    page = await look(await serve(out), "#/iterations?order=name")
-    names = page.locator(".plots h3")
-    await expect(names).to_have_count(60)
-    await expect(names.first).to_have_text("shop/task-00")
-    await page.get_by_role("button", name="Show all 70").click()
-    await expect(names).to_have_count(70)
-    await page.keyboard.press("/")
-    await page.keyboard.type("task-6")
-    await expect(names).to_have_count(10)
-    await expect(page.locator(".total")).to_have_text("10 tasks")
-    assert "q=task-6" in page.url
-    await page.get_by_role("searchbox").fill("")
-    await page.get_by_label("Order of the tasks").select_option("lowest")
-    await expect(names.first).to_have_text("shop/task-02")
-    assert "order" not in page.url
-
-
 async def test_an_iteration_that_comes_is_drawn_and_the_focus_stays(look, serve, tmp_path):
     out = tmp_path / "loop"
     recording.record(out / "train_trajectories/iteration_0001", 1)
@@ -154,14 +110,6 @@ async def test_an_iteration_that_comes_is_drawn_and_the_focus_stays(look, serve,
     await expect(drawing(page, MEAN).and_(page.locator(".open"))).to_have_count(1)
     focused = "document.activeElement.getAttribute('aria-label')"
     assert "episodes to train on, iteration 1" in await page.evaluate(focused)
-
-
-async def test_without_iterations_none_are_offered(look, serve, written_episodes, tmp_path):
-    page = await look(await serve(written_episodes(tmp_path / "d", 2)))
-    await expect(page.locator(".total")).to_have_text("2 episodes")
-    await expect(page.locator("#places")).to_be_hidden()
-    await page.goto(page.url.partition("#")[0] + "#/iterations")
-    await expect(page.get_by_role("heading", name="No iterations")).to_be_visible()
 
 
 @pytest.mark.smoke
@@ -185,12 +133,3 @@ async def test_hostile_names_are_text(look, serve, tmp_path):
     await page.goto(page.url.partition("#")[0] + "#/iterations?q=%3Cscript%3E&order=__proto__")
     await expect(page.locator(".plots .card")).to_have_count(1)
     await is_unharmed(page)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_in_the_iterations(look, serve, loop_folder, scheme):
-    url = await serve(loop_folder)
-    page = await look(url, "#/iterations", color_scheme=scheme, reduced_motion="reduce")
-    await expect(drawing(page, MEAN)).to_have_count(4)
-    await drawing(page, MEAN).first.focus()
-    assert await violations(page) == []

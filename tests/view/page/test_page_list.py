@@ -1,14 +1,11 @@
 """The list: rows, filters, search, order, keys, places in it, and a hundred thousand episodes."""
 
 import json
-import shutil
-import urllib.parse
 
 import orjson
 import pytest
 from playwright.async_api import Page, expect
 
-from webtraj.datasets.place import absolute_place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
@@ -59,22 +56,6 @@ async def test_filters_search_and_order(look, serve, written_episodes, tmp_path)
     await expect(total(page)).to_have_text("5 episodes")
 
 
-async def test_a_report_s_links_find_datasets_by_place(look, serve, written_episodes, tmp_path):
-    folder = written_episodes(tmp_path / "d", 3)
-    url = await serve(folder)
-    place = urllib.parse.quote(absolute_place(str(folder)), safe="")
-    page = await look(url, f"#/episode/{place}/e0001")
-    await expect(page.get_by_text("Do the thing number 1.").first).to_be_visible()
-    assert "#/episode/d/e0001" in page.url
-    page = await look(url, f"#/?dataset={place}")
-    await expect(total(page)).to_have_text("3 episodes")
-    page = await look(url, "#/?dataset=%2Felsewhere%2Fx")
-    words = "The dataset /elsewhere/x is not open in this viewer. Name it too: webtraj view"
-    await expect(page.locator(".empty")).to_contain_text(words)
-    page = await look(url, "#/episode/%2Felsewhere%2Fx/e1")
-    await expect(page.get_by_text(words)).to_be_visible()
-
-
 async def test_the_success_rate_follows_the_filters(look, serve, written_episodes, tmp_path):
     page = await look(await serve(written_episodes(tmp_path / "d", 45)))
     rate = page.locator(".rate")
@@ -87,28 +68,6 @@ async def test_the_success_rate_follows_the_filters(look, serve, written_episode
     await page.get_by_role("button", name="success 5").click()
     await page.get_by_role("button", name="blocked").click()
     await expect(rate).to_have_text("")
-
-
-async def test_several_datasets_have_a_column(look, serve, written_episodes, tmp_path):
-    first = written_episodes(tmp_path / "first", 3)
-    page = await look(await serve(first))
-    await expect(rows(page)).to_have_count(3)
-    await expect(page.get_by_role("columnheader", name="Dataset")).to_have_count(0)
-    page = await look(await serve(first, written_episodes(tmp_path / "second", 2)))
-    await page.get_by_role("button", name="Dataset", exact=True).click()
-    await expect(page.locator("#row-0")).to_contain_text("first")
-    await expect(page.locator("#row-4")).to_contain_text("second")
-
-
-async def test_a_row_shows_the_last_page(
-    look, serve, miniwob_iterations, written_episodes, tmp_path
-):
-    page = await look(await serve(miniwob_iterations[0]))
-    small = rows(page).first.locator(".thumbnail")
-    assert await small.evaluate("img => img.decode().then(() => img.naturalHeight)") == 64
-    page = await look(await serve(written_episodes(tmp_path / "d", 2)))
-    await expect(rows(page)).to_have_count(2)
-    await expect(page.locator(".thumbnail")).to_have_count(0)  # No screenshot was recorded.
 
 
 async def test_columns_sort_both_ways_and_say_so(look, serve, written_episodes, tmp_path):
@@ -149,36 +108,6 @@ async def test_places_in_the_list_are_links_and_back_leads_there(
     await expect(page.locator(".row.active")).to_contain_text("number 11.")
 
 
-async def test_a_place_that_is_not_understood_says_what_to_do(
-    look, serve, written_episodes, tmp_path
-):
-    url = await serve(written_episodes(tmp_path / "d", 3))
-    page = await look(url, "#/?sort=colour", forgive="400")
-    await expect(page.get_by_role("alert")).to_contain_text("expected one of")
-    page = await look(url, "#/episode/d/nobody", forgive="404")
-    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
-    await page.get_by_role("button", name="Try again").click()
-    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
-    await page.get_by_role("alert").get_by_role("link", name="Episodes").click()
-    await expect(total(page)).to_have_text("3 episodes")
-    for path in ("#/episode/d/nobody", "#/compare/d/nobody/d/e0001"):
-        page = await look(url, path, forgive="404")
-        await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
-        await page.keyboard.press("Escape")
-        await expect(total(page)).to_have_text("3 episodes")
-
-
-async def test_several_values_of_a_field(look, serve, written_episodes, tmp_path):
-    url = await serve(written_episodes(tmp_path / "d", 45))
-    page = await look(url, "#/?outcome=success&outcome=failure")
-    await expect(total(page)).to_have_text("10 episodes")
-    pressed = page.locator(".facet[aria-pressed=true]")
-    await expect(pressed).to_have_text(["failure5", "success5"])
-    await pressed.last.click()
-    await expect(pressed).to_have_text(["failure5"])
-    assert page.url.endswith("#/?outcome=failure")
-
-
 async def test_the_next_episode_is_the_next_one_in_a_list_that_grows(
     look, serve, written_episodes, tmp_path
 ):
@@ -191,71 +120,6 @@ async def test_the_next_episode_is_the_next_one_in_a_list_that_grows(
     await expect(page.locator(".goal")).to_have_text("Do the thing number 3.")
     await page.keyboard.press("[")
     await expect(page.locator(".goal")).to_have_text("Do the thing number 4.")
-
-
-async def test_an_episode_that_leaves_the_list_by_its_label_is_followed_by_the_next(
-    look, serve, written_episodes, tmp_path
-):
-    page = await look(await serve(written_episodes(tmp_path / "d", 8)), "#/?label=none")
-    await page.locator("#row-3").click()
-    await expect(page.locator(".goal")).to_have_text("Do the thing number 4.")
-    await page.keyboard.press("s")
-    await expect(page.get_by_role("button", name="Success")).to_have_attribute(
-        "aria-pressed", "true"
-    )
-    await page.keyboard.press("]")
-    await expect(page.locator(".goal")).to_have_text("Do the thing number 3.")
-
-
-async def test_the_menu_of_datasets_follows_them(look, serve, written_episodes, tmp_path):
-    first = written_episodes(tmp_path / "first", 3)
-    second = written_episodes(tmp_path / "second", 2)
-    # Reports link to a dataset by its place.
-    page = await look(await serve(first, second), f"#/?dataset={second}")
-    menu = page.get_by_label("Dataset", exact=True)
-    await expect(menu).to_have_value("second")
-    await expect(total(page)).to_have_text("2 episodes")
-    written_episodes(first, 1, first=20)
-    await expect(menu.locator("option").nth(1)).to_contain_text("first (4")
-    shutil.rmtree(second)
-    await expect(page.locator(".problem-bar")).to_contain_text(f"'{second}' does not exist")
-    await expect(menu.locator("option").nth(2)).to_contain_text("second (0")
-
-
-async def test_everything_can_be_reached_in_a_small_window(look, serve, written_episodes, tmp_path):
-    first = written_episodes(tmp_path / "first", 30)
-    second = written_episodes(tmp_path / "second", 30)
-    for folders in ((first,), (first, second)):
-        page = await look(await serve(*folders))
-        started = page.get_by_role("columnheader", name="Started")
-        await expect(started).to_be_in_viewport(ratio=1)
-        await page.set_viewport_size({"width": 420, "height": 800})
-        await started.scroll_into_view_if_needed()
-        await expect(started).to_be_in_viewport(ratio=0.99)
-        await expect(page.get_by_role("button", name="Compare")).to_be_in_viewport(ratio=1)
-        await expect(page.get_by_label("Smallest reward")).to_be_in_viewport()
-    await page.locator("#row-1").click()
-    middle, card = page.locator(".shot"), page.locator(".action-card")
-    await card.scroll_into_view_if_needed()
-    picture, box = await middle.bounding_box(), await card.bounding_box()
-    assert picture["y"] + picture["height"] <= box["y"]
-    tabs = await page.locator(".tabs").bounding_box()
-    assert box["y"] + box["height"] <= tabs["y"]
-    await expect(page.get_by_role("button", name="Next episode")).to_be_in_viewport(ratio=1)
-
-
-async def test_episodes_without_a_task_are_told_apart(look, serve, written_episodes, tmp_path):
-    for end in ("aaaa", "bbbb"):
-        named = f"20261120T130405-9f86d081884c{end}"
-        written_episodes(tmp_path / "d", 1, task="", episode_id=named)
-    page = await look(await serve(tmp_path / "d"))
-    await expect(rows(page).locator(".task")).to_have_text(["…884caaaa", "…884cbbbb"])
-
-
-async def test_a_page_of_no_run_has_no_empty_cards(look, serve, written_episodes, tmp_path):
-    page = await look(await serve(written_episodes(tmp_path / "d", 1)), "#/run")
-    await expect(page.get_by_text("No rollout wrote these datasets.")).to_be_visible()
-    await expect(page.get_by_role("heading", name="Rows of the plan")).to_be_hidden()
 
 
 @pytest.mark.slow
