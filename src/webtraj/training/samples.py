@@ -63,10 +63,14 @@ class Sample:
     """The prompt's token ids as the model saw them; empty if not recorded."""
     completion_token_ids: tuple[int, ...] = ()
     """The sampled token ids; empty if not recorded."""
+    mask: tuple[bool, ...] = ()
+    """Which of the completion's tokens are trained; empty for all of them."""
     logprobs: tuple[float, ...] = ()
     """Log-probabilities of the completion's tokens under the weights that sampled them."""
     temperature: float | None = None
     """The sampling temperature of the completion, if recorded."""
+    finish_reason: str = ""
+    """Why the reply ended, in the provider's word; see `webtraj.trajectory.ending_of`."""
     loss_weight: float = 1.0
     """The weight in the loss; 0 trains nothing."""
     reward: float | None = None

@@ -20,6 +20,7 @@ import orjson
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.rows import read_row, read_rows
 from webtraj.training.samples import Sample, key_of, name_of
+from webtraj.trajectory import Ending, ending_of
 
 if TYPE_CHECKING:
     from webtraj.training.replay import Renderer
@@ -31,6 +32,7 @@ __all__ = [
     "SampleFormat",
     "Split",
     "copies_of",
+    "fault_of_reply",
 ]
 
 
@@ -112,6 +114,26 @@ class ExportReport:
         }
 
 
+_WHOLE = (Ending.WHOLE, Ending.CALLED)
+_SAMPLED = (*_WHOLE, Ending.CUT, Ending.UNKNOWN)
+
+
+def fault_of_reply(finish_reason: str, *, ends: bool) -> LeftOut | None:
+    """Return why a reply is no sample, from its finish reason; None if it is one.
+
+    Args:
+        finish_reason: The provider's word; empty if it is not on record.
+        ends: Whether trainers end the reply, which teaches that half a reply is a whole one.
+
+    >>> fault_of_reply("length", ends=True)
+    LeftOut(why='its reply is not whole: it was cut off at a limit')
+    """
+    ending = ending_of(finish_reason)
+    if not finish_reason or ending in (_WHOLE if ends else _SAMPLED):
+        return None
+    return LeftOut(f"its reply is not whole: {ending.value}")
+
+
 class SampleFormat:
     """A format of training data. Its fields are its options.
 
@@ -123,6 +145,9 @@ class SampleFormat:
     """Version of the format's output."""
     file: ClassVar[str] = "{}.jsonl"
     """The name of a split's file: JSON lines, or a JSON array if it ends in `.json`."""
+    ends_replies: ClassVar[bool] = True
+    """Whether trainers add the end of a turn to its replies, so that only whole ones are written.
+    """
     imitated: ClassVar[bool] = True
     """Whether `webtraj train` can train on its rows."""
 

@@ -423,6 +423,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        finish_reason=loaded(call.finish_reason),
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
         **_common(trajectory, step, iteration),
@@ -465,7 +466,6 @@ def _common(trajectory: EpisodeTrajectory, step: int, iteration: int) -> dict[st
 def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": call.model,
-        "finish_reason": call.finish_reason,
         "reasoning": replies.reasoning_of(call),
         "thought": loaded(decision.thought),
         "prompt": decision.metadata.get("prompt"),
