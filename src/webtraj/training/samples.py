@@ -55,6 +55,9 @@ class Sample:
     """The prompt as it was sent, with any system message first and images included."""
     completion: str
     """The text of the reply, as the model wrote it."""
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """What the recorded prompt holds and `messages` does not, such as earlier reasoning and names,
+    by kind with its number."""
     calls: tuple[ToolCall, ...] = ()
     """The reply's tool calls."""
     tools: tuple[Mapping[str, Any], ...] = ()

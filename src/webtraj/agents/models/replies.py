@@ -411,7 +411,7 @@ def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
         function = _mapping(_mapping(call).get("function"))
         made = ToolCall(
             str(_mapping(call).get("id") or ""),
-            str(function.get("name")),
+            str(function.get("name") or ""),
             _arguments(function.get("arguments")),
             _mapping(call),
         )

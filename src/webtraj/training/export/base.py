@@ -145,9 +145,9 @@ class SampleFormat:
     """Version of the format's output."""
     file: ClassVar[str] = "{}.jsonl"
     """The name of a split's file: JSON lines, or a JSON array if it ends in `.json`."""
-    ends_replies: ClassVar[bool] = True
-    """Whether trainers add the end of a turn to its replies, so that only whole ones are written.
-    """
+    is_text: ClassVar[bool] = True
+    """Whether rows hold texts that a trainer renders. It ends each reply, so only whole replies are
+    written; and it sees only what the sample's messages hold. False for recorded token ids."""
     imitated: ClassVar[bool] = True
     """Whether `webtraj train` can train on its rows."""
 

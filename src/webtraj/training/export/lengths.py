@@ -93,7 +93,10 @@ class LengthOptions(SampleFormat):
         conversation = conversation_of(sample)
         if isinstance(conversation, LeftOut):
             return conversation
-        changes = {"merged_messages": conversation.merged}
+        changes = {
+            "merged_messages": conversation.merged,
+            "left_out_tools": len(sample.tools) * (not self.keeps_tools),
+        }
         if self.reasoning == "think":
             sample = with_reasoning(sample)
         else:

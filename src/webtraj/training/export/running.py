@@ -255,8 +255,10 @@ def _rows(
     digests: array[int],
 ) -> Iterator[Row]:
     for sample in pictures.looked_into(samples):
-        fault = fault_of_reply(sample.finish_reason, ends=made.ends_replies)
+        fault = fault_of_reply(sample.finish_reason, ends=made.is_text)
         row = fault or made.row(sample, pictures)
+        if isinstance(row, Row) and made.is_text and sample.left_out:
+            row = dataclasses.replace(row, changes={**sample.left_out, **row.changes})
         split.count(sample, row)
         if isinstance(row, LeftOut):
             continue

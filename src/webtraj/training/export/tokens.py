@@ -41,7 +41,7 @@ class TokensFormat(SampleFormat):
     """A format of the recorded token ids."""
 
     name: ClassVar[str] = "tokens"
-    ends_replies: ClassVar[bool] = False
+    is_text: ClassVar[bool] = False
 
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
