@@ -79,6 +79,12 @@ class Split:
     left_out_first: dict[str, str] = dataclasses.field(default_factory=dict)
     """The first sample left out for each reason."""
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the account as JSON data."""
+        # `asdict` cannot copy counters.
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+
     def count(self, sample: Sample, row: Row | LeftOut) -> None:
         """Count a sample as a row or as left out."""
         if isinstance(row, LeftOut):
@@ -110,7 +116,7 @@ class ExportReport:
             "format": self.format,
             "files": list(self.files),
             "num_pictures": self.num_pictures,
-            "splits": {name: dataclasses.asdict(split) for name, split in self.splits.items()},
+            "splits": {name: split.to_data() for name, split in self.splits.items()},
         }
 
 
