@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.agents.models.base import Message, ModelClient, Part, Sampling, Text
 from webtraj.agents.models.messages import without_markup
 from webtraj.environments.redaction import without_keys
-from webtraj.trajectory import ModelCall
+from webtraj.trajectory import Ending, ModelCall, ending_of
 
 __all__ = [
     "Answer",
@@ -157,8 +157,6 @@ def _visible(match: re.Match[str]) -> str:
 LONGEST = 100_000
 """The maximum length of a reply, in characters."""
 
-_COMPLETE = frozenset({"stop", "end_turn", "eos_token", "stop_sequence"})
-"""The finish reasons of complete replies, as servers name them."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 _SPACE = " \t\r\n"
 
@@ -185,10 +183,9 @@ def problem_of(call: ModelCall) -> str:
     """Return why a call's reply is incomplete, regardless of its text; empty if it is complete."""
     if call.error:
         return "The model gave no reply."
-    if call.finish_reason not in _COMPLETE:
+    if (ending := ending_of(call.finish_reason)) is not Ending.WHOLE:
         return (
-            "The reply is not complete (cut off, filtered or refused): its finish reason is "
-            f"{call.finish_reason!r:.50}."
+            f"The reply is not complete: {ending.value} (finish reason {call.finish_reason!r:.50})."
         )
     return ""
 

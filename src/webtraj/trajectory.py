@@ -27,6 +27,7 @@ __all__ = [
     "Decision",
     "Derivation",
     "EndReason",
+    "Ending",
     "EpisodeEnd",
     "EpisodeInfo",
     "EpisodeTrajectory",
@@ -38,6 +39,7 @@ __all__ = [
     "StepRecord",
     "StepType",
     "Transition",
+    "ending_of",
     "new_episode_id",
     "now",
 ]
@@ -110,6 +112,55 @@ INFRASTRUCTURE_FAILURES = (
 """Something other than the agent broke, so the episode says nothing about the agent."""
 AGENT_FAILURES = (Outcome.FAILURE, Outcome.AGENT_ERROR)
 """The agent did not do the task. Success rates count these with the successes."""
+
+
+class Ending(enum.Enum):
+    """Who ended a reply, and so what it is good for."""
+
+    WHOLE = "the model ended it"
+    CALLED = "the model called a tool"
+    """Whole, too; its text alone may be empty."""
+    CUT = "it was cut off at a limit"
+    """An agent acts on it if it holds an action. It is no example of a whole reply."""
+    FILTERED = "a content filter stopped it"
+    """An invalid action, and no sample."""
+    BROKEN = "the server broke it off"
+    """No reply of the model: the call is made again, and fails as unavailable."""
+    UNKNOWN = "its finish reason is not known"
+    """No word, or one that is not known here."""
+
+
+_WORDS = {
+    Ending.WHOLE: (
+        "stop end_turn stop_sequence completed "
+        "eos eos_token complete"  # text-generation-inference, Cohere
+    ),
+    Ending.CALLED: "tool_calls tool_use function_call tool_call",
+    Ending.CUT: (
+        "length max_tokens max_output_tokens incomplete pause_turn "
+        "model_context_window_exceeded model_length max_length error_limit "  # Mistral, Cohere
+        "repetition"  # vLLM stops a model that repeats itself
+    ),
+    Ending.FILTERED: (
+        "content_filter content_filtered refusal "
+        "guardrail_intervened sensitive error_toxic "  # Bedrock, Zhipu, Cohere
+        "safety image_safety recitation blocklist prohibited_content spii language"  # Gemini
+    ),
+    Ending.BROKEN: (
+        "abort aborted error failed cancelled canceled timeout in_progress queued "
+        "network_error insufficient_system_resource user_cancel"  # Zhipu, DeepSeek, Cohere
+    ),
+}
+_ENDINGS = {word: ending for ending, words in _WORDS.items() for word in words.split()}
+
+
+def ending_of(finish_reason: str) -> Ending:
+    """Return who ended a reply, from the provider's word.
+
+    >>> ending_of("end_turn").name, ending_of("MAX_TOKENS").name, ending_of("abort").name
+    ('WHOLE', 'CUT', 'BROKEN')
+    """
+    return _ENDINGS.get(finish_reason.strip().lower(), Ending.UNKNOWN)
 
 
 LAST_TIME = 253402300800.0
@@ -222,7 +273,7 @@ class ModelCall:
     text: str = ""
     """The text of the reply."""
     finish_reason: str = ""
-    """Why generation stopped, in the provider's word: `stop`, `length`, ..."""
+    """Why generation stopped, in the provider's word: `stop`, `length`, ...; see `ending_of`."""
     usage: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Token counts, as reported by the provider."""
     prompt_token_ids: tuple[int, ...] = ()

@@ -65,7 +65,7 @@ COMMANDS = {
     },
     "export d --format json --shareable --out x --json": {"target": "x", "added": ["e1", "e2"]},
     "export d --format sharegpt --out x --json": {
-        "target": "x", "format": "sharegpt", "skipped": {"not successful": 1}
+        "target": "x", "format": "sharegpt", "skipped": {"not successful": 1}, "complete": True
     },
     "postprocess --read d --write p --step clean:min_steps=1 --json": {
         "source": "d", "target": "p", "episodes": 2, "outputs": 2, "now": 2, "failures": []
@@ -73,6 +73,13 @@ COMMANDS = {
     "index d --rebuild --json": {"num_episodes": 2, "dropped": [], "unreadable": []},
     "export preview d --samples 1 --json": {"completion": "click('1')", "task": "buy-lamp"},
 }  # fmt: skip
+
+
+def test_an_export_of_samples_says_what_it_left_out(recorded):
+    line = "export d --format openai --out x --filter filter_successful_only=false --json"
+    split = told(line)["splits"]
+    assert split["train"]["left_out"] == {"its weight is 0": 1}
+    assert list(split["train"]["episodes"].values()) == [1]
 
 
 @pytest.mark.parametrize("line", COMMANDS)

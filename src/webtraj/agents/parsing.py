@@ -21,6 +21,7 @@ from webtraj.agents.models.base import ToolCall
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects.phrases import Dialect, invalid
 from webtraj.environments.actions.verbs import Answer, InvalidAction
+from webtraj.trajectory import Ending, ending_of
 
 __all__ = [
     "Reply",
@@ -208,8 +209,10 @@ def parse_call(
 ) -> Reply:
     """Parse the reply of a model call: its text, or the tool call that the server took out of it.
 
-    A reply with an action in its text and another in a tool call has two actions.
+    A reply with an action in its text and another in a tool call has two actions. One that a
+    content filter stopped has none.
     """
+    ending = ending_of(call.finish_reason)
     calls = [_readable(made) for made in model_replies.tool_calls_of(call.response)]
     spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
     reasoning = model_replies.reasoning_of(call).strip()
@@ -222,17 +225,21 @@ def parse_call(
             action = parse_reply(calls[0], dialect, marks=marks).action
         thought = spoken.thought or call.text.strip()
         spoken = dataclasses.replace(spoken, action=action, thought=thought)
-    elif call.finish_reason in _CUT_OFF and isinstance(spoken.action, InvalidAction):
+    elif ending is Ending.CUT and isinstance(spoken.action, InvalidAction):
         reason = f"{spoken.action.reason} (The reply was cut off at its longest: be shorter.)"
         cut = dataclasses.replace(spoken.action, reason=reason)
         spoken = dataclasses.replace(spoken, action=cut)
+    if ending is Ending.FILTERED:
+        spoken = dataclasses.replace(spoken, action=_filtered(call))
     if reasoning and reasoning not in spoken.thought:
         thought = "\n".join(part for part in (reasoning, spoken.thought) if part)
         spoken = dataclasses.replace(spoken, thought=thought)
     return spoken
 
 
-_CUT_OFF = ("length", "max_tokens", "max_output_tokens")
+def _filtered(call: trajectory_lib.ModelCall) -> InvalidAction:
+    reason = "A content filter stopped the reply. Say it in other words, or do something else."
+    return invalid("filtered", reason, call.text)
 
 
 def parse_tool_call(
@@ -243,24 +250,24 @@ def parse_tool_call(
     The first tool call is the action; the text is the thought. Without a tool call, the text of a
     finished reply is the answer if the tools have no other way to end, as computer tools.
     """
+    ending = ending_of(call.finish_reason)
     calls = model_replies.tool_calls_of(call.response)
     thought = "\n".join(
         part for part in (model_replies.reasoning_of(call).strip(), call.text.strip()) if part
     )
+    if ending is Ending.FILTERED:
+        return Reply(_filtered(call), thought, answer=call.text.strip())
     if calls:
         read = getattr(dialect, "parse_all", None) or (lambda reply: (dialect.parse(reply),))
         wire = _readable(calls[0])
         action, *rest = (_by_mark(action, marks, wire) for action in read(wire))
         return Reply(action, thought, answer=call.text.strip(), rest=tuple(rest), calls=calls)
-    if call.text.strip() and call.finish_reason in _FINISHED and Answer not in dialect.verbs:
+    if call.text.strip() and ending is Ending.WHOLE and Answer not in dialect.verbs:
         return Reply(Answer(without_reasoning(call.text)), thought, answer=call.text.strip())
     kind = "no_action" if call.text.strip() else "empty"
-    cut = " (It was cut off at its longest: be shorter.)" * (call.finish_reason in _CUT_OFF)
+    cut = " (It was cut off at its longest: be shorter.)" * (ending is Ending.CUT)
     reason = f"The reply has no tool call; call one of the tools.{cut}"
     return Reply(invalid(kind, reason, call.text), thought, answer=call.text.strip())
-
-
-_FINISHED = ("end_turn", "completed", "stop")
 
 
 def _readable(call: ToolCall) -> Mapping[str, Any]:

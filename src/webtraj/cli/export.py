@@ -143,10 +143,11 @@ def export(
         ),
     ] = None,
     loss_weights: Annotated[
-        Literal["reward", "uniform", "advantage", "rare"] | None,
+        Literal["success", "reward", "uniform", "advantage", "rare"] | None,
         typer.Option(
-            help="The loss weight of a sample; rare: the reward, more for tasks with few samples. "
-            "Default: reward, or uniform for tokens and pairs.",
+            help="The loss weight of a sample. success: 1 or 0; reward: a reward of 0.5 halves the "
+            "samples; rare: more for tasks with few samples. Default: success, or uniform for "
+            "tokens and pairs.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,

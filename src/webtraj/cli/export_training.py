@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from webtraj.agents.models.base import Part
     from webtraj.training.export import ExportReport, SampleFormat
+    from webtraj.training.export.base import Split
     from webtraj.training.replay import Filters, ReplayBuffer, Selection
     from webtraj.training.samples import Sample
 
@@ -50,7 +52,7 @@ class TrainingOptions:
     iterations: int | None
     filters: list[str] | None
     held_out: list[str] | None
-    loss_weights: Literal["reward", "uniform", "advantage", "rare"] | None
+    loss_weights: Literal["success", "reward", "uniform", "advantage", "rare"] | None
     samples: int | None
     recency_bias_power: float | None
     val_split: float | None
@@ -77,9 +79,14 @@ def export_training(
     storage_options: Mapping[str, Any] | None,
     json: bool = False,
 ) -> None:
-    """Write the samples of a dataset in a format of `webtraj.training.export`."""
+    """Write the samples of a dataset in a format of `webtraj.training.export`.
+
+    Raises:
+        Exit: The export was written, and an episode could not be read: status 1.
+    """
     from webtraj.store.places import is_url
     from webtraj.training.export import export_selection, make_format
+    from webtraj.training.replay import Reason
 
     made = make_format(to, settings)  # Report wrong options before reading anything.
     if chosen.split_by and not chosen.val_split:
@@ -107,18 +114,26 @@ def export_training(
         storage_options=storage_options if is_url(out) else None,
     )
     leaking = 0 if parts is None else parts.left_out
+    contents = drawn.buffer.contents
+    unreadable = contents.dropped_by_reason().get(Reason.UNREADABLE, 0)
     if json:
-        skipped = drawn.buffer.contents.dropped_by_reason()
+        skipped = contents.dropped_by_reason()
         terminal.print_json(
             {
                 "target": out,
                 **report.to_data(),
                 "skipped": {reason.value: count for reason, count in skipped.items()},
                 "also_in_training": leaking,
+                "complete": not unreadable,
+                "problems": contents.problems,
             }
         )
     else:
+        for problem in contents.problems:
+            say(f"unreadable: {problem}")
         _print_report(report, out, drawn, leaking)
+    if unreadable:
+        raise typer.Exit(1)
 
 
 def _buffer(
@@ -139,12 +154,13 @@ def _buffer(
                 "or --then with each dataset."
             )
         places = Iterations(dataset, "train", storage_options)
-    usual = "uniform" if made.name in _UNFILTERED else "reward"
+    usual = "uniform" if made.name in _UNFILTERED else "success"
     weighting = {
+        "success": weights.by_success,
         "reward": weights.by_reward,
         "uniform": weights.uniform,
         "advantage": weights.advantage(),
-        "rare": weights.product(weights.by_reward, weights.lifted("task")),
+        "rare": weights.product(weights.by_success, weights.lifted("task")),
     }[chosen.loss_weights or usual]
     buffer = ReplayBuffer.from_datasets(
         places,
@@ -210,13 +226,31 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     if table:
         console = terminal.make_console()
         console.print(terminal.make_table("what", "why", ">how many", rows=table))
+    pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
     rows = "; ".join(
-        f"{name}: {counted(split.rows, 'row')} of {counted(split.samples, 'sample')} of "
-        + counted(len(split.episodes), "episode")
+        _account(name, split, drawn.buffer.contents.num_episodes)
         for name, split in report.splits.items()
     )
-    pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
-    say(f"{out}: {report.format}: {rows}{pictures}")
+    reasons = Counter({reason.value: count for reason, count in left.items()})
+    for split in report.splits.values():
+        reasons.update(split.left_out)
+    say(f"{out}: {report.format}: {rows}{pictures}{_left_out(reasons)}")
+
+
+def _account(name: str, split: Split, episodes: int) -> str:
+    given = split.samples + split.left_out.total()
+    return (
+        f"{name}: {counted(split.rows, 'row')} ({split.samples:,} of {counted(given, 'sample')}, "
+        f"{len(split.episodes):,} of {counted(episodes, 'episode')})"
+    )
+
+
+def _left_out(reasons: Counter[str]) -> str:
+    if not reasons:
+        return ""
+    ((why, most),) = reasons.most_common(1)
+    of_them = f", {most:,} of them" if len(reasons) > 1 else ""
+    return f"; {reasons.total():,} left out{of_them}: {why}"
 
 
 # `webtraj export preview`: print samples of an export or a dataset in readable form.

@@ -163,7 +163,7 @@ class ExportConfig(PhaseConfig):
     """Condition that selects the episodes."""
     held_out: list[str] = Field(default_factory=list)
     """Tasks, patterns or task files to exclude."""
-    loss_weights: Literal["reward", "uniform", "advantage", "rare"] | None = None
+    loss_weights: Literal["success", "reward", "uniform", "advantage", "rare"] | None = None
     """Weight of each sample in the loss."""
     samples: _AtLeastOne | None = None
     """Number of samples to draw; null for all."""

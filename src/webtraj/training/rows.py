@@ -13,6 +13,8 @@ A row has token ids or messages, or both::
   hold such a path itself. In Parquet, images are `{"bytes": ...}`.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
+* `mask` (0 or 1 for each token of prompt and completion) says which tokens are trained: some of the
+  completion's.
 * `logprobs` (one for each token of the completion), `temperature`, `reward`, `advantage`, `group`
   and `iteration` are for policy-gradient training.
 
@@ -248,7 +250,7 @@ _KNOWN = frozenset(
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
         "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen", "rejected",
-        "margin", "rejected_sample",
+        "margin", "rejected_sample", "finish_reason",
     }
 )  # fmt: skip
 
@@ -322,8 +324,10 @@ def read_row(
         tools=tuple(_list(row, "tools", what, dict)),
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
+        mask=_mask(row, what, len(prompt_ids), len(completion_ids)),
         logprobs=logprobs,
         temperature=_number(row, "temperature", what),
+        finish_reason=str(row.get("finish_reason") or ""),
         reward=_number(row, "reward", what),
         advantage=_number(row, "advantage", what),
         group_id=str(row.get("group") or ""),
@@ -346,6 +350,20 @@ def _key(row: Mapping[str, Any], what: str, number: int) -> SampleKey:
             step if isinstance(step, int) else number,
             call if isinstance(call, int) else 0,
         )
+
+
+def _mask(row: Mapping[str, Any], what: str, prompt: int, completion: int) -> tuple[bool, ...]:
+    """Return the completion's part of a row's mask; empty if it has all of its tokens."""
+    mask = _list(row, "mask", what, int, bool)
+    if not mask:
+        return ()
+    if len(mask) != prompt + completion or any(mask[:prompt]) or set(mask) - {0, 1}:
+        raise errors.InvalidInputError(
+            f"{what}: expected a mask of 0 or 1 for each of its {prompt} prompt and {completion} "
+            f"completion token ids, with 0 for those of the prompt; got {mask!r:.100}."
+        )
+    kept = tuple(map(bool, mask[prompt:]))
+    return () if all(kept) else kept
 
 
 def _number(row: Mapping[str, Any], name: str, what: str) -> float | None:

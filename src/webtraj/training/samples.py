@@ -55,6 +55,9 @@ class Sample:
     """The prompt as it was sent, with any system message first and images included."""
     completion: str
     """The text of the reply, as the model wrote it."""
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """What the recorded prompt holds and `messages` does not, such as earlier reasoning and names,
+    by kind with its number."""
     calls: tuple[ToolCall, ...] = ()
     """The reply's tool calls."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -63,10 +66,14 @@ class Sample:
     """The prompt's token ids as the model saw them; empty if not recorded."""
     completion_token_ids: tuple[int, ...] = ()
     """The sampled token ids; empty if not recorded."""
+    mask: tuple[bool, ...] = ()
+    """Which of the completion's tokens are trained; empty for all of them."""
     logprobs: tuple[float, ...] = ()
     """Log-probabilities of the completion's tokens under the weights that sampled them."""
     temperature: float | None = None
     """The sampling temperature of the completion, if recorded."""
+    finish_reason: str = ""
+    """Why the reply ended, in the provider's word; see `webtraj.trajectory.ending_of`."""
     loss_weight: float = 1.0
     """The weight in the loss; 0 trains nothing."""
     reward: float | None = None

@@ -150,8 +150,6 @@ GARBAGE = {
     "no choices": b'{"choices": []}',
     "no message": b'{"choices": [{}]}',
     "no text": b'{"choices": [{"message": {"content": 3}}]}',
-    "no ids": b'{"choices": [{"message": {"content": "a"}, "token_ids": 3}]}',
-    "no counts": b'{"choices": [{"message": {"content": "a"}}], "usage": [1]}',
     "no UTF-8": b'"\xff\xfe"',
 }
 

@@ -200,3 +200,35 @@ def test_one_unreadable_action_among_several_stops_them_all():
 def test_a_stray_backslash_warns_nobody():
     # Warnings are errors in these tests.
     assert parse_action(r"fill('3', '\d+\.\w')") == Fill("3", r"\d+\.\w")
+
+
+@pytest.mark.parametrize(
+    ("keys", "chord"),
+    [
+        (["CTRL+C"], "Control+C"),
+        (["ctrl + c"], "Control+c"),
+        (["ctrl+shift+t"], "Control+Shift+T"),
+        (["CTRL+SHIFT", "END"], "Control+Shift+End"),
+        (["CTRL++"], "Control++"),
+        (["CTRL", "+"], "Control++"),
+        (["+"], "+"),
+        (["SHIFT", "a"], "Shift+a"),
+    ],
+)
+def test_openai_keys_may_come_as_one_chord(keys, chord):
+    assert OpenAIDialect().parse({"type": "keypress", "keys": keys}) == PressKey(chord)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"'\ud83d\ude00'", "\U0001f600"),
+        (r"'caf\u00e9 \uD83C\uDF0D!'", "café \U0001f30d!"),
+        (r"['\ud83d\udc4d']", None),
+        (r"'a\ud83d'", None),
+        (r"'\ude00\ud83d'", None),
+    ],
+)
+def test_an_escaped_pair_is_one_character(written, text):
+    action = parse_action(f"fill('12', {written})")
+    assert action == Fill("12", text) if text else action.kind == "bad_arguments"

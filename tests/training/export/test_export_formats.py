@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from webtraj.agents.models.base import Image, Message
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.pictures import PictureReader
-from webtraj.training.rows import hide, show
+from webtraj.training.rows import hide, read_row, show
 from webtraj.training.samples import Sample, SampleKey
 
 
@@ -165,6 +166,19 @@ LEFT_OUT = {
         {"completion": "click('\ud83d')"},
         "its text has a half of a character, which no file can hold",
     ),
+    "cut-off": (
+        {"finish_reason": "length"},
+        "its reply is not whole: it was cut off at a limit",
+    ),
+    "filtered": (
+        {"finish_reason": "refusal"},
+        "its reply is not whole: a content filter stopped it",
+    ),
+    "aborted": ({"finish_reason": "abort"}, "its reply is not whole: the server broke it off"),
+    "ended-somehow": (
+        {"finish_reason": "bored"},
+        "its reply is not whole: its finish reason is not known",
+    ),
     "weight-0": ({"loss_weight": 0.0}, "its weight is 0"),
     "weight-negative": (
         {"loss_weight": -1.0},
@@ -190,7 +204,13 @@ TOKENS_LEFT_OUT = {
         {"logprobs": (-1.0,)},
         "it has another number of log-probabilities than of sampled tokens",
     ),
-    "nan": ({"logprobs": (-1.0, float("nan"))}, "a log-probability of it is no number"),
+    **{
+        f"logprob {odd}": (
+            {"logprobs": (-1.0, odd)},
+            "a log-probability of it is not between -100 and 0",
+        )
+        for odd in (math.nan, -math.inf, math.inf, -9999.0, -1e9, -100.0, 0.75, 0.01)
+    },
     "nan-reward": (
         {"reward": float("nan")},
         "its reward, advantage or weight is no number",
@@ -205,6 +225,11 @@ TOKENS_LEFT_OUT = {
     ),
     "no-reward": ({"reward": None}, "it has no reward"),
     "rendered": ({"recorded": False}, "no model was asked for it"),
+    "filtered": (
+        {"finish_reason": "content_filter"},
+        "its reply is not whole: a content filter stopped it",
+    ),
+    "aborted": ({"finish_reason": "abort"}, "its reply is not whole: the server broke it off"),
 }
 
 
@@ -213,6 +238,29 @@ def test_only_recorded_tokens_are_exported(tmp_path, fields, why):
     samples = [sample(1), sample(2, **fields)]
     report = export_samples({"train": samples}, tmp_path / "x", format="tokens")
     assert report.splits["train"].left_out == {why: 1}
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "stop", ""])
+def test_tokens_have_cut_off_replies_and_say_so(tmp_path, reason):
+    export_samples({"train": [sample(1, finish_reason=reason)]}, tmp_path / "x", format="tokens")
+    (row,) = map(json.loads, (tmp_path / "x/train.jsonl").read_text().splitlines())
+    assert row["finish_reason"] == reason
+
+
+def test_tokens_keep_the_mask_that_others_cannot(tmp_path):
+    masked = sample(1, mask=(True, False))
+    export_samples({"train": [masked]}, tmp_path / "x", format="tokens")
+    (row,) = map(json.loads, (tmp_path / "x/train.jsonl").read_text().splitlines())
+    assert row["mask"] == [0, 0, 0, 0, 1, 0]
+    assert read_row(row, "row", picture=PictureReader(tmp_path / "x").get).mask == (True, False)
+    report = export_samples({"train": [masked, sample(2)]}, tmp_path / "y", format="openai")
+    assert sum(report.splits["train"].left_out.values()) == 1
+
+
+def test_a_little_above_zero_is_rounding(tmp_path):
+    samples = [sample(1, logprobs=(0.0, 1e-6))]
+    report = export_samples({"train": samples}, tmp_path / "x", format="tokens")
+    assert report.splits["train"].rows == 1
 
 
 def test_an_export_of_nothing_is_an_error_and_leaves_nothing(tmp_path):

@@ -155,7 +155,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
         "--filter", "distinct=false", "--set", "cutoff_len=100000",
     )  # fmt: skip
     assert re.search(r"skipped +not successful +4\n", said)
-    assert "sharegpt: train: 4 rows of 4 samples of 4 episodes; 2 pictures" in said
+    assert "train: 4 rows (4 of 4 samples, 4 of 8 episodes); 2 pictures; 4 left out: not" in said
     shown = run("preview", out, "--samples", 1, "--skip", 1)
     assert "Thought: it is " in shown
     assert re.search(r"\[PNG \d+x\d+, [\d,]+ bytes, [0-9a-f]{12}\]", shown) or "JPEG" in shown

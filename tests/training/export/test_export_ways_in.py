@@ -1,6 +1,7 @@
 """An export that leaves something out says which option lets it in."""
 
 import dataclasses
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -13,10 +14,13 @@ from webtraj.cli.export_training import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.training.export.running import FORMATS
 from webtraj.training.replay import ReplayBuffer
 
+EPISODE_FORMATS = ["atif", "otel", "html"]
 
-def episode(number, actions, outcome=t.Outcome.SUCCESS, *, asked=True):
+
+def episode(number, actions, outcome=t.Outcome.SUCCESS, *, asked=True, reward=None):
     steps = [t.StepRecord(0, t.StepType.FIRST, {"axtree": f"page {number}"})]
     for step in range(1, actions + 1):
         message = {"role": "user", "content": f"Task {number}, step {step}"}
@@ -27,7 +31,8 @@ def episode(number, actions, outcome=t.Outcome.SUCCESS, *, asked=True):
         seen = {"axtree": f"page {number} {step}"}
         steps.append(t.StepRecord(step, kind, seen, action, 0.0, 1.0, decision=decision))
     info = t.EpisodeInfo(episode_id=f"e{number}", task="t")
-    end = t.EpisodeEnd(reason=t.EndReason.TERMINATED, outcome=outcome)
+    verdicts = [] if reward is None else [t.Judgement(judge="j", outcome=outcome, reward=reward)]
+    end = t.EpisodeEnd(reason=t.EndReason.TERMINATED, outcome=outcome, judgements=tuple(verdicts))
     return t.EpisodeTrajectory(info, tuple(steps), end, start_time=1.0, end_time=2.0)
 
 
@@ -54,6 +59,57 @@ def test_an_export_of_nothing_names_the_option(made, told, tmp_path):
     done = export(tmp_path, [made])
     assert isinstance(done.exception, errors.InvalidInputError)
     assert f"These let some in: {told}." in str(done.exception)
+
+
+def test_a_single_click_is_an_episode_like_others(tmp_path):
+    done = export(tmp_path, [{"actions": 1}])
+    assert done.exit_code == 0, done.exception
+    assert done.output.splitlines()[-1].endswith("train: 1 row (1 of 1 sample, 1 of 1 episode)")
+
+
+def test_no_success_is_left_out_by_chance_unless_asked_for(tmp_path):
+    episodes = [{"actions": 1, "reward": 0.5}] * 12
+    done = export(tmp_path, [*episodes, {"actions": 1, "outcome": t.Outcome.FAILURE}])
+    said = done.output.splitlines()[-1]
+    assert said.endswith(
+        "train: 12 rows (12 of 12 samples, 12 of 13 episodes); 1 left out: not successful"
+    )
+    done = CliRunner().invoke(
+        make_app(),
+        ["export", str(tmp_path / "d"), "--format", "openai", "--loss-weights", "reward",
+         "--out", str(tmp_path / "y")],
+    )  # fmt: skip
+    said = done.output.splitlines()[-1]
+    assert re.search(
+        r"train: \d rows \(\d of 12 samples, .*\); \d left out, \d of them: its weight is below 1",
+        said,
+    )
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *EPISODE_FORMATS])
+def test_every_export_names_an_unreadable_episode_and_exits_with_1(name, tmp_path):
+    with DatasetWriter(str(tmp_path / "d")) as writer:
+        for number, outcome in enumerate((*[t.Outcome.SUCCESS] * 2, t.Outcome.FAILURE)):
+            whole = episode(number, 1, outcome)
+            seen = [
+                dataclasses.replace(step, observation={"axtree": "same"}) for step in whole.steps
+            ]
+            (call,) = whole.steps[1].decision.model_calls
+            ids = {"prompt_token_ids": (1, 2), "completion_token_ids": (3,), "logprobs": (-0.5,)}
+            said = {"messages": ({"role": "user", "content": "Go."},), "text": f"reply {outcome}"}
+            decision = t.Decision(
+                action=Click("1"), model_calls=(dataclasses.replace(call, **ids, **said),)
+            )
+            seen[1] = dataclasses.replace(seen[1], decision=decision)
+            info = dataclasses.replace(whole.info, group_id="g")
+            writer.add(dataclasses.replace(whole, info=info, steps=tuple(seen)))
+    (path,) = (tmp_path / "d").rglob("e0.json")
+    path.write_bytes(path.read_bytes()[:-40])
+    options = ["--format", name, "--out", str(tmp_path / "x")]
+    done = CliRunner().invoke(make_app(), ["export", str(tmp_path / "d"), *options])
+    assert done.exit_code == 1, done.exception
+    assert "e0" in done.output
+    assert (tmp_path / "x").exists()
 
 
 def _with_an_invalid_action(number, outcome):

@@ -163,6 +163,20 @@ def test_pictures_that_are_more_than_the_cutoff_are_refused(folder):
     assert check_export(folder).clean
 
 
+@pytest.mark.parametrize("base", [..., "Qwen/Qwen3-VL-8B-Instruct"])
+def test_rows_that_are_longer_than_the_cutoff_by_an_estimate_are_refused(folder, base):
+    def lengthen(rows):
+        rows[1]["conversations"][0]["value"] += " word" * 2000
+
+    change_rows(folder, lengthen)
+    change_config(folder, cutoff_len=2400, **({} if base is ... else {"model_name_or_path": base}))
+    (problem,) = check_export(folder).problems
+    assert (problem.where, problem.effect) == ("finetune_train.json, row 1", "cuts it")
+    assert "it has about 2" in problem.what
+    change_config(folder, cutoff_len=4000)
+    assert check_export(folder).clean
+
+
 def drop(key):
     return lambda entry: entry["tags"].pop(key)
 

@@ -1,5 +1,7 @@
 """A sample says what was recorded, and nothing else."""
 
+from collections import Counter
+
 import orjson
 import pytest
 
@@ -241,3 +243,73 @@ class _Described:
 
     def describe_episode(self):
         return {"task": self._info.task, "seed": self._info.seed, "goal": self._info.goal}
+
+
+def saying(**fields):
+    return {"role": "assistant", "content": "Hm.", **fields}
+
+
+def blocks(*more):
+    return saying(content=[{"type": "text", "text": "Hm."}, *more])
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
+USE = {"type": "tool_use", "id": "1", "name": "wait", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Ok."}]}
+PICTURE = {"type": "image_url", "image_url": {"url": b"png", "detail": "low"}}
+
+PARTLY_READ = {
+    "reasoning": (saying(reasoning_content="Why?"), {"left_out_reasoning_content": 1}),
+    "a name": (saying(name="Ann"), {"left_out_name": 1}),
+    "thinking": (
+        blocks({"type": "thinking", "thinking": "Why?", "signature": "x"}),
+        {"left_out_thinking": 1},
+    ),
+    "hidden thinking": (
+        blocks({"type": "redacted_thinking", "data": "x"}),
+        {"left_out_redacted_thinking": 1},
+    ),
+    "an item of reasoning": ({"type": "reasoning", "summary": []}, {"left_out_reasoning": 1}),
+    "a cached part": (
+        saying(content=[{"type": "text", "text": "Hm.", "cache_control": {"type": "ephemeral"}}]),
+        {"left_out_cache_control": 1},
+    ),
+    "a coarse picture": (saying(content=[PICTURE]), {"left_out_detail": 1}),
+    "a tool's error": (
+        {"role": "user", "content": [{**RESULT, "is_error": True}]},
+        {"left_out_is_error": 1},
+    ),
+    "a tool's name": (
+        {"role": "tool", "tool_call_id": "1", "content": "Ok.", "name": "wait"},
+        {"left_out_name": 1},
+    ),
+    "a signed call": (
+        saying(tool_calls=[{**CALL, "extra_content": {"signature": "x"}}]),
+        {"left_out_extra_content": 1},
+    ),
+    "a call of a toolset": (
+        blocks({**USE, "toolset_name": "computer"}),
+        {"left_out_toolset_name": 1},
+    ),
+    "a developer": ({"role": "developer", "content": "Act."}, {"developer_as_system": 1}),
+    "nothing": (saying(tool_calls=[CALL], refusal=None, annotations=[], audio=None), {}),
+    "names of items": (
+        {"type": "message", "id": "1", "status": "completed", **saying()},
+        {},
+    ),
+    "plain blocks": (blocks(USE), {}),
+}
+
+
+@pytest.mark.parametrize("name", PARTLY_READ)
+def test_what_is_not_carried_of_a_message_is_counted(name):
+    message, counts = PARTLY_READ[name]
+    left_out = Counter()
+    read_messages([{"role": "user", "content": "x"}, message], left_out)
+    assert left_out == counts
+
+
+def test_a_call_of_no_function_is_refused():
+    custom = {"id": "1", "type": "custom", "custom": {"name": "wait", "input": "x"}}
+    with pytest.raises(errors.InvalidInputError, match="Cannot read message 0"):
+        read_messages([saying(tool_calls=[custom])])

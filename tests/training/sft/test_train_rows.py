@@ -48,6 +48,34 @@ def test_rows_of_ids(ending):
     assert (sample.key.episode_id, sample.key.step) == ("e", 4)
 
 
+@pytest.mark.parametrize(
+    ("mask", "kept"),
+    [
+        ([0, 0, 1, 1, 1], ()),
+        ([0, 0, 1, 0, 1], (True, False, True)),
+        ([False, False, True, True, False], (True, True, False)),
+        ([0, 0, 0, 0, 0], (False, False, False)),
+        ([], ()),
+        ([0, 1, 1, 1, 1], None),
+        ([0, 0, 1, 1], None),
+        ([0, 0, 2, 1, 1], None),
+        ("00111", None),
+    ],
+)
+def test_a_mask_is_obeyed_or_refused(mask, kept):
+    row = {"prompt_ids": [1, 2], "completion_ids": [3, 4, 5], "mask": mask}
+    if kept is None:
+        with pytest.raises(errors.InvalidInputError, match="mask"):
+            read_row(row, "row")
+    else:
+        assert read_row(row, "row").mask == kept
+
+
+def test_a_mask_needs_token_ids():
+    with pytest.raises(errors.InvalidInputError, match="mask"):
+        read_row({"messages": CHAT, "completion": "click('1')", "mask": [1]}, "row")
+
+
 def test_images_lie_beside_the_file_or_in_it(tmp_path):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").write_bytes(b"first")

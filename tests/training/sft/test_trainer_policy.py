@@ -137,6 +137,7 @@ def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
         ([0.6, 0.7], None, "at temperature 0.7; expected 0.6"),
         ([0.6, 0.6], 1.0, "at temperature 0.6; expected 1,"),
         ([0.0, 0.0], None, "at temperature 0; expected one above 0"),
+        ([0.6, None], None, "1 replies have no temperature on record, and others were sampled at"),
     ],
 )
 def test_rows_of_another_temperature_are_refused(
@@ -223,6 +224,16 @@ def test_a_proximal_policy_takes_the_ratio_and_bounds_the_importance(prepared, s
     expected = reference(model, sampled, normalizer="tokens", start=shift)
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
     assert float(sums["ratio"]) / float(sums["tokens"]) == pytest.approx(np.exp(-shift), rel=1e-4)
+
+
+@pytest.mark.parametrize("odd", [-9999.0, -1e30, 50.0])
+def test_one_odd_log_probability_leaves_the_loss_finite(prepared, sampled, tmp_path, odd):
+    first = sampled[0]
+    spoiled = dataclasses.replace(first, logprobs=(odd, *first.logprobs[1:]))
+    loss, sums, _ = loss_of(prepared, [spoiled, *sampled[1:]], tmp_path)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(sums["ratio"])
 
 
 def test_advantages_compare_episodes_not_rows(prepared, sampled, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict
 
@@ -18,6 +19,7 @@ from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, Limits, RetryPolic
 from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.replies import AttemptError, Reply
 from webtraj.closing import AsyncClosing
+from webtraj.trajectory import Ending, ending_of
 
 __all__ = [
     "ClientOptions",
@@ -28,6 +30,8 @@ __all__ = [
     "given",
     "span",
 ]
+
+_logger = logging.getLogger(__name__)
 
 # The version of the weights that answered, read around calls, but not for each.
 #
@@ -210,6 +214,7 @@ class HttpModelClient(AsyncClosing):
             base_url, key, {**headers, **options.get("headers", {})}, self._clock
         )
         self._pictures = Base64Cache()
+        self._reported: set[str] = set()
         self._versions = WeightVersions(
             self._read_version, options.get("version_interval", 1.0), self._clock
         )
@@ -331,6 +336,13 @@ class HttpModelClient(AsyncClosing):
             known = prepared.call
             reply = self._read(answer)
             turn.used(reply.num_tokens)
+            if ending_of(reply.finish_reason) is Ending.BROKEN:
+                raise AttemptError(
+                    f"{self.base_url} broke off its reply (finish reason "
+                    f"{reply.finish_reason!r:.50}).",
+                    response=answer,
+                )
+            self._report_dropped(reply)
             after = await self._versions.after_call()
             return dataclasses.replace(
                 known,
@@ -353,6 +365,17 @@ class HttpModelClient(AsyncClosing):
         except AttemptError as failure:
             known = known or self._prepare(messages, merged, "").call
             raise endpoint_lib.fail(failure, known, timing) from failure.__cause__
+
+    def _report_dropped(self, reply: Reply) -> None:
+        for name in reply.dropped:
+            if name not in self._reported:
+                self._reported.add(name)
+                _logger.warning(
+                    "%s sent a reply whose field %r is malformed. It is left out of the record, "
+                    "which has the reply and the raw response. Further ones are not reported.",
+                    self.base_url,
+                    name,
+                )
 
     async def aclose(self) -> None:
         """See `ModelClient`."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models.base import ToolCall
+from webtraj.environments.actions.dialects.replies import has_no_arguments
 
 __all__ = [
     "AttemptError",
@@ -26,6 +30,8 @@ __all__ = [
     "reasoning_of",
     "tool_calls_of",
 ]
+
+_T = TypeVar("_T")
 
 # The meaning of a server's refusal: whether a retry can help, and whether the context is full.
 #
@@ -193,17 +199,50 @@ _HINTS = {
 
 
 def parse_json(data: bytes) -> Any:
-    """Return a body as JSON data, or as text if it is not JSON."""
+    r"""Return a body as JSON data, or as text if it is not JSON.
+
+    A byte order mark is ignored. NaN and infinities are null, a lone surrogate and a byte that is
+    not UTF-8 are U+FFFD: servers write them, and the rest of the body is whole.
+
+    >>> parse_json(b'\xef\xbb\xbf{"a": NaN}')
+    {'a': None}
+    """
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return data.decode("utf-8", "replace")
+        text = data.decode("utf-8-sig", "replace")
+    try:
+        body = json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+    return _with_valid_text(body)
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _with_valid_text(value: Any) -> Any:
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case list():
+            return [_with_valid_text(item) for item in value]
+        case dict():
+            return {_with_valid_text(key): _with_valid_text(item) for key, item in value.items()}
+    return value
 
 
 # Parsing answers: OpenAI's chat completions with vLLM's extensions, OpenAI's responses, and
 # Anthropic's messages.
 #
-# Nothing is guessed. A body that is not a reply is a failure, never an empty text.
+# Nothing is guessed. A body that is not a reply is a failure, never an empty text. A reply is not
+# sampled again for an optional field that is malformed: the field is left empty, and named in
+# `Reply.dropped`.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +255,8 @@ class Reply:
     prompt_token_ids: tuple[int, ...] = ()
     completion_token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """The optional fields that were malformed."""
 
     @property
     def num_tokens(self) -> int | None:
@@ -238,17 +279,18 @@ def read_openai(body: Any) -> Reply:
     try:
         choice = body["choices"][0]
         message = choice["message"]
-        completion_ids = tuple(choice.get("token_ids") or ())
-        logprobs = _logprobs(choice.get("logprobs"))
+        # A refusal is the model's text, too.
+        text = _text(message.get("content")) or _text(message.get("refusal"))
+        fields = _Fields()
+        ids = fields.ids("token_ids", choice.get("token_ids"))
         return Reply(
-            # A refusal is the model's text, too.
-            text=_text(message.get("content") or message.get("refusal")),
-            finish_reason=_text(choice.get("finish_reason")),
-            usage=_counts(body.get("usage")),
-            prompt_token_ids=tuple(body.get("prompt_token_ids") or ()),
-            completion_token_ids=completion_ids,
-            # Log-probabilities are useless without matching token ids.
-            logprobs=logprobs if len(logprobs) == len(completion_ids) else (),
+            text=text,
+            finish_reason=fields.word("finish_reason", choice.get("finish_reason")),
+            usage=fields.counts(body.get("usage")),
+            prompt_token_ids=fields.ids("prompt_token_ids", body.get("prompt_token_ids")),
+            completion_token_ids=ids,
+            logprobs=fields.logprobs(choice.get("logprobs"), ids),
+            dropped=tuple(fields.dropped),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise _no_reply("chat completion", body, error) from error
@@ -261,11 +303,12 @@ def read_anthropic(body: Any) -> Reply:
         AttemptError: The body is not a message.
     """
     try:
-        texts = [_text(block["text"]) for block in body["content"] if block["type"] == "text"]
+        text, fields = _text(body["content"]), _Fields()
         return Reply(
-            text="".join(texts),
-            finish_reason=_text(body["stop_reason"]),
-            usage=_counts(body.get("usage")),
+            text=text,
+            finish_reason=fields.word("stop_reason", body["stop_reason"]),
+            usage=fields.counts(body.get("usage")),
+            dropped=tuple(fields.dropped),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise _no_reply("message", body, error) from error
@@ -275,22 +318,86 @@ def read_responses(body: Any) -> Reply:
     """Parse a response of OpenAI's Responses API.
 
     Raises:
-        AttemptError: The body is not a response, or the response failed.
+        AttemptError: The body is not a response.
     """
     try:
-        if body["status"] == "failed":
-            raise ValueError(f"the response failed: {body.get('error')}")
-        parts = [
-            part for item in body["output"] if item["type"] == "message" for part in item["content"]
-        ]
-        cut = body.get("incomplete_details") or {}
+        items = [item for item in map(_mapping, body["output"]) if item.get("type") == "message"]
+        cut = _mapping(body.get("incomplete_details")).get("reason")
+        fields = _Fields()
         return Reply(
-            text="".join(_text(part.get("text") or part.get("refusal")) for part in parts),
-            finish_reason=_text(cut.get("reason") or body["status"]),
-            usage=_counts(body.get("usage")),
+            text="".join(_text(item.get("content")) for item in items),
+            finish_reason=fields.word("status", cut or body.get("status")),
+            usage=fields.counts(body.get("usage")),
+            dropped=tuple(fields.dropped),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise _no_reply("response", body, error) from error
+
+
+_TEXTS = ("text", "output_text", "refusal")
+"""The types of parts with the model's own text; others hold its reasoning, calls or references."""
+
+
+def _text(content: Any) -> str:
+    """Return the text of a reply's content: a text, or parts. Raises `TypeError`."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return content
+        case Mapping():
+            own = content.get("type", "text") in _TEXTS
+            return _text(content.get("text") or content.get("refusal")) if own else ""
+        case [*parts]:
+            return "".join(map(_text, parts))
+    raise TypeError(f"expected text, got {type(content).__name__}")
+
+
+class _Fields:
+    """A reader of a reply's optional fields, which notes those that are malformed."""
+
+    def __init__(self) -> None:
+        self.dropped: list[str] = []
+
+    def word(self, name: str, value: Any) -> str:
+        """Return a finish reason. SGLang may write one as an object with a `type`."""
+        word = value.get("type") if isinstance(value, Mapping) else value
+        return word if isinstance(word, str) else self._without(name, value, "")
+
+    def ids(self, name: str, value: Any) -> tuple[int, ...]:
+        """Return token ids."""
+        found = _list(value)
+        sound = found and all(type(item) is int and item >= 0 for item in found)
+        return tuple(found) if sound else self._without(name, value, ())
+
+    def logprobs(self, value: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
+        """Return the log-probability of each token id; none without an id for each."""
+        found = [_mapping(token).get("logprob") for token in _list(_mapping(value).get("content"))]
+        if not ids or len(found) != len(ids):
+            return ()  # They cannot be told apart; not every server returns the ids.
+        sound = all(type(item) in (int, float) and math.isfinite(item) for item in found)
+        return tuple(map(float, found)) if sound else self._without("logprobs", value, ())
+
+    def counts(self, usage: Any) -> dict[str, int]:
+        """Return the counts of a usage; nested ones are named `outer.inner`."""
+        if not isinstance(usage, Mapping):
+            return self._without("usage", usage, {})
+        return _counts(usage, "")
+
+    def _without(self, name: str, value: Any, empty: _T) -> _T:
+        if value:
+            self.dropped.append(name)
+        return empty
+
+
+def _counts(usage: Mapping[Any, Any], prefix: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name, value in usage.items():
+        if isinstance(value, Mapping):
+            counts |= _counts(value, f"{prefix}{name}.")
+        elif isinstance(value, int) and not isinstance(value, bool):
+            counts[f"{prefix}{name}"] = value
+    return counts
 
 
 def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
@@ -304,8 +411,8 @@ def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
         function = _mapping(_mapping(call).get("function"))
         made = ToolCall(
             str(_mapping(call).get("id") or ""),
-            str(function.get("name")),
-            function.get("arguments"),
+            str(function.get("name") or ""),
+            _arguments(function.get("arguments")),
             _mapping(call),
         )
         calls.append(made)
@@ -320,8 +427,12 @@ def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
                 id_, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
             case _:
                 continue
-        calls.append(ToolCall(str(id_ or ""), str(name), arguments, item))
+        calls.append(ToolCall(str(id_ or ""), str(name), _arguments(arguments), item))
     return tuple(calls)
+
+
+def _arguments(said: Any) -> Any:
+    return {} if has_no_arguments(said) else said
 
 
 def items_of(response: Any) -> tuple[Any, ...]:
@@ -373,30 +484,6 @@ def reasoning_of(call: trajectory_lib.ModelCall) -> str:
                 text for part in parts if isinstance(text := _mapping(part).get("text"), str)
             )
     return ""
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, got {type(value).__name__}")
-    return value
-
-
-def _logprobs(logprobs: Any) -> tuple[float, ...]:
-    content = logprobs.get("content") if logprobs else None
-    return tuple(float(token["logprob"]) for token in content or ())
-
-
-def _counts(usage: Any, prefix: str = "") -> dict[str, int]:
-    """Return the counts of a usage; nested ones are named `outer.inner`."""
-    counts: dict[str, int] = {}
-    for name, value in (usage or {}).items():
-        if isinstance(value, Mapping):
-            counts |= _counts(value, f"{prefix}{name}.")
-        elif isinstance(value, int) and not isinstance(value, bool):
-            counts[prefix + name] = value
-    return counts
 
 
 def _no_reply(what: str, body: Any, error: Exception) -> AttemptError:

@@ -53,12 +53,14 @@ from webtraj.trajectory import (
     AGENT_FAILURES,
     INFRASTRUCTURE_FAILURES,
     LAST_TIME,
+    Ending,
     EndReason,
     EpisodeEnd,
     EpisodeTrajectory,
     ModelCall,
     Outcome,
     StepRecord,
+    ending_of,
 )
 
 __all__ = ["InspectExporter"]
@@ -66,10 +68,11 @@ __all__ = ["InspectExporter"]
 _NO_MODEL = "none/none"
 """Inspect's name for no model."""
 _STOPS = {
-    "stop": "stop", "end_turn": "stop", "stop_sequence": "stop", "completed": "stop",
-    "length": "max_tokens", "max_tokens": "max_tokens", "tool_calls": "tool_calls",
-    "tool_use": "tool_calls", "content_filter": "content_filter", "refusal": "content_filter",
-}  # fmt: skip
+    Ending.WHOLE: "stop",
+    Ending.CALLED: "tool_calls",
+    Ending.CUT: "max_tokens",
+    Ending.FILTERED: "content_filter",
+}
 _SAMPLING = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
@@ -259,7 +262,8 @@ class _Sample:
             "content": unicode_text(call.text),
             "id": self._id(f"r{number}"),
         }
-        choice = {"message": said, "stop_reason": _STOPS.get(call.finish_reason, "unknown")}
+        stop = _STOPS.get(ending_of(call.finish_reason), "unknown")
+        choice = {"message": said, "stop_reason": stop}
         output: dict[str, Any] = {"model": name, "choices": [] if call.error else [choice]}
         if not call.error:
             output["completion"] = said["content"]

@@ -123,6 +123,7 @@ INVALID_KINDS = (
     "no_action",
     "several_actions",
     "malformed",
+    "filtered",
     "code",
     "unknown_action",
     "bad_arguments",
@@ -148,6 +149,7 @@ class InvalidAction(Action):
     * `no_action`: text, but no call in it.
     * `several_actions`: more than one call where one was expected.
     * `malformed`: a call that breaks off or breaks the grammar.
+    * `filtered`: a reply that a content filter stopped.
     * `code`: a program where only literal values are read.
     * `unknown_action`: a call by a name that the dialect does not have.
     * `bad_arguments`: an argument missing, surplus, or of a wrong type or range.

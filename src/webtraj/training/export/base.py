@@ -20,6 +20,7 @@ import orjson
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.rows import read_row, read_rows
 from webtraj.training.samples import Sample, key_of, name_of
+from webtraj.trajectory import Ending, ending_of
 
 if TYPE_CHECKING:
     from webtraj.training.replay import Renderer
@@ -31,6 +32,7 @@ __all__ = [
     "SampleFormat",
     "Split",
     "copies_of",
+    "fault_of_reply",
 ]
 
 
@@ -77,6 +79,12 @@ class Split:
     left_out_first: dict[str, str] = dataclasses.field(default_factory=dict)
     """The first sample left out for each reason."""
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the account as JSON data."""
+        # `asdict` cannot copy counters.
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+
     def count(self, sample: Sample, row: Row | LeftOut) -> None:
         """Count a sample as a row or as left out."""
         if isinstance(row, LeftOut):
@@ -108,8 +116,28 @@ class ExportReport:
             "format": self.format,
             "files": list(self.files),
             "num_pictures": self.num_pictures,
-            "splits": {name: dataclasses.asdict(split) for name, split in self.splits.items()},
+            "splits": {name: split.to_data() for name, split in self.splits.items()},
         }
+
+
+_WHOLE = (Ending.WHOLE, Ending.CALLED)
+_SAMPLED = (*_WHOLE, Ending.CUT, Ending.UNKNOWN)
+
+
+def fault_of_reply(finish_reason: str, *, ends: bool) -> LeftOut | None:
+    """Return why a reply is no sample, from its finish reason; None if it is one.
+
+    Args:
+        finish_reason: The provider's word; empty if it is not on record.
+        ends: Whether trainers end the reply, which teaches that half a reply is a whole one.
+
+    >>> fault_of_reply("length", ends=True)
+    LeftOut(why='its reply is not whole: it was cut off at a limit')
+    """
+    ending = ending_of(finish_reason)
+    if not finish_reason or ending in (_WHOLE if ends else _SAMPLED):
+        return None
+    return LeftOut(f"its reply is not whole: {ending.value}")
 
 
 class SampleFormat:
@@ -123,6 +151,9 @@ class SampleFormat:
     """Version of the format's output."""
     file: ClassVar[str] = "{}.jsonl"
     """The name of a split's file: JSON lines, or a JSON array if it ends in `.json`."""
+    is_text: ClassVar[bool] = True
+    """Whether rows hold texts that a trainer renders. It ends each reply, so only whole replies are
+    written; and it sees only what the sample's messages hold. False for recorded token ids."""
     imitated: ClassVar[bool] = True
     """Whether `webtraj train` can train on its rows."""
 

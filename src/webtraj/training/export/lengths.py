@@ -86,10 +86,17 @@ class LengthOptions(SampleFormat):
         """Return a sample in turns that fits, or the reason why it is left out."""
         if sample.uses_tools and not self.keeps_tools:
             return LeftOut("it has tool calls, which only the format openai keeps")
+        if sample.mask:
+            return LeftOut(
+                "its mask trains a part of its reply, which only the format tokens keeps"
+            )
         conversation = conversation_of(sample)
         if isinstance(conversation, LeftOut):
             return conversation
-        changes = {"merged_messages": conversation.merged}
+        changes = {
+            "merged_messages": conversation.merged,
+            "left_out_tools": len(sample.tools) * (not self.keeps_tools),
+        }
         if self.reasoning == "think":
             sample = with_reasoning(sample)
         else:

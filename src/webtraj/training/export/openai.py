@@ -8,7 +8,8 @@
                   {"role": "assistant", "content": "click('12')", "weight": 1}],
      "sample": "<episode>/<step>/<call>", "loss_weight": 1.0}
 
-Samples with tool calls have `tool_calls`, messages with the role `tool`, and `tools`.
+Samples of a model that was offered tools have `tools`, `tool_calls` and messages with the role
+`tool`.
 
 Earlier replies in a prompt have weight 0, so OpenAI's fine-tuning does not train on them. Pictures
 are files that rows name by path, or data URLs in the rows.
@@ -58,7 +59,7 @@ class OpenAIFormat(WeightOptions):
         return Row(
             {
                 "messages": messages,
-                **({"tools": list(tools)} if sample.uses_tools else {}),
+                **({"tools": list(tools)} if tools else {}),
                 "sample": name_of(sample.key),
                 "loss_weight": self._weight(sample),
             }

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from webtraj import errors
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.datasets.place import Place
-from webtraj.training.export.base import ExportReport, LeftOut, SampleFormat
+from webtraj.training.export.base import ExportReport, LeftOut, SampleFormat, fault_of_reply
 from webtraj.training.export.running import export_samples
 from webtraj.training.replay import Parts, Selection
 from webtraj.training.samples import Sample, name_of
@@ -52,6 +52,8 @@ class Rejected:
     reward: float | None = None
     reasoning: str = ""
     """The reasoning that the server separated from it."""
+    finish_reason: str = ""
+    """See `Sample.finish_reason`."""
 
 
 def pair_of(chosen: Sample, rejected: Rejected) -> Sample:
@@ -70,6 +72,8 @@ def fault_of_pair(sample: Sample) -> LeftOut | None:
     rejected = rejected_of(sample)
     if rejected is None:
         return LeftOut("it is compared with no other reply")
+    if fault := fault_of_reply(rejected.finish_reason, ends=True):
+        return LeftOut(fault.why.replace("its reply", "the reply that it is compared with"))
     if not rejected.completion or not is_unicode(rejected.completion):
         return LeftOut("the reply that it is compared with is empty, or no text")
     return None
@@ -114,7 +118,13 @@ class Preferences:
             # No format of preferences has tool calls; they leave out empty replies.
             said = "" if rejected.calls else rejected.completion
             reasoning = rejected.metadata.get("reasoning", "")
-            worse = Rejected(said, name_of(rejected.key), rejected.reward, reasoning)
+            worse = Rejected(
+                said,
+                name_of(rejected.key),
+                rejected.reward,
+                reasoning,
+                rejected.finish_reason,
+            )
             yield pair_of(dataclasses.replace(chosen, loss_weight=1.0), worse)
 
 

@@ -27,7 +27,14 @@ from webtraj.datasets.exporters import base as exporters_lib
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
 from webtraj.named import make_of, nearest, offered
-from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split
+from webtraj.training.export.base import (
+    ExportReport,
+    LeftOut,
+    Row,
+    SampleFormat,
+    Split,
+    fault_of_reply,
+)
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.samples import Sample, name_of
 
@@ -248,7 +255,10 @@ def _rows(
     digests: array[int],
 ) -> Iterator[Row]:
     for sample in pictures.looked_into(samples):
-        row = made.row(sample, pictures)
+        fault = fault_of_reply(sample.finish_reason, ends=made.is_text)
+        row = fault or made.row(sample, pictures)
+        if isinstance(row, Row) and made.is_text and sample.left_out:
+            row = dataclasses.replace(row, changes={**sample.left_out, **row.changes})
         split.count(sample, row)
         if isinstance(row, LeftOut):
             continue

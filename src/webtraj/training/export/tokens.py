@@ -4,13 +4,14 @@
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
      "temperature": 1.0, "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0,
-     "policy_version": "...", "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
-     "sample": "<episode>/<step>/<call>"}
+     "policy_version": "...", "iteration": 3, "task": "...", "finish_reason": "stop",
+     "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
 
 Token ids are those that the server saw and sampled; nothing is tokenised again. Log-probabilities
 are under the weights that sampled the tokens, as GRPO-style trainers need for off-policy
-correction. `mask` covers prompt and completion, and is 1 for sampled tokens. Pictures in a prompt
-appear as the server's placeholder ids.
+correction. `mask` covers prompt and completion, and is 1 for the sampled tokens that are trained. A
+reply that was cut off at a limit is here, too; `finish_reason` distinguishes it. Pictures in a
+prompt appear as the server's placeholder ids.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ __all__ = ["TokensFormat"]
 
 _BELOW = 2**31
 """No vocabulary is as large."""
+_LEAST, _MOST = -100.0, 1e-4
+"""The bounds of a log-probability. Servers write -9999 and the like for one that they do not know;
+a little above 0 is rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class TokensFormat(SampleFormat):
     """A format of the recorded token ids."""
 
     name: ClassVar[str] = "tokens"
+    is_text: ClassVar[bool] = False
 
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
@@ -51,8 +56,10 @@ class TokensFormat(SampleFormat):
             return LeftOut("it has another number of log-probabilities than of sampled tokens")
         if self.logprobs and not sample.logprobs:
             return LeftOut("its log-probabilities are not on record")
-        if not all(map(math.isfinite, sample.logprobs)):
-            return LeftOut("a log-probability of it is no number")
+        if not all(_LEAST < value <= _MOST for value in sample.logprobs):
+            return LeftOut(f"a log-probability of it is not between {_LEAST:g} and 0")
+        if sample.mask and len(sample.mask) != len(sample.completion_token_ids):
+            return LeftOut("its mask has another number of entries than of sampled tokens")
         if sample.reward is None:
             return LeftOut("it has no reward")
         if not all(map(math.isfinite, (sample.reward, sample.advantage or 0, sample.loss_weight))):
@@ -69,7 +76,8 @@ class TokensFormat(SampleFormat):
                 "prompt_ids": list(prompt),
                 "completion_ids": list(completion),
                 "logprobs": list(sample.logprobs),
-                "mask": [0] * len(prompt) + [1] * len(completion),
+                "mask": [0] * len(prompt)
+                + [int(kept) for kept in sample.mask or [True] * len(completion)],
                 "temperature": sample.temperature,
                 "reward": sample.reward,
                 "advantage": sample.advantage,
@@ -78,6 +86,7 @@ class TokensFormat(SampleFormat):
                 "policy_version": sample.policy_version,
                 "iteration": sample.iteration,
                 "task": sample.task,
+                "finish_reason": sample.finish_reason,
                 "images": names,
                 "sample": name_of(sample.key),
             }
@@ -88,11 +97,12 @@ class TokensFormat(SampleFormat):
         total = hashlib.sha256()
         for ids in (sample.prompt_token_ids, sample.completion_token_ids):
             total.update(array("q", ids).tobytes() + b"\0")
+        total.update(bytes(sample.mask) + b"\0")
         total.update(array("d", sample.logprobs).tobytes())
         numbers = (sample.reward, sample.advantage, sample.loss_weight, sample.temperature)
         rest = (
             sample.key, [None if number is None else float(number) for number in numbers],
-            sample.group_id, sample.policy_version, sample.task,
+            sample.group_id, sample.policy_version, sample.task, sample.finish_reason,
             [image.uuid for image in sample.images],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))

@@ -4,7 +4,7 @@ On some faults LLaMA-Factory aborts after long preparation; on others it silentl
 check follows from a run of version 0.9.5 with that fault.
 
 With the Python of its environment, LLaMA-Factory itself encodes the rows, so lengths are exact.
-Without it, only the pictures are counted, for Qwen-like models.
+Without it, they are estimated.
 """
 
 from __future__ import annotations

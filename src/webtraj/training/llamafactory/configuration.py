@@ -96,7 +96,8 @@ class AlgorithmConfig(Section):
     mask_history: bool = True
     """Whether to train on the last reply of a row only."""
     cutoff_len: int = pydantic.Field(default=16384, ge=1)
-    """The most tokens in a row. Longer rows are refused: LLaMA-Factory would cut them or abort."""
+    """The most tokens in a row. Longer rows are refused, by an estimate without LLaMA-Factory's
+    Python: LLaMA-Factory would cut them or abort."""
     image_max_pixels: int | None = pydantic.Field(default=None, ge=1)
     image_min_pixels: int | None = pydantic.Field(default=None, ge=1)
     freeze_vision_tower: bool | None = None

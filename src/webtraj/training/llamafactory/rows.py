@@ -16,6 +16,8 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.agents.models.base import Message
+from webtraj.agents.models.messages import estimate_tokens
 from webtraj.training.export.pictures import picture_error
 from webtraj.training.export.sharegpt import TAGS
 from webtraj.training.llamafactory.facts import Effect, Problem, Template, read_json, run_python
@@ -249,7 +251,7 @@ def _picture_problem(media: Path, image: str) -> str:
     return ""
 
 
-# Lengths of rows in tokens, pictures included: exact by LLaMA-Factory, or a lower bound.
+# Lengths of rows in tokens, pictures included: exact by LLaMA-Factory, or an estimate.
 #
 # LLaMA-Factory silently cuts rows longer than `cutoff_len`, whole turns of history first. If
 # it cuts a picture's tokens, the run aborts during training.
@@ -290,17 +292,19 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
 def estimate(
     name: str, entry: Mapping[str, Any], folder: Path, media: Path, values: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yield the rows whose pictures alone are too long, for Qwen-like models."""
+    """Yield the rows that are too long by an estimate.
+
+    It counts characters, and the pictures if the model's folder is that of a Qwen-like model.
+    """
     sizes = _sizes(Path(str(values["model_name_or_path"])))
-    if sizes is None:
-        return
     attributes = attributes_of(entry)
     cutoff = int(values.get("cutoff_len", _CUTOFF))
     known: dict[str, int] = {}
     path = folder / entry["file_name"]
     for number, row in enumerate(read_rows(path)):
-        total = 0
-        for image in images_of(row, attributes):
+        pictures = 0
+        for image in images_of(row, attributes) if sizes is not None else ():
+            assert sizes is not None
             if image not in known:
                 known[image] = image_tokens(
                     _dimensions(media / image),
@@ -308,9 +312,21 @@ def estimate(
                     most=int(values.get("image_max_pixels", _MAX_PIXELS)),
                     least=int(values.get("image_min_pixels", _MIN_PIXELS)),
                 )
-            total += known[image]
-        if total >= cutoff:
-            yield _too_long(f"{path.name}, row {number}", f"at least {total}", cutoff)
+            pictures += known[image]
+        text = "".join(_texts_of(row, attributes))
+        total = pictures + estimate_tokens([Message.of("user", text)])
+        if pictures >= cutoff:
+            yield _too_long(f"{path.name}, row {number}", f"at least {pictures}", cutoff)
+        elif total > cutoff:
+            yield _too_long(f"{path.name}, row {number}", f"about {total}", cutoff)
+
+
+def _texts_of(row: Mapping[str, Any], attributes: Attributes) -> Iterator[str]:
+    """Yield the texts of a row that was checked."""
+    content, system = attributes.tags["content_tag"], attributes.columns["system"]
+    yield str(row.get(system or "") or "")
+    for turn in row[attributes.columns["messages"] or ""]:
+        yield str(turn.get(content or "") or "").replace("<image>", "")
 
 
 def image_tokens(size: tuple[int, int], sizes: Mapping[str, int], *, most: int, least: int) -> int:

@@ -40,7 +40,7 @@ from webtraj.training.replay.weights import (
     LEVELS,
     View,
     Weighting,
-    by_reward,
+    by_success,
     checked,
     draw,
     effective_sample_size,
@@ -71,7 +71,7 @@ class ReplayBuffer:
         contents: Contents,
         *,
         seed: int = 0,
-        loss_weights: Weighting = by_reward,
+        loss_weights: Weighting = by_success,
         render: Renderer | None = None,
     ) -> None:
         self.contents = contents
@@ -91,7 +91,7 @@ class ReplayBuffer:
         last_n_iterations: int | None = 4,
         filters: Filters | None = None,
         held_out: HeldOut | None = None,
-        loss_weights: Weighting = by_reward,
+        loss_weights: Weighting = by_success,
         render: Renderer | None = None,
         seed: int = 0,
         storage_options: Mapping[str, Any] | None = None,
@@ -104,8 +104,8 @@ class ReplayBuffer:
             last_n_iterations: The number of latest iterations to use; None for all.
             filters: What to let in; by default `Filters()`.
             held_out: Tasks and sites that must not be in it.
-            loss_weights: The loss weight of each sample; by default its reward, so failures
-                count 0. `weights.uniform` weighs all alike, ungraded ones too.
+            loss_weights: The loss weight of each sample; by default 1 for a success and 0
+                otherwise. `weights.uniform` weighs all alike, ungraded ones too.
             render: Makes samples from decisions without a model call.
             seed: Seed of all draws.
             storage_options: Options for buckets: see `webtraj.store.bucket.BucketStorage`.

@@ -13,6 +13,7 @@ import base64
 import binascii
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -96,28 +97,35 @@ class Turn:
         return Message(self.role, tuple(map(_part_of, self.leaves)), self.calls)
 
 
-def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
+def read_messages(
+    messages: Iterable[Any], left_out: Counter[str] | None = None
+) -> tuple[Message, ...]:
     """Return recorded messages in webtraj's form, with lazy blobs loaded.
 
     >>> read_messages([{"role": "user", "content": "Click it."}])[0].parts
     (Text(text='Click it.'),)
 
+    Args:
+        messages: The messages as recorded.
+        left_out: Counts what they hold and the result does not, by kind: reasoning, names, ...
+
     Raises:
-        InvalidInputError: They have an unknown shape, or hold more than text, pictures, tool calls
-            and results.
+        InvalidInputError: They have an unknown shape, or hold content other than text, pictures,
+            tool calls and results.
     """
-    return tuple(turn.load() for turn in outline(messages))
+    return tuple(turn.load() for turn in outline(messages, left_out))
 
 
-def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
+def outline(messages: Iterable[Any], left_out: Counter[str] | None = None) -> tuple[Turn, ...]:
     """Return recorded messages as `read_messages` does, without loading lazy blobs.
 
     Raises:
         InvalidInputError: See `read_messages`.
     """
+    counted: Counter[str] = Counter() if left_out is None else left_out
     turns: list[Turn] = []
     for index, message in enumerate(messages):
-        for turn in _turns(index, message):
+        for turn in _turns(index, message, counted):
             if turns and turn.calls and turn.role == turns[-1].role == "assistant":
                 # OpenAI's Responses has a reply's text and calls as items of their own.
                 leaves = (*turns[-1].leaves, *turn.leaves)
@@ -152,23 +160,47 @@ def _part_of(leaf: Leaf) -> Part:
     return Image(value) if leaf.is_image else Text(value)
 
 
-def _turns(index: int, message: Any) -> Iterator[Turn]:
+_CARRIED = frozenset(
+    {
+        "role", "type", "content", "text", "tool_calls", "tool_call_id", "function_call",
+        "id", "call_id", "status", "index", "name", "arguments", "input", "action", "actions",
+        "function", "output", "tool_use_id", "image_url", "source", "uuid",
+    }
+)  # fmt: skip
+"""Keys that are read, and the names that servers give to items. A message's `name` is not."""
+
+
+def _note(item: Mapping[Any, Any], left_out: Counter[str], *, named: bool = True) -> None:
+    """Count the keys of a message, part or call that are not read and have a value."""
+    for key, value in item.items():
+        if key in _CARRIED and (named or key != "name"):
+            continue
+        if value is None or value is False or (key == "detail" and value == "auto"):
+            continue  # What a server assumes without the key.
+        if isinstance(value, (str, bytes, Sequence, Mapping)) and not value:
+            continue
+        left_out[f"left_out_{key!s:.40}"] += 1
+
+
+def _turns(index: int, message: Any, left_out: Counter[str]) -> Iterator[Turn]:
     """Yield the turns of a message: Anthropic has the results of several tools in one."""
     if not isinstance(message, Mapping):
         raise _refusal(index, message)
     kind, content = message.get("type"), message.get("content")
     if kind in _THINKING:
+        left_out[f"left_out_{kind}"] += 1
         return
+    _note(message, left_out, named=kind == "function_call")
     if kind in ("function_call", "computer_call"):
         yield Turn("assistant", (), _bare(replies.tool_calls_of({"output": [message]})))
     elif kind in ("function_call_output", "computer_call_output"):
         output = message.get("output")
-        leaves = _leaves(index, [output] if isinstance(output, Mapping) else output)
+        leaves = _leaves(index, [output] if isinstance(output, Mapping) else output, left_out)
         yield Turn("tool", leaves, (ToolCall(str(message.get("call_id")), ""),))
     elif isinstance(content, (list, tuple)) and any(map(_has_more, content)):
-        yield from _turns_of_blocks(index, message, content)
+        yield from _turns_of_blocks(index, message, content, left_out)
     else:
-        yield _turn(index, message)
+        yield _turn(index, message, left_out)
 
 
 def _has_more(part: Any) -> bool:
@@ -176,31 +208,46 @@ def _has_more(part: Any) -> bool:
 
 
 def _turns_of_blocks(
-    index: int, message: Mapping[str, Any], blocks: Sequence[Any]
+    index: int, message: Mapping[str, Any], blocks: Sequence[Any], left_out: Counter[str]
 ) -> Iterator[Turn]:
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    for block in results:
-        leaves = _leaves(index, block.get("content"))
-        yield Turn("tool", leaves, (ToolCall(str(block.get("tool_use_id")), ""),))
-    calls = _bare(replies.tool_calls_of({"content": blocks}))
+    more = [block for block in blocks if _has_more(block)]
+    for block in more:
+        if (kind := block["type"]) in _THINKING:
+            left_out[f"left_out_{kind}"] += 1
+            continue
+        _note(block, left_out)
+        if kind == "tool_result":
+            leaves = _leaves(index, block.get("content"), left_out)
+            yield Turn("tool", leaves, (ToolCall(str(block.get("tool_use_id")), ""),))
+    calls = _bare(replies.tool_calls_of({"content": more}))
     rest = [block for block in blocks if not _has_more(block)]
     if rest or calls:
-        yield _turn(index, {**message, "content": rest}, calls)
+        yield _turn(index, {**message, "content": rest}, left_out, calls)
 
 
-def _turn(index: int, message: Mapping[str, Any], calls: tuple[ToolCall, ...] = ()) -> Turn:
+def _turn(
+    index: int,
+    message: Mapping[str, Any],
+    left_out: Counter[str],
+    calls: tuple[ToolCall, ...] = (),
+) -> Turn:
     role = _ROLES.get(str(message.get("role", "")))
     if role == "tool":
         id_ = message.get("tool_call_id")
         calls = (ToolCall(id_, ""),) if isinstance(id_, str) else ()
         role = role if calls else None
     elif message.get("tool_calls"):
+        for call in message["tool_calls"]:
+            if isinstance(call, Mapping):
+                _note(call, left_out)
         calls = _bare(replies.tool_calls_of({"choices": [{"message": message}]}))
-        role = role if all(call.name and call.arguments is not None for call in calls) else None
+        role = role if all(call.name for call in calls) else None
     # A message with more than content cannot be reduced to it.
     if role is not None and not message.get("function_call"):
-        leaves = _leaves(index, message.get("content"))
+        leaves = _leaves(index, message.get("content"), left_out)
         if leaves or (calls and role == "assistant"):
+            if message["role"] == "developer":
+                left_out["developer_as_system"] += 1
             return Turn(role, leaves, calls)
     raise _refusal(index, message)
 
@@ -210,20 +257,23 @@ def _bare(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(call.id, call.name, loaded(call.arguments)) for call in calls)
 
 
-def _leaves(index: int, content: Any) -> tuple[Leaf, ...]:
+def _leaves(index: int, content: Any, left_out: Counter[str]) -> tuple[Leaf, ...]:
     if _is_text(content):
         return (Leaf(content, False),)
     if not isinstance(content, (list, tuple)):
         return ()
-    return tuple(_leaf(index, part) for part in content)
+    return tuple(_leaf(index, part, left_out) for part in content)
 
 
-def _leaf(index: int, part: Any) -> Leaf:
+def _leaf(index: int, part: Any, left_out: Counter[str]) -> Leaf:
     if isinstance(part, Mapping):
+        _note(part, left_out, named=False)
         if part.get("type") in _TEXTS:
             if _is_text(part.get("text")):
                 return Leaf(part["text"], False)
         elif (picture := _picture(part)) is not None:
+            if isinstance(part.get("image_url"), Mapping):
+                _note({**part["image_url"], "url": None}, left_out)
             return Leaf(picture, True)
     raise _refusal(index, part)
 
@@ -407,8 +457,9 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     assert decision is not None
     call = decision.model_calls[index]
     temperature = call.sampling.get("temperature")
+    left_out: Counter[str] = Counter()
     try:
-        messages = read_messages(call.messages)
+        messages = read_messages(call.messages, left_out)
     except errors.InvalidInputError as error:
         raise errors.InvalidInputError(
             f"The step {step} of the episode {trajectory.episode_id!r}: {error}"
@@ -416,6 +467,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     return Sample(
         key=SampleKey(trajectory.episode_id, step, index),
         messages=messages,
+        left_out=left_out,
         completion=loaded(call.text),
         calls=calls_of(call),
         tools=tuple(call.sampling.get("tools") or ()),
@@ -423,6 +475,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        finish_reason=loaded(call.finish_reason),
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
         **_common(trajectory, step, iteration),
@@ -465,7 +518,6 @@ def _common(trajectory: EpisodeTrajectory, step: int, iteration: int) -> dict[st
 def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": call.model,
-        "finish_reason": call.finish_reason,
         "reasoning": replies.reasoning_of(call),
         "thought": loaded(decision.thought),
         "prompt": decision.metadata.get("prompt"),

@@ -185,7 +185,8 @@ class Scanner:
                 scans.append(self._scan(dataset, summary, found))
             except errors.DatasetError as error:
                 del found.rows[before:]
-                scans.append(EpisodeScan(Reason.UNREADABLE, str(error)))
+                problem = f"episode {summary.episode_id}: {error}"
+                scans.append(EpisodeScan(Reason.UNREADABLE, problem))
         rows = np.array(found.rows, STEPS)
         return Batch(dataset.summaries, scans, rows, tuple(found.verbs), tuple(found.versions))
 

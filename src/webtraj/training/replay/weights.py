@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "EPISODES",
@@ -32,6 +33,7 @@ __all__ = [
     "advantage",
     "balanced",
     "by_reward",
+    "by_success",
     "checked",
     "draw",
     "effective_sample_size",
@@ -164,10 +166,16 @@ def uniform(view: View) -> NDArray[np.float64]:
     return np.ones(len(view))
 
 
-def by_reward(view: View) -> NDArray[np.float64]:
-    """Return the reward of each sample's episode: 1 for a success, 0 for a failure.
+def by_success(view: View) -> NDArray[np.float64]:
+    """Return 1 for the samples of successful episodes, and 0 for all others."""
+    return np.asarray(view.outcome == Outcome.SUCCESS, np.float64)
 
-    Negative and unknown rewards count 0.
+
+def by_reward(view: View) -> NDArray[np.float64]:
+    """Return the reward of each sample's episode: 1 for a success, 0 for a failure, or the judge's.
+
+    Negative and unknown rewards count 0. A format without weights writes a sample of reward 0.5
+    half of the time.
     """
     return np.maximum(np.nan_to_num(view.reward, nan=0.0), 0.0)
 

@@ -23,6 +23,7 @@ from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import for_template, functions_of
 from webtraj.model_names import looks_like_a_path
 from webtraj.training.samples import Sample
+from webtraj.trajectory import Ending, ending_of
 
 __all__ = ["Encoded", "Encoder", "ImageTokens", "ModelTools", "load_tools", "name_of", "opened"]
 
@@ -290,6 +291,11 @@ class Encoder:
                 f"{name} has no recorded token ids. Record them, or train with token_ids: auto."
             )
         recorded = on_record and self._token_ids != "template"
+        if sample.mask and not recorded:
+            raise errors.InvalidInputError(
+                f"{name} has a mask for its recorded token ids. Train with token_ids: recorded, or "
+                "leave the mask out."
+            )
         if recorded:
             prompt, reply = list(sample.prompt_token_ids), list(sample.completion_token_ids)
             self._check_ids(prompt + reply, name)
@@ -299,8 +305,10 @@ class Encoder:
             text, suffix = self._render(sample, name)
             prompt = self._prompt_ids(text, images, name)
             reply = self._reply_ids(suffix)
+            if ending_of(sample.finish_reason) is Ending.CUT and self._ends & {*reply[-1:]}:
+                reply.pop()  # The template ends the turn, and the model did not.
         trained = np.zeros(len(prompt) + len(reply), dtype=bool)
-        trained[len(prompt) :] = True
+        trained[len(prompt) :] = sample.mask or True
         if self._all_turns and any(message.role == "assistant" for message in sample.messages):
             trained[: len(prompt)] = self._earlier_replies(sample, prompt, images, name)
         trained[:1] = False

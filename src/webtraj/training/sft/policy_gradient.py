@@ -45,6 +45,8 @@ _SPREAD = 1e-9
 """Advantages below this come from rounding: the group has no spread."""
 _EPSILON = 1e-4
 """Added to a group's deviation, as TRL does."""
+_FURTHEST = 20.0
+"""Log-ratios are clamped to this: one odd log-probability must not make the loss infinite."""
 SUMS = ("tokens", "ratio", "clipped", "entropy", "mismatch")
 """The sums of a batch for the log."""
 
@@ -141,7 +143,7 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
 
     Raises:
         InvalidInputError: A row was sampled at another temperature than other rows, or than the
-            settings say.
+            settings say; or some rows do not say, and others were not sampled at 1.
     """
     wanted = settings.temperature
     unknown = 0
@@ -160,7 +162,12 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
                 f"{f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or earlier "
                 "rows have it. Train on rows of one temperature."
             )
-    if unknown and wanted is None:
+    if unknown and settings.temperature is None and wanted not in (None, 1.0):
+        raise errors.InvalidInputError(
+            f"{unknown} replies have no temperature on record, and others were sampled at "
+            f"{wanted:g}. Set policy.temperature, or leave the rows without one out."
+        )
+    if unknown and settings.temperature is None:
         _LOGGER.warning(
             "%d replies have no temperature on record, and 1 is assumed. If the server chose "
             "another one, or cuts off unlikely tokens (top_p, top_k), ratios are wrong: sample "
@@ -241,7 +248,7 @@ class PolicyGradient:
         )
         sampled = ~torch.isnan(advantages)
         advantages = torch.where(sampled, advantages, 0.0)
-        log_ratio = torch.where(sampled, -nll - old, 0.0)
+        log_ratio = torch.where(sampled, -nll - old, 0.0).clamp(-_FURTHEST, _FURTHEST)
         ratio = log_ratio.exp()
         low, high = 1 - self.settings.clip_low, 1 + self.settings.clip_high
         clipped = ratio.clamp(low, high)

@@ -218,7 +218,7 @@ class AnthropicDialect(ObjectDialect):
     def _input_in(self, reply: Any) -> Mapping[Any, Any]:
         reply = self._object_in(reply)
         if reply.get("toolset_name") == TOOL:
-            args = reply.get("input")
+            args = replies.arguments_of(reply.get("input"))
             if not isinstance(args, Mapping):
                 raise ParseError("malformed", "The tool's input is no object.")
             return {**args, "action": reply.get("name")}
@@ -227,7 +227,7 @@ class AnthropicDialect(ObjectDialect):
                 raise ParseError(
                     "unknown_action", f"{named(name)} is no tool; the tool is {TOOL!r}."
                 )
-            reply = reply.get("input")
+            reply = replies.arguments_of(reply.get("input"))
         if not isinstance(reply, Mapping):
             raise ParseError("malformed", "The tool's input is no object.")
         return reply

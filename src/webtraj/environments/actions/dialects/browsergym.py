@@ -298,7 +298,9 @@ def _call(statement: ast.stmt) -> Call:
 
 
 def _literal(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None))):
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _with_pairs(node.value)
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, type(None))):
         return node.value
     if isinstance(node, (ast.List, ast.Tuple)):
         return [_literal(item) for item in node.elts]
@@ -308,6 +310,13 @@ def _literal(node: ast.expr) -> Any:
             assert isinstance(operand.value, (int, float))
             return -operand.value if isinstance(node.op, ast.USub) else operand.value
     raise ParseError("code", f"{_name_of(node)} is no literal argument; {_EXPECTED}")
+
+
+def _with_pairs(text: str) -> str:
+    """Return a text with each pair of surrogates as the character that JSON writes as the pair."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _name_of(node: ast.expr) -> str:
@@ -470,9 +479,7 @@ class BrowserGymDialect(PhrasebookDialect):
         return self._book.read(call.name, args | call.kwargs)
 
     def _read_tool_call(self, reply: Mapping[str, Any]) -> Action:
-        arguments = reply.get("arguments", reply.get("input", {}))
-        if isinstance(arguments, str):
-            arguments = replies.json_object(arguments)
+        arguments = replies.arguments_of(reply.get("arguments", reply.get("input")))
         if not isinstance(arguments, Mapping):
             raise ParseError("bad_arguments", "A tool call's arguments are an object.")
         return self._book.read(reply.get("name"), replies.without_nulls(arguments))

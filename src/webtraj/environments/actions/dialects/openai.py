@@ -48,10 +48,21 @@ def _read_button(button: Any) -> str:
 def _read_keys(names: Any) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"keys must be a list of key names; got {str(names)[:60]!r}")
-    keys = tuple(keys_lib.canonical_key(name) or "" for name in names)
-    if "" in keys:
-        raise ValueError(f"{names[keys.index('')][:40]!r} is no key's name")
-    return tuple(key for key in keys)
+    keys: list[str] = []
+    is_split = False
+    for name in names:
+        whole = keys_lib.canonical_key(name)
+        # Models also write a whole chord as one name: "CTRL+A".
+        parts = [name] if whole else [part.strip() or part for part in keys_lib.split_chord(name)]
+        is_split |= len(parts) > 1
+        for part in parts:
+            if (key := keys_lib.canonical_key(part)) is None:
+                raise ValueError(f"{name[:40]!r} is no key's name")
+            keys.append(key)
+    if is_split and "Shift" in keys:
+        # "ctrl+shift+t" is what the tool's own names say as ["CTRL", "SHIFT", "T"].
+        keys = [key.upper() if len(key) == 1 else key for key in keys]
+    return tuple(keys)
 
 
 def _write_keys(keys: tuple[str, ...]) -> list[str]:

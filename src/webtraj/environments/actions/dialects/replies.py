@@ -19,7 +19,9 @@ from webtraj.environments.actions.dialects.phrases import (
 
 __all__ = [
     "Frame",
+    "arguments_of",
     "fenced",
+    "has_no_arguments",
     "json_object",
     "only",
     "spoken_part",
@@ -238,6 +240,28 @@ def structured(reply: Any) -> Any:
     if not candidates and not text.startswith("{"):
         raise ParseError("no_action", "The reply holds no call; reply with one action.")
     return json_object(only(candidates or [text]))
+
+
+def has_no_arguments(said: Any) -> bool:
+    """Return whether a tool call has no arguments, in any of the ways in which servers write it."""
+    return said is None or (said.strip() if isinstance(said, str) else said) in _NO_ARGUMENTS
+
+
+_NO_ARGUMENTS = ("", "{}", "[]", "null", '""', {}, [])
+
+
+def arguments_of(said: Any) -> Any:
+    """Return the arguments of a tool call, from data or from JSON as the model wrote it.
+
+    >>> arguments_of('{"bid": "4"}'), arguments_of(" "), arguments_of(None)
+    ({'bid': '4'}, {}, {})
+
+    Raises:
+      ParseError: A text is not one JSON object.
+    """
+    if has_no_arguments(said):
+        return {}
+    return json_object(said) if isinstance(said, str) else said
 
 
 def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:

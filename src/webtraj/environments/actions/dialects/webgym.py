@@ -90,13 +90,11 @@ class _ToolCallDialect(PhrasebookDialect):
         """See `Dialect.parse`. Takes text, or a tool call's `{"name", "arguments"}`."""
         try:
             call = self._call_in(reply)
-            name, arguments = call.get("name"), call.get("arguments")
+            name, arguments = call.get("name"), replies.arguments_of(call.get("arguments"))
             if name != self._tool:
                 raise ParseError(
                     "unknown_action", f"{named(name)} is no tool; the tool is {self._tool!r}."
                 )
-            if isinstance(arguments, str):
-                arguments = replies.json_object(arguments)
             if not isinstance(arguments, Mapping):
                 raise ParseError("malformed", "The tool call's arguments are not an object.")
             args = replies.without_nulls(arguments)
