@@ -14,7 +14,7 @@ and how they ended. Two processes cannot both record the same try.
 With several machines, a try may be out of sight: a disconnected machine still has its record, or is
 still playing it. So each session numbers its tries separately, `TRIES_A_SESSION` of them from
 `<n> * TRIES_A_SESSION`, and a resumed run uses none of those numbers. Both tries are kept, and
-`counting` decides which one counts.
+`webtraj.store.tries` decides which one counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.store.tries import counting
+from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
 
 __all__ = [
     "EpisodeResult",
@@ -45,20 +46,16 @@ __all__ = [
     "TRIES_A_SESSION",
     "Turn",
     "all_numbers",
-    "counting",
     "is_done",
     "new_run_id",
     "progress_of",
     "run_ids",
-    "run_in",
     "run_of",
     "tries_of",
 ]
 
 TRIES_A_SESSION = 1000
 """Most tries at a row in one session on several machines."""
-
-_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 
 _RUNS = "runs/"
 _PLAN = "/plan.jsonl"
@@ -258,17 +255,6 @@ class Run:
 # Tries at the rows of a plan.
 
 
-def run_in(episode_id: str) -> str:
-    """Return the run that an episode's id names; empty if it names none.
-
-    >>> run_in("20261128T000153-795-42d7c83b-000000-00"), run_in("e1")
-    ('20261128T000153-795-42d7c83b', '')
-    """
-    run, _, number = episode_id.rpartition("-")
-    run, _, row = run.rpartition("-")
-    return run if (row + number).isdecimal() and row and number else ""
-
-
 def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:
     """Return the run to play; a new run has no plan yet.
 
@@ -322,13 +308,13 @@ class EpisodeResult:
     num_steps: int
     """Environment steps after the first observation."""
     total_reward: float | None
-    """Sum of all rewards; None unless the episode finished."""
+    """Sum of all rewards; None unless the episode was scored."""
     seconds: float
     """Duration in seconds."""
     error: str = ""
     """Error message, if any; the record holds the full error."""
-    row: int = 0
-    """Row of the planned episode in the plan."""
+    row: int = -1
+    """Row of the planned episode in the plan; -1 without a plan."""
     number: int = 0
     """Number of earlier tries at this planned episode."""
     site: str = ""
@@ -347,7 +333,8 @@ class EpisodeResult:
         An environment may also end it in good order and say that its machinery failed.
         """
         return self.end_reason is EndReason.ERRORED or (
-            self.end_reason in _ENDED and self.outcome in RETRIED
+            self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+            and self.outcome in RETRIED
         )
 
     @property
@@ -356,7 +343,7 @@ class EpisodeResult:
 
         A row of the plan with such a result is done.
         """
-        return self.finished or self.outcome is Outcome.AGENT_ERROR
+        return counts_for_agent(self.outcome, self.end_reason)
 
     @property
     def broke(self) -> bool:
@@ -366,11 +353,11 @@ class EpisodeResult:
     @property
     def finished(self) -> bool:
         """Whether the episode terminated or was truncated, and the machinery held."""
-        return self.end_reason in _ENDED and self.outcome not in RETRIED
+        return is_finished(self.outcome, self.end_reason)
 
     @classmethod
     def of(cls, planned: PlannedEpisode, number: int, **ended: Any) -> EpisodeResult:
-        """Return the result of a try at a planned episode. Only a finished one has a reward.
+        """Return the result of a try at a planned episode. Only a scored one has a reward.
 
         Args:
             planned: The planned episode.
@@ -386,7 +373,8 @@ class EpisodeResult:
             group=planned.group,
             **ended,
         )
-        return result if result.finished else dataclasses.replace(result, total_reward=None)
+        scored = is_scored(result.outcome, result.end_reason)
+        return result if scored else dataclasses.replace(result, total_reward=None)
 
     @classmethod
     def of_summary(
@@ -489,25 +477,6 @@ class Progress:
         return counting(self.done)
 
 
-def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
-    """Return the counting result of each row that was played, by row.
-
-    Among the tries that finished or failed by the agent's own error, the highest number counts: the
-    one handed out last. A try that was presumed lost and turns up later has a lower number, so it
-    does not change what was counted. If there is no such try, the last one counts.
-    """
-    counted: dict[int, EpisodeResult] = {}
-    for result in results:
-        other = counted.get(result.row)
-        if other is None or _rank(other) <= _rank(result):
-            counted[result.row] = result
-    return tuple(counted[row] for row in sorted(counted))
-
-
-def _rank(result: EpisodeResult) -> tuple[bool, int]:
-    return result.counts, result.number
-
-
 def progress_of(
     run: Run,
     plan: Sequence[PlannedEpisode],
@@ -516,8 +485,8 @@ def progress_of(
 ) -> Progress:
     """Return a run's progress, given the recorded episodes.
 
-    A row is done when one of its episodes finished or failed by the agent's own error (if there are
-    several, `counting` decides which one counts), or when infrastructure failures used up the retry
+    A row is done when one of its episodes finished or failed by the agent's own error (of several,
+    `webtraj.store.tries` says which one counts), or when infrastructure failures used up the retry
     policy. Episodes cut short by a crash or a cancellation do not count as tries and stay as they
     are.
 

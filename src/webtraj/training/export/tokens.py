@@ -3,7 +3,8 @@
 ::
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
-     "temperature": 1.0, "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0,
+     "temperature": 1.0, "reward": 1.0, "outcome": "success", "advantage": 0.5, "group": "...",
+     "weight": 1.0,
      "policy_version": "...", "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
      "sample": "<episode>/<step>/<call>"}
 
@@ -72,6 +73,7 @@ class TokensFormat(SampleFormat):
                 "mask": [0] * len(prompt) + [1] * len(completion),
                 "temperature": sample.temperature,
                 "reward": sample.reward,
+                "outcome": sample.outcome.name.lower(),
                 "advantage": sample.advantage,
                 "group": sample.group_id,
                 "weight": sample.loss_weight,
@@ -92,7 +94,7 @@ class TokensFormat(SampleFormat):
         numbers = (sample.reward, sample.advantage, sample.loss_weight, sample.temperature)
         rest = (
             sample.key, [None if number is None else float(number) for number in numbers],
-            sample.group_id, sample.policy_version, sample.task,
+            sample.group_id, sample.policy_version, sample.task, sample.outcome.name,
             [image.uuid for image in sample.images],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
