@@ -69,8 +69,16 @@ def test_rollout_that_is_over_tells_no_way_to_go_on(show):
 
 def test_tries_at_one_row_count_once(show):
     told = show(1, result(0, Outcome.ENV_ERROR), result(0, Outcome.SUCCESS, number=1))
-    assert "1 of 1 episode is in runs/x (2 tries)." in told
+    assert "1 of 1 episode is in runs/x (2 tries in all)." in told
     assert GO_ON not in told
+
+
+def test_only_episodes_that_count_are_told_as_played(show):
+    told = show(
+        5, result(0, Outcome.SUCCESS), result(1, Outcome.AGENT_ERROR),
+        result(2, Outcome.CANCELLED), result(3, Outcome.MODEL_ERROR),
+    )  # fmt: skip
+    assert "2 of 5 episodes are in runs/x (1 failed by the machinery, 1 cut off)." in told
 
 
 def test_rollout_that_was_cut_off_tells_how_to_go_on(show):

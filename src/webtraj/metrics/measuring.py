@@ -31,7 +31,7 @@ from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.run import EpisodeResult, Run, run_ids
 from webtraj.store import records
 from webtraj.store.tries import counting, superseded
-from webtraj.trajectory import Count
+from webtraj.trajectory import Count, counts_for_agent
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
@@ -92,7 +92,7 @@ class MetricsReport:
     planned: int | None = None
     """Rows in the run's plan."""
     played: int | None = None
-    """Rows of the plan that have an episode."""
+    """Rows of the plan with a try that counts."""
     unreadable: tuple[str, ...] = ()
     """Ids of episodes whose steps could not be read; they count by their summaries only."""
     left_out: tuple[str, ...] = ()
@@ -351,7 +351,11 @@ def measure(
     if run is not None:
         chosen = known.run(run)
         summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
-        rows = {chosen.place_of(summary.episode_id) for summary in summaries}
+        rows = {
+            chosen.place_of(one.episode_id)
+            for one in summaries
+            if counts_for_agent(one.outcome, one.end_reason)
+        }
         about |= {
             "run": chosen.run_id,
             "planned": known.length(chosen.run_id),
