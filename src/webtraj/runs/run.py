@@ -19,8 +19,10 @@ still playing it. So each session numbers its tries separately, `TRIES_A_SESSION
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import logging
 import random
 import re
 import secrets
@@ -32,7 +34,7 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.store.index import EpisodeSummary
+from webtraj.store.index import EpisodeSummary, merge, parse_index_file
 from webtraj.store.places import Storage
 from webtraj.store.tries import counting
 from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
@@ -49,6 +51,7 @@ __all__ = [
     "is_done",
     "new_run_id",
     "progress_of",
+    "retry_policy",
     "run_ids",
     "run_of",
     "tries_of",
@@ -56,6 +59,8 @@ __all__ = [
 
 TRIES_A_SESSION = 1000
 """Most tries at a row in one session on several machines."""
+
+_logger = logging.getLogger(__name__)
 
 _RUNS = "runs/"
 _PLAN = "/plan.jsonl"
@@ -119,6 +124,25 @@ class Run:
                 f"No run to resume in {storage.url!r}: no plan was written there."
             )
         return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
+
+    @classmethod
+    def unfinished(cls, storage: Storage, run_ids: Iterable[str]) -> Run | None:
+        """Return the latest of some runs that is not done; None if all are done.
+
+        Raises:
+            StorageError: The runs or the index cannot be read.
+        """
+        runs = sorted((cls(storage, run_id) for run_id in run_ids), key=cls._begun, reverse=True)
+        index = {
+            entry.key: parse_index_file(storage.read(entry.key)) for entry in storage.list("index/")
+        }
+        summaries = merge(index).values()
+        for run in runs:
+            with contextlib.suppress(errors.InvalidInputError):  # A damaged plan plays nothing.
+                retry = retry_policy(run.read_settings())
+                if progress_of(run, run.read_plan(), summaries, retry).left:
+                    return run
+        return None
 
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
@@ -258,6 +282,8 @@ class Run:
 def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:
     """Return the run to play; a new run has no plan yet.
 
+    To resume without an id, it is the latest run that is not done, or the latest if all are done.
+
     Raises:
         InvalidInputError: `resume` and `run_id` name different runs, or there is none to resume.
     """
@@ -268,7 +294,17 @@ def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -
         raise errors.InvalidInputError(
             f"resume names the run {resume!r} and run_id the run {run_id!r}; give one of them."
         )
-    return Run.last(storage) if wanted is None else Run(storage, wanted)
+    if wanted is not None:
+        return Run(storage, wanted)
+    last = Run.last(storage)
+    known = run_ids(storage)
+    found = Run.unfinished(storage, known) if len(known) > 1 else None
+    if found is None or found.run_id == last.run_id:
+        return last
+    _logger.warning(
+        "The latest run, %s, is complete. Resuming %s, which is not.", last.run_id, found.run_id
+    )
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,6 +486,16 @@ class RetryPolicy:
         """
         longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
         return source.uniform(0, longest)
+
+
+def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
+    """Return the retry policy in a run's settings; the default policy if there is none."""
+    kept = settings.get("retry")
+    names = {field.name for field in dataclasses.fields(RetryPolicy)}
+    try:
+        return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
+    except (errors.InvalidInputError, TypeError, ValueError):
+        return RetryPolicy()
 
 
 def all_numbers(settings: Any) -> bool:

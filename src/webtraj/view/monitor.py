@@ -27,7 +27,7 @@ from webtraj.metrics.facts import is_fault
 from webtraj.metrics.measuring import plain, read_metrics
 from webtraj.metrics.rates import Rate
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
-from webtraj.runs.run import Run
+from webtraj.runs.run import Run, retry_policy
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy
@@ -49,7 +49,6 @@ from webtraj.view.status import (
     Rows,
     RunStatus,
     Writer,
-    retry_policy,
 )
 
 __all__ = ["Elsewhere", "Liveness", "QUIET", "RunMonitor", "Unsent", "Verdicts"]

@@ -32,7 +32,6 @@ __all__ = [
     "RunStatus",
     "SitePace",
     "Writer",
-    "retry_policy",
 ]
 
 
@@ -431,13 +430,3 @@ class Rows:
         if counted.outcome is Outcome.UNKNOWN and counted.broke:
             return True, Cell.ENV_ERROR
         return True, CELL_OF_OUTCOME[counted.outcome]
-
-
-def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retry policy in a run's settings; the default policy if there is none."""
-    kept = settings.get("retry")
-    names = {field.name for field in dataclasses.fields(RetryPolicy)}
-    try:
-        return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
-    except (errors.InvalidInputError, TypeError, ValueError):
-        return RetryPolicy()
