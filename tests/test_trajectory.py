@@ -1,6 +1,7 @@
 """The data model: what is derived, and what cannot be changed."""
 
 import dataclasses
+import itertools
 import math
 import re
 
@@ -66,7 +67,8 @@ def test_num_steps_counts_transitions(steps, expected):
 @pytest.mark.parametrize(
     ("rewards", "total"),
     [
-        ([], 0.0),
+        ([], None),
+        ([None, None], None),
         ([0.5, 1, None], 1.5),
         ([np.float32(0.5), np.array([1.0, 2.0])], 3.5),
         ([{"a": 1.0, "b": [2.0, (np.ones(2),)]}], 5.0),
@@ -83,11 +85,12 @@ def test_num_steps_counts_transitions(steps, expected):
 )
 def test_total_reward(rewards, total):
     steps = [step(0, StepType.FIRST), *(step(i + 1, reward=r) for i, r in enumerate(rewards))]
-    assert episode(*steps).total_reward == pytest.approx(total, nan_ok=True)
+    found = episode(*steps).total_reward
+    assert found == (None if total is None else pytest.approx(total, nan_ok=True))
 
 
 def test_the_reward_of_first_is_no_reward_and_that_of_a_headless_start_is():
-    assert episode(step(0, StepType.FIRST, reward=5.0)).total_reward == 0.0
+    assert episode(step(0, StepType.FIRST, reward=5.0)).total_reward is None
     assert episode(step(0, StepType.MID, reward=5.0)).total_reward == 5.0
 
 
@@ -108,9 +111,19 @@ def test_an_open_episode_has_no_reason_nor_outcome():
 def test_an_episode_prints_as_one_line():
     info = EpisodeInfo(episode_id="e1", task="click")
     played = dataclasses.replace(PLAYED, info=info)
-    line = "<EpisodeTrajectory 'e1' of 'click': 2 steps, reward 1.5, "
-    assert str(played) == line + "TERMINATED, UNKNOWN>"
-    assert str(dataclasses.replace(played, end=None)) == line + "open>"
+    line = "<EpisodeTrajectory 'e1' of 'click': 2 steps, "
+    assert str(played) == line + "reward 1.5, TERMINATED, UNKNOWN>"
+    assert str(dataclasses.replace(played, end=None)) == line + "no reward, open>"
+
+
+def test_only_an_episode_that_ended_by_itself_with_a_verdict_or_none_has_a_reward():
+    scored = {trajectory_lib.Outcome.SUCCESS, trajectory_lib.Outcome.FAILURE,
+              trajectory_lib.Outcome.UNKNOWN}  # fmt: skip
+    for outcome, reason in itertools.product(trajectory_lib.Outcome, EndReason):
+        end = trajectory_lib.EpisodeEnd(reason=reason, outcome=outcome)
+        total = dataclasses.replace(PLAYED, end=end).total_reward
+        by_itself = reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        assert total == (1.5 if by_itself and outcome in scored else None), (outcome, reason)
 
 
 def test_zero_means_unknown():

@@ -15,7 +15,7 @@ import datetime
 import enum
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from dm_env import StepType
 
 __all__ = [
     "AGENT_FAILURES",
+    "CUT_SHORT",
     "INFRASTRUCTURE_FAILURES",
     "Decision",
     "Derivation",
@@ -40,8 +41,15 @@ __all__ = [
     "StepType",
     "Transition",
     "ending_of",
+    "counts_for_agent",
+    "has_succeeded",
+    "is_broken",
+    "is_finished",
+    "is_scored",
     "new_episode_id",
     "now",
+    "reward_value",
+    "sum_of_rewards",
 ]
 
 
@@ -112,6 +120,60 @@ INFRASTRUCTURE_FAILURES = (
 """Something other than the agent broke, so the episode says nothing about the agent."""
 AGENT_FAILURES = (Outcome.FAILURE, Outcome.AGENT_ERROR)
 """The agent did not do the task. Success rates count these with the successes."""
+CUT_SHORT = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.CANCELLED)
+"""The episode did not end by itself, even if the environment ended it in good order."""
+
+_VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN)
+
+# What an end says about the agent: one rule for everything that counts episodes. docs/metrics.md
+# explains it. Which try of a planned row counts is in `webtraj.runs.tries`.
+
+
+def is_finished(outcome: Outcome, reason: EndReason) -> bool:
+    """Return whether an episode ended by itself: it terminated or was truncated, and nothing broke.
+
+    A judge that fails afterwards does not change that.
+    """
+    return reason in (EndReason.TERMINATED, EndReason.TRUNCATED) and outcome not in CUT_SHORT
+
+
+def counts_for_agent(outcome: Outcome, reason: EndReason) -> bool:
+    """Return whether an episode says something about its agent: it finished, or the agent raised.
+
+    A row of a plan with such an episode is done.
+    """
+    return outcome is Outcome.AGENT_ERROR or is_finished(outcome, reason)
+
+
+def is_broken(outcome: Outcome, reason: EndReason) -> bool:
+    """Return whether the machinery failed an episode: its browser, page, server or judge."""
+    return outcome in INFRASTRUCTURE_FAILURES or (
+        outcome in _VERDICTS and reason in (EndReason.ERRORED, EndReason.CRASHED)
+    )
+
+
+def is_scored(outcome: Outcome, reason: EndReason) -> bool:
+    """Return whether an episode's rewards say what it was worth. Otherwise its reward is None.
+
+    >>> is_scored(Outcome.FAILURE, EndReason.TERMINATED)
+    True
+    >>> is_scored(Outcome.ENV_ERROR, EndReason.TERMINATED)
+    False
+    """
+    return outcome in _VERDICTS and is_finished(outcome, reason)
+
+
+def has_succeeded(outcome: Outcome, reason: EndReason) -> bool | None:
+    """Return whether the agent did its task; None if the episode does not tell.
+
+    >>> has_succeeded(Outcome.AGENT_ERROR, EndReason.ERRORED)
+    False
+    >>> has_succeeded(Outcome.SUCCESS, EndReason.CRASHED) is None
+    True
+    """
+    if not counts_for_agent(outcome, reason):
+        return None
+    return outcome is Outcome.SUCCESS if outcome in (Outcome.SUCCESS, *AGENT_FAILURES) else None
 
 
 class Ending(enum.Enum):
@@ -460,9 +522,11 @@ class EpisodeTrajectory:
     def __str__(self) -> str:
         # Not the repr with all fields: one step may hold a megabyte of picture.
         ended = "open" if self.end is None else f"{self.end_reason.name}, {self.outcome.name}"
+        total = self.total_reward
+        reward = "no reward" if total is None else f"reward {total:g}"
         return (
             f"<EpisodeTrajectory {self.episode_id!r} of {self.info.task!r:.100}: "
-            f"{self.num_steps} steps, reward {self.total_reward:g}, {ended}>"
+            f"{self.num_steps} steps, {reward}, {ended}>"
         )
 
     @property
@@ -481,9 +545,14 @@ class EpisodeTrajectory:
         return max(len(self.steps) - 1, 0)
 
     @property
-    def total_reward(self) -> float:
-        """Sum of all rewards except FIRST's; arrays count as their sum, non-numbers as NaN."""
-        return float(sum(reward_value(step.reward) for step in self.steps if not step.first))
+    def total_reward(self) -> float | None:
+        """Sum of all rewards except FIRST's; None if the episode was not scored.
+
+        Arrays count as their sum, non-numbers as NaN. See `is_scored`.
+        """
+        if not is_scored(self.outcome, self.end_reason):
+            return None
+        return sum_of_rewards(step.reward for step in self.steps if not step.first)
 
     @property
     def end_reason(self) -> EndReason:
@@ -526,6 +595,12 @@ class EpisodeTrajectory:
                 next_observation=after.observation,
                 decision=after.decision,
             )
+
+
+def sum_of_rewards(rewards: Iterable[Any]) -> float | None:
+    """Return the sum of steps' rewards; None if no step has one. See `reward_value`."""
+    given = [reward_value(reward) for reward in rewards if reward is not None]
+    return float(sum(given)) if given else None
 
 
 def reward_value(reward: Any) -> float:

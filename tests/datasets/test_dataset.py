@@ -86,7 +86,7 @@ FILTERS = {
     "outcome by name": ({"outcome": "Success"}, ["e1", "e3"]),
     "end reason": ({"end_reason": EndReason.CLOSED}, ["e2"]),
     "end reason by name": ({"end_reason": "closed"}, ["e2"]),
-    "least reward": ({"min_reward": 0.0}, ["e0", "e1", "e2"]),
+    "least reward": ({"min_reward": 0.0}, ["e0", "e1"]),
     "greatest reward": ({"max_reward": 0.0}, ["e0", "e3"]),
     "predicate": ({"predicate": lambda summary: summary.num_steps > 5}, []),
     "several": ({"task": "b", "outcome": "success", "max_reward": 0}, ["e3"]),

@@ -1,6 +1,5 @@
 """Old files are read to the very values that they were written with; newer ones are refused."""
 
-import dataclasses
 import importlib.util
 import shutil
 from pathlib import Path
@@ -47,11 +46,7 @@ def test_golden_datasets_are_read_to_the_values_they_were_written_with(name):
 def test_golden_datasets_are_found_without_their_index(name, tmp_path):
     shutil.copytree(GOLDEN / name, tmp_path / "d", ignore=shutil.ignore_patterns("index"))
     found = open_dataset(tmp_path / "d").summaries
-    assert found[0].policy_version == "step-12"
-    # Which the index lines of the first version do not have: they are older.
     indexed = open_dataset(GOLDEN / name).summaries
-    if name != "v1-pb-json-values":
-        found = [dataclasses.replace(summary, policy_version="") for summary in found]
     assert list(map(repr, found)) == list(map(repr, indexed))
 
 

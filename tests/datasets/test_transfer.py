@@ -325,3 +325,34 @@ def test_parts_that_are_none_are_refused_and_leave_nothing(source, tmp_path, par
     with pytest.raises(errors.InvalidInputError):
         split(source, tmp_path / "parts", parts)
     assert not (tmp_path / "parts").exists()
+
+
+def test_a_whole_copy_keeps_runs_and_labels_and_a_part_says_what_it_left(tmp_path, source):
+    beside = {
+        "runs/one/plan.jsonl": b"the plan\n", "runs/one/settings.json": b"{}",
+        "runs/one/sessions/0000": b"{}\n", "tasks/one/proposed-x.jsonl": b"{}\n",
+        "labels/anna.jsonl": b'{"episode_id":"e1"}\n{"episode_id":"other"}\nno json\n',
+    }  # fmt: skip
+    for key, content in {**beside, "runs/one/underway.json": b"{}"}.items():
+        (source / key).parent.mkdir(parents=True, exist_ok=True)
+        (source / key).write_bytes(content)
+    whole, part, other = tmp_path / "whole", tmp_path / "part", tmp_path / "other"
+    for _ in range(2):  # Copying again changes nothing.
+        report = copy(source, whole)
+        assert (report.runs, report.left_runs) == (("one",), ())
+        for key, content in beside.items():
+            if not key.startswith("labels/"):
+                assert (whole / key).read_bytes() == content
+        assert not (whole / "runs/one/underway.json").exists()
+        (labels,) = whole.glob("labels/*.jsonl")
+        assert labels.read_bytes() == b'{"episode_id":"e1"}\n'
+    report = copy(source, part, where=lambda summary: summary.episode_id == "e2")
+    assert (report.runs, report.left_runs) == ((), ("one",))
+    assert not list(part.glob("runs/*"))
+    assert not list(part.glob("labels/*"))
+    with DatasetWriter(other):
+        (other / "runs/one").mkdir(parents=True)
+        (other / "runs/one/plan.jsonl").write_bytes(b"another plan\n")
+    assert copy(source, other).left_runs == ("one",)
+    assert (other / "runs/one/plan.jsonl").read_bytes() == b"another plan\n"
+    assert not (other / "runs/one/settings.json").exists()

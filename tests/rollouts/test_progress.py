@@ -53,6 +53,20 @@ def test_counts_outcomes_success_and_speed():
     assert progress.counts == "success 1, failure 1, env_error 1, 50% solved, 1.5 steps/s"
 
 
+def test_tries_at_one_row_count_once(show):
+    told = show(1, result(0, Outcome.ENV_ERROR), result(0, Outcome.SUCCESS, number=1))
+    assert "1 of 1 episode is in runs/x (2 tries in all)." in told
+    assert GO_ON not in told
+
+
+def test_only_episodes_that_count_are_told_as_played(show):
+    told = show(
+        5, result(0, Outcome.SUCCESS), result(1, Outcome.AGENT_ERROR),
+        result(2, Outcome.CANCELLED), result(3, Outcome.MODEL_ERROR),
+    )  # fmt: skip
+    assert "2 of 5 episodes are in runs/x (1 failed by the machinery, 1 cut off)." in told
+
+
 def test_rollout_that_was_cut_off_tells_how_to_go_on(show):
     told = show(2, result(0, Outcome.SUCCESS), result(1, Outcome.CANCELLED))
     assert f"To resume: {GO_ON}\n" in told

@@ -85,7 +85,7 @@ def ls(
             printable(summary.policy),
             clock(summary.start_time),
             str(summary.num_steps),
-            f"{summary.total_reward:g}",
+            "" if summary.total_reward is None else f"{summary.total_reward:g}",
             summary.end_reason.name.lower(),
             summary.outcome.name.lower(),
         )
@@ -203,10 +203,11 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     )  # fmt: skip
     end = trajectory.end
     assert end is not None  # Every sealed episode has an end.
+    total = trajectory.total_reward
     say(
         f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {end.detail}'}, "
         f"outcome {end.outcome.name.lower()}, {counted(trajectory.num_steps, 'step')}, "
-        f"total reward {trajectory.total_reward:g}"
+        + ("not scored" if total is None else f"total reward {total:g}")
     )
     for one in end.judgements:
         why = one.reason and f": {one.reason}"

@@ -170,7 +170,7 @@ def _data(
         "dataset": built.out,
         "run": built.run_id,
         "planned": len(built.plan),
-        "played": len({result.row for result in summary.results}),
+        "played": sum(result.counts for result in summary.last_tries),
         "seconds": summary.seconds,
         "steps_per_second": summary.steps_per_second,
         "metrics": report.overall.to_data(),

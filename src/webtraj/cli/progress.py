@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Self
 
 from webtraj.cli import terminal
 from webtraj.cli.terminal import counted, say
-from webtraj.metrics.rates import success_rate
+from webtraj.metrics.rates import Rate
 from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.trajectory import Outcome
+from webtraj.store.tries import counting
+from webtraj.trajectory import Outcome, has_succeeded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,7 +51,8 @@ class RolloutProgress:
         self._clock = clock
         self._results: list[EpisodeResult] = []
         self._summary: RolloutSummary | None = None
-        self._rows: set[int] = set()
+        self._last: dict[int, EpisodeResult] = {}
+        self._graded: collections.Counter[bool | None] = collections.Counter()
         self._planned = 0
         self._steps = 0
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
@@ -62,7 +64,7 @@ class RolloutProgress:
     def counts(self) -> str:
         """Outcomes, success rate and speed so far."""
         counts = [f"{outcome.name.lower()} {n}" for outcome, n in self._outcomes.most_common()]
-        solved = success_rate(self._outcomes).value
+        solved = Rate(self._graded[True], self._graded[True] + self._graded[False]).value
         if solved is not None:
             counts.append(f"{solved:.0%} solved")
         seconds = self._clock() - self._start
@@ -82,9 +84,14 @@ class RolloutProgress:
         self._results.append(result)
         self._outcomes[result.outcome] += 1
         self._steps += result.num_steps
-        self._rows.add(result.row)
+        before = self._last.get(result.row)
+        counted = result if before is None else counting((before, result))[0]
+        if before is not None:
+            self._graded[_succeeded(before)] -= 1
+        self._graded[_succeeded(counted)] += 1
+        self._last[result.row] = counted
         assert self._bar is not None
-        self._bar.show(len(self._rows), self._planned, self.counts)
+        self._bar.show(len(self._last), self._planned, self.counts)
 
     def rollout_ended(self, summary: RolloutSummary) -> None:
         """Take the summary of the whole run, including the earlier episodes of a resumed run."""
@@ -116,11 +123,20 @@ class RolloutProgress:
         told = [f"{one.task}, attempt {one.attempt}: {one.error}" for one in summary.errors]
         terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
-        tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
+        last = summary.last_tries
+        played = sum(result.counts for result in last)
+        broke = sum(result.broke for result in last)
+        cut_off = len(last) - played - broke
+        others = {
+            "failed by the machinery": broke,
+            "cut off": cut_off,
+            "tries in all": len(results) if len(results) > len(last) else 0,
+        }
+        more = ", ".join(f"{number} {what}" for what, number in others.items() if number)
         are = "episode is" if self._planned == 1 else "episodes are"
-        say(f"{len(self._rows)} of {self._planned} {are} in {self._out}{tries}.{ended}")
-        cut_off = any(last.outcome is Outcome.CANCELLED for last in summary.last_tries)
-        if exc is not None or cut_off or len(self._rows) < self._planned:
+        more = f" ({more})" if more else ""
+        say(f"{played} of {self._planned} {are} in {self._out}{more}.{ended}")
+        if exc is not None or cut_off or len(last) < self._planned:
             self._tell_how_to_go_on()
 
     def _tell_how_to_go_on(self) -> None:
@@ -150,6 +166,10 @@ def _success(task: TaskSummary) -> str:
     if task.success_rate is None:
         return "-"
     return f"{task.successes}/{task.successes + task.failures} ({task.success_rate:.0%})"
+
+
+def _succeeded(result: EpisodeResult) -> bool | None:
+    return has_succeeded(result.outcome, result.end_reason)
 
 
 def _why(exc: BaseException) -> str:

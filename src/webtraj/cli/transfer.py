@@ -93,6 +93,12 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
             + (f", {len(report.failed)} unreadable" if report.failed else "")
             + still_open(len(report.left_open))
         )
+        if report.left_runs:
+            say(
+                f"Left out the plans of {counted(len(report.left_runs), 'run')}, such as "
+                f"{report.left_runs[0]}: only whole datasets keep them, and none replaces another "
+                "plan. Resume these runs where they were played."
+            )
     if not report.complete:
         raise typer.Exit(1)
 

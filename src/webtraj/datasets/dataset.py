@@ -13,6 +13,7 @@ import ast
 import dataclasses
 import enum
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ from webtraj.store.layout import (
     is_episode_id,
 )
 from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.tries import superseded
 
 __all__ = [
     "Blobs",
@@ -69,7 +71,8 @@ __all__ = [
 #     'login' in goal and not (total_reward < 0.5)
 #
 # It supports comparisons, `in`, `and`, `or`, `not`, parentheses, strings, numbers, `None`, `True`
-# and `False`. Outcomes and end reasons are written as their names in lower case.
+# and `False`. Outcomes and end reasons are written as their names in lower case. The reward of an
+# episode that was not scored is None, and neither above nor below a number.
 
 _LONGEST = 2000
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
@@ -171,7 +174,8 @@ def _check_comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> None:
 
 
 def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
-    values = [_value(operand) for operand in operands]
+    ordered = all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in ops)
+    values = [_reward if ordered and _is_reward(one) else _value(one) for one in operands]
     compare = [_COMPARISONS[type(op)] for op in ops]
 
     def compared(summary: EpisodeSummary) -> bool:
@@ -180,6 +184,14 @@ def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
         return all(holds(one, other) for holds, one, other in pairs)
 
     return compared
+
+
+def _is_reward(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "total_reward"
+
+
+def _reward(summary: EpisodeSummary) -> float:
+    return math.nan if summary.total_reward is None else summary.total_reward
 
 
 def _plain(value: Any) -> Any:
@@ -442,12 +454,14 @@ class Dataset:
         summaries: Iterable[EpisodeSummary],
         blobs: Blobs,
         judgements: Judgements | None = None,
+        superseded: frozenset[str] | None = None,
     ) -> None:
         self._place = place
         self._blobs: Blobs = blobs
         self._summaries = tuple(summaries)
         self._by_id = {summary.episode_id: summary for summary in self._summaries}
         self._judgements = judgements
+        self._superseded = superseded
 
     @property
     def path(self) -> Path:
@@ -483,6 +497,16 @@ class Dataset:
         if self._judgements is None:
             self._judgements = _read_judgements(self._place)
         return self._judgements
+
+    @property
+    def superseded(self) -> frozenset[str]:
+        """The ids of episodes that do not count, because another try of their row does.
+
+        A part of a dataset has them of the whole. See `webtraj.store.tries`.
+        """
+        if self._superseded is None:
+            self._superseded = superseded(self._summaries)
+        return self._superseded
 
     @property
     def episode_ids(self) -> Sequence[str]:
@@ -522,7 +546,7 @@ class Dataset:
             StorageError: The bucket cannot be read.
         """
         if isinstance(key, slice):
-            return Dataset(self._place, self._summaries[key], self._blobs, self._judgements)
+            return self._part(self._summaries[key], self._blobs, self._judgements)
         if isinstance(key, str):
             if key not in self._by_id:
                 raise errors.UnknownEpisodeError(
@@ -568,13 +592,13 @@ class Dataset:
                 and (policy is None or summary.policy == policy)
                 and (wanted_outcome is None or summary.outcome == wanted_outcome)
                 and (wanted_reason is None or summary.end_reason == wanted_reason)
-                and (min_reward is None or summary.total_reward >= min_reward)
-                and (max_reward is None or summary.total_reward <= max_reward)
+                and (min_reward is None or _reward(summary) >= min_reward)
+                and (max_reward is None or _reward(summary) <= max_reward)
                 and (predicate is None or predicate(summary))
             )
 
         kept = filter(meets, self._summaries)
-        return Dataset(self._place, kept, self._blobs, self._judgements)
+        return self._part(kept, self._blobs, self._judgements)
 
     def of(self, summaries: Sequence[EpisodeSummary], *, blobs: Blobs | None = None) -> Dataset:
         """Return a dataset of some of these episodes.
@@ -584,7 +608,7 @@ class Dataset:
             blobs: As for `open_dataset`; by default as here.
         """
         judgements = self.judgements.part(summary.episode_id for summary in summaries)
-        return Dataset(self._place, summaries, blobs or self._blobs, judgements)
+        return self._part(summaries, blobs or self._blobs, judgements)
 
     def as_recorded(self) -> Dataset:
         """Return the dataset without the judgements beside its episodes.
@@ -596,7 +620,7 @@ class Dataset:
             return self
         known = {summary.episode_id: summary for summary in _read_summaries(self._place)}
         recorded = (known.get(summary.episode_id, summary) for summary in self._summaries)
-        return Dataset(self._place, recorded, self._blobs, Judgements(self._place))
+        return self._part(recorded, self._blobs, Judgements(self._place))
 
     def refresh(self, *, complete: bool = False) -> Dataset:
         """Return the whole dataset as it is now, without filters.
@@ -626,6 +650,14 @@ class Dataset:
         from webtraj.datasets.parquet import write_parquet
 
         return write_parquet(self._summaries, target, storage_options=storage_options)
+
+    def _part(
+        self,
+        summaries: Iterable[EpisodeSummary],
+        blobs: Blobs,
+        judgements: Judgements | None,
+    ) -> Dataset:
+        return Dataset(self._place, summaries, blobs, judgements, self.superseded)
 
     def __repr__(self) -> str:
         return f"<Dataset {self.url!r}: {len(self)} episodes>"

@@ -124,7 +124,8 @@ def push_to_hub(
     options = {"token": token, "endpoint": endpoint}
     with tempfile.TemporaryDirectory(prefix="webtraj-hub-") as temporary:
         stage = Path(temporary, place.repo.rpartition("/")[2])
-        make: Callable[..., TransferReport] = transfer.convert
+        # A run's settings are about machines, and of no use on the Hub.
+        make: Callable[..., TransferReport] = functools.partial(transfer.convert, with_runs=False)
         if shareable:
             make = functools.partial(sharing.share, rules=rules)
         report = make(source, stage, where=where, format=format, source_options=source_options)

@@ -35,7 +35,7 @@ from webtraj.store.blobs import Blob, BlobSource, blobs_of
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import check_episode_id
-from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, Timestamp
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, Timestamp, is_scored
 
 __all__ = ["FOLDER", "Judgements"]
 
@@ -195,7 +195,10 @@ class Judgements(Closing):
         if summary.episode_id not in self._of:
             return summary
         outcome = self.outcome_of(summary.episode_id)
-        return summary if outcome is None else dataclasses.replace(summary, outcome=outcome)
+        if outcome is None:
+            return summary
+        total = summary.total_reward if is_scored(outcome, summary.end_reason) else None
+        return dataclasses.replace(summary, outcome=outcome, total_reward=total)
 
     def applied(
         self, trajectory: EpisodeTrajectory, *, blobs: BlobSource | None = None

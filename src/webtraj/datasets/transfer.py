@@ -23,6 +23,7 @@ from webtraj.datasets.dataset import Dataset, open_dataset, parse_condition
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.recovery import RecoveryReport, recover
+from webtraj.datasets.sidecar import Sidecar
 from webtraj.datasets.workers import Workers
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.blobs import BlobSource, blobs_of
@@ -30,7 +31,7 @@ from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
 from webtraj.store.layout import HEADER, DatasetHeader, format_named
-from webtraj.store.places import FolderStorage, is_url, open_storage
+from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
 
 __all__ = [
     "PushReport",
@@ -50,7 +51,9 @@ __all__ = [
 # Whatever the places and formats, an episode arrives as the same data, and its blobs as the same
 # bytes. If the formats match, its file is copied byte for byte. Every transfer checks the file's
 # hash against its index line and each blob against its name; a converted episode must read back as
-# the same data. Judgements beside the episodes go with them.
+# the same data. Judgements and labels beside the episodes go with them; so do the files of runs and
+# the proposed tasks, if the whole dataset goes. Part of a run's episodes with its whole plan would
+# look unfinished.
 #
 # A transfer can be interrupted and run again: existing episodes are skipped if they are the same.
 # A different episode with the same id is kept, and the clash is reported.
@@ -78,6 +81,11 @@ class TransferReport:
     """Errors of episodes that could not be read; they were not written."""
     left_open: tuple[str, ...] = ()
     """Ids of the source's episodes that are being recorded or wait for `webtraj recover`."""
+    runs: tuple[str, ...] = ()
+    """Ids of the runs whose plan and other files the target now has."""
+    left_runs: tuple[str, ...] = ()
+    """Ids of the source's runs that were left out, because only some episodes were copied, or the
+    target has another plan under that id. The target cannot resume them."""
 
     @property
     def complete(self) -> bool:
@@ -124,6 +132,7 @@ def convert(
     *,
     format: str | None,  # noqa: A002  (As in DatasetHeader.)
     where: Condition | None = None,
+    with_runs: bool = True,
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -134,6 +143,7 @@ def convert(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: the source's.
         where: Predicate that selects episodes. Default: all.
+        with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
@@ -148,6 +158,7 @@ def convert(
         target,
         format=format,
         where=where,
+        with_runs=with_runs,
         source_options=source_options,
         target_options=target_options,
     )
@@ -159,6 +170,7 @@ def merge(
     *,
     format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
     where: Condition | None = None,
+    with_runs: bool = True,
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -172,6 +184,7 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
+        with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
@@ -192,7 +205,10 @@ def merge(
     chosen = [dataset if where is None else dataset.filter(where) for dataset in datasets]
     wanted = format or datasets[0].place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
-        reports = [transfer(dataset, writer) for dataset in chosen]
+        reports = [
+            transfer(part, writer, with_runs=with_runs and len(part) == len(whole))
+            for part, whole in zip(chosen, datasets, strict=True)
+        ]
     return TransferReport(
         **{
             field.name: tuple(what for report in reports for what in getattr(report, field.name))
@@ -201,8 +217,13 @@ def merge(
     )
 
 
-def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
-    """Add all episodes of a dataset to another.
+def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False) -> TransferReport:
+    """Add all episodes of a dataset to another, and what lies beside them.
+
+    Args:
+        dataset: The dataset, or a part of one.
+        writer: Writes the other.
+        with_runs: Whether to add the files of its runs too.
 
     Raises:
         UnsupportedSchemaError: A newer webtraj wrote an episode.
@@ -216,7 +237,66 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
             judgements.take_over(dataset.judgements, (*report.added, *report.skipped))
     except errors.CorruptDataError as error:
         return dataclasses.replace(report, failed=(*report.failed, str(error)))
-    return report
+    _take_labels(dataset.place, writer.place, frozenset((*report.added, *report.skipped)))
+    runs, left = _take_runs(dataset.place.storage, writer.place.storage, with_runs)
+    return dataclasses.replace(report, runs=runs, left_runs=left)
+
+
+def _take_labels(source: DatasetPlace, target: DatasetPlace, episode_ids: frozenset[str]) -> None:
+    """Add people's labels of some episodes, unless they are there already."""
+    with Sidecar(source, "labels") as theirs, Sidecar(target, "labels") as ours:
+        here = {content for _, content in ours.new_lines()}
+        new = [
+            content
+            for _, content in theirs.new_lines()
+            if content not in here and _episode_of(content) in episode_ids
+        ]
+        if new:
+            ours.add(b"".join(content + b"\n" for content in new))
+
+
+def _episode_of(line: bytes) -> Any:
+    try:
+        data = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return data.get("episode_id") if isinstance(data, dict) else None
+
+
+def _take_runs(
+    source: Storage, target: Storage, wanted: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Copy the files of runs and the proposed tasks; return the runs copied, and those left out."""
+    keys = [entry.key for entry in source.list("runs/") if is_key(entry.key)]
+    runs = sorted({key.split("/")[1] for key in keys if key.endswith("/plan.jsonl")})
+    if not wanted:
+        return (), tuple(runs)
+    taken, left = [], []
+    for run in runs:
+        files = [key for key in keys if key.startswith(f"runs/{run}/")]
+        # The plan is first: what is beside another run's plan stays as it is.
+        files.sort(key=lambda key: not key.endswith("/plan.jsonl"))
+        if _same_or_new(source, target, files[0]):
+            taken.append(run)
+            for key in files[1:]:
+                if not key.endswith("/underway.json"):
+                    _same_or_new(source, target, key)
+        else:
+            left.append(run)
+    for entry in source.list("tasks/"):
+        if is_key(entry.key):
+            _same_or_new(source, target, entry.key)
+    return tuple(taken), tuple(left)
+
+
+def _same_or_new(source: Storage, target: Storage, key: str) -> bool:
+    """Copy an object unless the target has it; return whether both are the same now."""
+    content = source.read(key)
+    try:
+        target.write(key, content, overwrite=False)
+    except errors.StorageConflictError:
+        return target.read(key) == content
+    return True
 
 
 def _reopen(source: DatasetPlace, target: str, format_name: str) -> _Transfer:

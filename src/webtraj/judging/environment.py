@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from webtraj.judging.base import judged_as
-from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, sum_of_rewards
 
 __all__ = ["EnvironmentJudge"]
 
@@ -49,7 +49,7 @@ class EnvironmentJudge:
         findings = {
             "recorded_outcome": recorded.name.lower(),
             "shown_success": shown,
-            "total_reward": trajectory.total_reward,
+            "total_reward": _total(trajectory),
         }
         return judged_as(self, outcome, reason, findings)
 
@@ -79,13 +79,17 @@ def _compared(recorded: Outcome, shown: bool | None) -> tuple[Outcome, str]:
 
 
 def _by_reward(trajectory: EpisodeTrajectory, wanted: float) -> tuple[Outcome, str]:
-    total = trajectory.total_reward
-    if trajectory.num_steps and all(step.reward is None for step in trajectory.steps):
+    total = _total(trajectory)
+    if total is None:
         return Outcome.UNKNOWN, "The environment gave no reward at all."
     if math.isnan(total):
         return Outcome.JUDGE_ERROR, "The total reward is no number."
     outcome = Outcome.SUCCESS if total >= wanted else Outcome.FAILURE
     return outcome, f"The total reward is {total:g}; {wanted:g} is wanted for a success."
+
+
+def _total(trajectory: EpisodeTrajectory) -> float | None:
+    return sum_of_rewards(step.reward for step in trajectory.steps if not step.first)
 
 
 def _shown_success(trajectory: EpisodeTrajectory) -> bool | None:

@@ -17,7 +17,7 @@ from webtraj.judging import predicates
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
 from webtraj.store.blobs import LazyBlob
-from webtraj.trajectory import Decision, StepRecord
+from webtraj.trajectory import Decision, StepRecord, sum_of_rewards
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.observation import Ref
@@ -283,8 +283,8 @@ class Evaluation:
 
     def _reward(self, wanted: float) -> bool:
         trajectory = self.state.trajectory
-        total = trajectory.total_reward
-        if trajectory.num_steps and all(step.reward is None for step in trajectory.steps):
+        total = sum_of_rewards(step.reward for step in trajectory.steps if not step.first)
+        if total is None:
             raise MissingError("no step has a reward")
         if total != total:
             raise MissingError("the total reward is no number")

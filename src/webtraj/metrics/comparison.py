@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import orjson
@@ -24,12 +24,11 @@ from webtraj.metrics.rates import (
     difference_interval,
     mcnemar_p,
     paired_difference_interval,
-    succeeded,
 )
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import Storage, open_storage
-from webtraj.trajectory import Outcome
+from webtraj.trajectory import Outcome, has_succeeded
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
@@ -254,7 +253,7 @@ def _point(
         left = f"unreadable episodes: {len(report.unreadable)}; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
     faults, examples = _faults(dataset, summaries, steps=reading.steps)
-    graded = _graded(summaries)
+    graded = _graded(s for s in summaries if s.episode_id not in kept.superseded)
     counts = collections.Counter(summary.task for summary in summaries)
     single = {s.task: s.episode_id for s in summaries if counts[s.task] == 1}
     return dataclasses.replace(
@@ -262,11 +261,11 @@ def _point(
     )
 
 
-def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
+def _graded(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
     seen: collections.Counter[tuple[str, int]] = collections.Counter()
     graded: dict[PairKey, bool] = {}
     for summary in summaries:  # In order of start.
-        success = succeeded(summary.outcome)
+        success = has_succeeded(summary.outcome, summary.end_reason)
         if success is not None and summary.seed is not None:
             key = (summary.task, summary.seed)
             graded[*key, seen[key]] = success

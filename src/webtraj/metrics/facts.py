@@ -36,6 +36,8 @@ from webtraj.trajectory import (
     ModelCall,
     Outcome,
     StepRecord,
+    counts_for_agent,
+    is_broken,
 )
 
 if TYPE_CHECKING:
@@ -327,7 +329,7 @@ class EpisodeFacts:
     end_reason: EndReason = EndReason.UNKNOWN
     num_steps: int = 0
     reward: float | None = None
-    """Total reward; None if the episode did not finish."""
+    """Total reward; None if the episode was not scored."""
     seconds: float | None = None
     """Duration; None if unknown."""
     start_time: float | None = None
@@ -337,6 +339,10 @@ class EpisodeFacts:
     origin: Origin = dataclasses.field(default_factory=Origin)
     steps: StepFacts | None = None
     """Counts over the steps; None if they were not read."""
+    retry_of: str = ""
+    """The episode that it retries; empty if none."""
+    superseded: bool = False
+    """Whether another try of its row counts instead."""
 
     @property
     def task_group(self) -> str:
@@ -391,12 +397,13 @@ class EpisodeFacts:
             outcome=played.outcome,
             end_reason=played.end_reason,
             num_steps=played.num_steps,
-            reward=played.total_reward if played.end_reason in _ENDED else None,
+            reward=played.total_reward,
             seconds=None if start is None or end is None else max(end - start, 0.0),
             start_time=start,
             end_time=end,
             origin=origin,
             steps=steps,
+            retry_of=info.retry_of,
         )
 
 
@@ -445,10 +452,10 @@ def _number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
 #
 # `typed`: by the outcome.
 #
-#     valid       success, failure, agent_error or judge_error; unknown, if the episode finished
+#     valid       success, failure, judge_error or unknown, if the episode finished; agent_error
 #     blocked     the site refused the agent
-#     crashed     env_error, model_error or timeout; unknown, if an error or a crash ended it
-#     unfinished  cancelled; unknown, if it was cut short otherwise
+#     crashed     env_error, model_error or timeout; any other, if an error or a crash ended it
+#     unfinished  cancelled; any other, if it was cut short otherwise
 #
 # `webgym`: WebGym's `is_crashed` (scripts/rollout.py), quoting its documentation in brackets.
 #
@@ -458,6 +465,8 @@ def _number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
 #                 or fewer than 10 steps, no answer at the end, and not blocked
 #     blocked     of the rest, those that the site refused
 #     valid       everything else
+#
+# By either rule, a valid or blocked episode is `superseded` if another try of its row counts.
 #
 # If an error, a time limit or a cancellation ends an episode, WebGym discards its steps and stores
 # a dummy, so those ends count as dummies here. The rule calls every short episode without an answer
@@ -471,8 +480,6 @@ CRASH_RULES: tuple[CrashRule, ...] = get_args(CrashRule)
 _MIN_STEPS = 10
 """WebGym's threshold: a shorter episode must have an answer."""
 
-_CRASHES = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT)
-_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 _DUMMY_ENDS = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
 
 
@@ -487,6 +494,8 @@ class EpisodeClass(enum.StrEnum):
     """Broken by an error."""
     UNFINISHED = "unfinished"
     """Cut short, by a person or by the end of the rollout."""
+    SUPERSEDED = "superseded"
+    """Played, or refused by the site; but another try of its row counts."""
 
 
 def check_rule(rule: str) -> CrashRule:
@@ -509,22 +518,20 @@ def classify(facts: EpisodeFacts, rule: CrashRule = "typed") -> EpisodeClass:
     Raises:
         InvalidInputError: WebGym's rule needs the episode's steps, which were not read.
     """
-    return _typed(facts) if rule == "typed" else _webgym(facts)
+    found = _typed(facts) if rule == "typed" else _webgym(facts)
+    played = found in (EpisodeClass.VALID, EpisodeClass.BLOCKED)
+    return EpisodeClass.SUPERSEDED if played and facts.superseded else found
 
 
 def _typed(facts: EpisodeFacts) -> EpisodeClass:
     outcome, reason = facts.outcome, facts.end_reason
     if outcome is Outcome.BLOCKED:
         return EpisodeClass.BLOCKED
-    if outcome in _CRASHES:
-        return EpisodeClass.CRASHED
-    if outcome is Outcome.CANCELLED:
-        return EpisodeClass.UNFINISHED
-    if outcome is not Outcome.UNKNOWN or reason in _ENDED:
+    if counts_for_agent(outcome, reason):
         return EpisodeClass.VALID
-    if reason in (EndReason.ERRORED, EndReason.CRASHED):
-        return EpisodeClass.CRASHED
-    return EpisodeClass.UNFINISHED
+    # A judge that failed on an episode that was cut short is not what ended it.
+    broke = is_broken(outcome, reason) and outcome is not Outcome.JUDGE_ERROR
+    return EpisodeClass.CRASHED if broke else EpisodeClass.UNFINISHED
 
 
 def _webgym(facts: EpisodeFacts) -> EpisodeClass:

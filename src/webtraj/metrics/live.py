@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import itertools
@@ -23,6 +24,8 @@ from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.runs.spec import MetricsConfig
+from webtraj.store.tries import rank
+from webtraj.trajectory import counts_for_agent
 
 __all__ = [
     "MetricsObserver",
@@ -265,8 +268,10 @@ class MetricsObserver(Closing):
         self._every = every
         self._prefix = prefix
         self._tally = Tally()
+        self._played: list[EpisodeFacts] = []
+        self._counted: dict[int, EpisodeFacts] = {}
         for facts in earlier:
-            self._tally.add(facts)
+            self._add(facts)
             first_step += 1
         self._earlier_seconds = self._tally.metrics().throughput.wall_seconds or 0.0
         self._step = self._written = first_step
@@ -287,7 +292,7 @@ class MetricsObserver(Closing):
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Count an episode."""
-        self._tally.add(EpisodeFacts.of_result(result))
+        self._add(EpisodeFacts.of_result(result))
         self._step += 1
         if self._step - self._written >= (self._every or 1):
             self._hand_on()
@@ -313,6 +318,24 @@ class MetricsObserver(Closing):
             self._try(sink, sink.close)
         for name, lost in self.lost.items():
             _logger.warning("%d metrics writes to %s failed and are missing there.", lost, name)
+
+    def _add(self, facts: EpisodeFacts) -> None:
+        """Count an episode; of several tries of a row, one counts."""
+        row = facts.origin.row
+        self._played.append(facts)
+        before = self._counted.get(row) if row >= 0 else None
+        if before is not None and _rank(before) > _rank(facts):
+            self._tally.add(dataclasses.replace(facts, superseded=True))
+            return
+        self._counted[row] = facts
+        if before is None or not counts_for_agent(before.outcome, before.end_reason):
+            self._tally.add(facts)
+            return
+        # The one that was counted so far does not count any more, which is rare.
+        self._tally = Tally()
+        for one in self._played:
+            counts = one.origin.row < 0 or self._counted[one.origin.row] is one
+            self._tally.add(dataclasses.replace(one, superseded=not counts))
 
     def _hand_on(self) -> None:
         self._written = self._step
@@ -340,6 +363,10 @@ class MetricsObserver(Closing):
             if name not in self.lost:
                 _logger.warning("Could not write metrics to %s: %s", name, error)
             self.lost[name] = self.lost.get(name, 0) + 1
+
+
+def _rank(facts: EpisodeFacts) -> tuple[bool, int]:
+    return rank(facts.outcome, facts.end_reason, facts.origin.number)
 
 
 def open_metrics(

@@ -30,7 +30,8 @@ from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, s
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.run import EpisodeResult, Run, run_ids
 from webtraj.store import records
-from webtraj.trajectory import Count
+from webtraj.store.tries import counting, superseded
+from webtraj.trajectory import Count, counts_for_agent
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
@@ -91,7 +92,7 @@ class MetricsReport:
     planned: int | None = None
     """Rows in the run's plan."""
     played: int | None = None
-    """Rows of the plan that have an episode."""
+    """Rows of the plan with a try that counts."""
     unreadable: tuple[str, ...] = ()
     """Ids of episodes whose steps could not be read; they count by their summaries only."""
     left_out: tuple[str, ...] = ()
@@ -350,7 +351,11 @@ def measure(
     if run is not None:
         chosen = known.run(run)
         summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
-        rows = {chosen.place_of(summary.episode_id) for summary in summaries}
+        rows = {
+            chosen.place_of(one.episode_id)
+            for one in summaries
+            if counts_for_agent(one.outcome, one.end_reason)
+        }
         about |= {
             "run": chosen.run_id,
             "planned": known.length(chosen.run_id),
@@ -360,7 +365,8 @@ def measure(
         _add_records(measuring, dataset, summaries, known)
     else:
         for summary in summaries:
-            measuring.add(EpisodeFacts.of_summary(summary, known.origin(summary.episode_id)))
+            facts = EpisodeFacts.of_summary(summary, known.origin(summary.episode_id))
+            measuring.add(_marked(facts, dataset))
     return measuring.report(**about)
 
 
@@ -374,7 +380,7 @@ def measure_results(
     """Return the metrics of results, such as `RolloutSummary.results`, without their steps.
 
     Args:
-        results: The results, every try.
+        results: The results of one run, every try.
         policy: The agent's name.
         seconds: Duration of the rollout.
         options: Options of `Measuring`.
@@ -383,8 +389,12 @@ def measure_results(
         InvalidInputError: An option is invalid, or the crash rule needs steps.
     """
     measuring = Measuring(**options)
-    for result in results:
-        measuring.add(EpisodeFacts.of_result(result, policy))
+    played = tuple(results)
+    counted = {id(result) for result in counting(played)}
+    for result in played:
+        facts = EpisodeFacts.of_result(result, policy)
+        superseded = id(result) not in counted
+        measuring.add(dataclasses.replace(facts, superseded=superseded))
     return measuring.report(wall_seconds=seconds)
 
 
@@ -397,9 +407,13 @@ def measure_trajectories(
         InvalidInputError: An option is invalid.
     """
     measuring = Measuring(**options)
-    for trajectory in trajectories:
-        steps = step_facts(trajectory, measuring.prices)
-        measuring.add(EpisodeFacts.of_trajectory(trajectory, steps=steps))
+    found = [
+        EpisodeFacts.of_trajectory(one, steps=step_facts(one, measuring.prices))
+        for one in trajectories
+    ]
+    gone = superseded(found)
+    for facts in found:
+        measuring.add(dataclasses.replace(facts, superseded=facts.episode_id in gone))
     return measuring.report()
 
 
@@ -464,6 +478,12 @@ def _add_records(
     for summary, facts in zip(summaries, read_all, strict=True):
         if facts is None:
             facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))
-            measuring.add_unreadable(facts)
+            measuring.add_unreadable(_marked(facts, dataset))
         else:
-            measuring.add(facts)
+            measuring.add(_marked(facts, dataset))
+
+
+def _marked(facts: EpisodeFacts, dataset: Dataset) -> EpisodeFacts:
+    """Return the facts with a note of whether another try counts instead."""
+    gone = facts.episode_id in dataset.superseded
+    return dataclasses.replace(facts, superseded=True) if gone else facts

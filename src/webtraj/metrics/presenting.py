@@ -103,6 +103,8 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield True, blocked
     yield True, ("unfinished", str(m.unfinished), "", "")
     yield True, ("retries", str(m.retries), "", "")
+    another = "another try of their row counts"
+    yield bool(m.superseded), ("superseded", str(m.superseded), "", another)
     for k, chance in m.pass_at_k.items():
         left = f", {chance.left_out} with fewer attempts left out" if chance.left_out else ""
         yield True, (f"pass@{k}", percent(chance.value), "", f"tasks: {chance.groups}{left}")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from webtraj import errors
-from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReason, Outcome
+from webtraj.trajectory import AGENT_FAILURES, Outcome
 
 __all__ = [
     "CONFIDENCE",
@@ -26,13 +26,11 @@ __all__ = [
     "SpreadTally",
     "bounds",
     "difference_interval",
-    "is_broken",
     "mcnemar_p",
     "mean_of_tasks",
     "paired_difference_interval",
     "pass_at_k",
     "success_rate",
-    "succeeded",
     "wilson_interval",
 ]
 
@@ -184,30 +182,14 @@ GRADED = (Outcome.SUCCESS, *AGENT_FAILURES)
 pages, servers and judges are not, and stand beside the rate."""
 
 
-def succeeded(outcome: Outcome) -> bool | None:
-    """Return whether the agent did its task; None if the outcome does not tell.
-
-    >>> succeeded(Outcome.AGENT_ERROR), succeeded(Outcome.ENV_ERROR)
-    (False, None)
-    """
-    return outcome is Outcome.SUCCESS if outcome in GRADED else None
-
-
 def success_rate(outcomes: Mapping[Outcome, int]) -> Rate:
-    """Return the success rate from the numbers of episodes by outcome.
+    """Return the success rate from the numbers of counting episodes by outcome.
 
     >>> success_rate({Outcome.SUCCESS: 2, Outcome.AGENT_ERROR: 1, Outcome.ENV_ERROR: 5})
     Rate(numerator=2, denominator=3)
     """
     return Rate(
         outcomes.get(Outcome.SUCCESS, 0), sum(outcomes.get(outcome, 0) for outcome in GRADED)
-    )
-
-
-def is_broken(outcome: Outcome, end_reason: EndReason) -> bool:
-    """Return whether the machinery failed an episode, which then stands beside the success rate."""
-    return outcome in INFRASTRUCTURE_FAILURES or (
-        outcome is Outcome.UNKNOWN and end_reason in (EndReason.ERRORED, EndReason.CRASHED)
     )
 
 

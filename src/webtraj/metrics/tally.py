@@ -26,12 +26,10 @@ from webtraj.metrics.rates import (
     Ratio,
     Spread,
     SpreadTally,
-    is_broken,
     pass_at_k,
-    succeeded,
     success_rate,
 )
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import EndReason, Outcome, has_succeeded, is_broken, is_scored
 
 __all__ = ["BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
 
@@ -106,9 +104,9 @@ class RolloutMetrics:
     """Metrics of a set of episodes.
 
     The rule `crash_rule` puts every episode into exactly one of the classes `valid`, `blocked`,
-    `crashed` and `unfinished` (`webtraj.metrics.facts`). Metrics of the policy cover
-    valid episodes. Infrastructure failures are counted separately and are in none of their
-    denominators.
+    `crashed`, `unfinished` and `superseded` (`webtraj.metrics.facts`). Metrics of the policy cover
+    valid episodes, at most one try of each planned row (`webtraj.store.tries`). Infrastructure
+    failures are counted separately and are in none of their denominators.
     """
 
     crash_rule: CrashRule = "typed"
@@ -124,6 +122,8 @@ class RolloutMetrics:
     """Episodes that an error broke."""
     unfinished: int = 0
     """Episodes that were cut short."""
+    superseded: int = 0
+    """Episodes that were played, but another try of their row counts."""
     successes: int = 0
     """Valid episodes that succeeded."""
     failures: int = 0
@@ -175,7 +175,7 @@ class RolloutMetrics:
     steps_to_success: Spread = dataclasses.field(default_factory=Spread)
     """Steps of successful episodes."""
     reward: Spread = dataclasses.field(default_factory=Spread)
-    """Total rewards of valid episodes that finished, without those of judge errors."""
+    """Total rewards of valid episodes that were scored."""
     odd_rewards: int = 0
     """Infinite and NaN rewards, left out of `reward`."""
     pass_at_k: Mapping[int, PassAtK] = dataclasses.field(default_factory=dict)
@@ -236,8 +236,8 @@ class RolloutMetrics:
 
 
 _COUNTS = (
-    "total", "valid", "blocked", "crashed", "unfinished", "successes", "failures", "ungraded",
-    "infrastructure_failures", "retries", "steps",
+    "total", "valid", "blocked", "crashed", "unfinished", "superseded", "successes", "failures",
+    "ungraded", "infrastructure_failures", "retries", "steps",
 )  # fmt: skip
 _QUOTIENTS = (
     "success_rate", "crashed_rate", "blocked_rate", "avg_steps", "avg_chars_per_response",
@@ -369,6 +369,7 @@ class Tally:
             blocked=blocked,
             crashed=crashed,
             unfinished=classes[EpisodeClass.UNFINISHED],
+            superseded=classes[EpisodeClass.SUPERSEDED],
             successes=successes,
             failures=failures,
             ungraded=valid - successes - failures,
@@ -404,14 +405,14 @@ class Tally:
 
     def _add_valid(self, facts: EpisodeFacts) -> None:
         self._valid_steps += facts.num_steps
-        success = succeeded(facts.outcome)
+        success = has_succeeded(facts.outcome, facts.end_reason)
         if success is not None:
             self._grades[facts.outcome] += 1
             made, solved = self._attempts.get(facts.attempts_key, (0, 0))
             self._attempts[facts.attempts_key] = (made + 1, solved + success)
             if success:
                 self._steps_to_success.add(facts.num_steps)
-        if facts.reward is not None and facts.outcome is not Outcome.JUDGE_ERROR:
+        if facts.reward is not None and is_scored(facts.outcome, facts.end_reason):
             if math.isfinite(facts.reward):
                 self._rewards.add(facts.reward)
             else:

@@ -36,7 +36,7 @@ from webtraj.environments.collecting import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.trajectory import Decision, EndReason, Outcome, Phase, reward_value
+from webtraj.trajectory import Decision, EndReason, Outcome, Phase, sum_of_rewards
 
 __all__ = ["FATAL", "EpisodePlay"]
 
@@ -98,7 +98,7 @@ class EpisodePlay:
     start: float = dataclasses.field(default_factory=time.perf_counter)
     seed: int | None = None
     num_steps: int = 0
-    total_reward: float = 0.0
+    rewards: list[Any] = dataclasses.field(default_factory=list)
     phase: Phase = Phase.RESET
     agent_decides: bool = False
     thread: WorkerThread | None = None
@@ -182,7 +182,7 @@ class EpisodePlay:
                 return self._truncate(f"the same action {self.repeated} times in a row", decision)
             timestep = await self.environment.step(decision if takes_decisions else decision.action)
             self.num_steps += 1
-            self.total_reward += reward_value(timestep.reward)
+            self.rewards.append(timestep.reward)
         terminated = environment_lib.is_termination(timestep.discount)
         return EndReason.TERMINATED if terminated else EndReason.TRUNCATED
 
@@ -253,7 +253,7 @@ class EpisodePlay:
             end_reason=end_reason,
             outcome=outcome,
             num_steps=self.num_steps,
-            total_reward=self.total_reward,
+            total_reward=sum_of_rewards(self.rewards),
             seconds=time.perf_counter() - self.start,
             error="" if error is None else f"{type(error).__name__}: {error}",
             cause=error,

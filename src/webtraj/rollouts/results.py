@@ -10,6 +10,7 @@ from webtraj.metrics.measuring import measure_results
 from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
+from webtraj.store.tries import counting
 from webtraj.trajectory import EndReason, Outcome
 
 if TYPE_CHECKING:
@@ -165,10 +166,8 @@ class RolloutSummary:
 
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
-        """The counting try of each row of the plan, by row (`runs.run.counting`)."""
-        from webtraj.runs.run import counting
-
-        return tuple(counting(self.results))
+        """The counting try of each row of the plan, by row (`webtraj.store.tries`)."""
+        return counting(self.results)
 
     @property
     def total(self) -> TaskSummary:

@@ -14,13 +14,15 @@ and how they ended. Two processes cannot both record the same try.
 With several machines, a try may be out of sight: a disconnected machine still has its record, or is
 still playing it. So each session numbers its tries separately, `TRIES_A_SESSION` of them from
 `<n> * TRIES_A_SESSION`, and a resumed run uses none of those numbers. Both tries are kept, and
-`counting` decides which one counts.
+`webtraj.store.tries` decides which one counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import logging
 import random
 import re
 import secrets
@@ -32,9 +34,10 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.store.index import EpisodeSummary
+from webtraj.store.index import EpisodeSummary, merge, parse_index_file
 from webtraj.store.places import Storage
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.store.tries import counting
+from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
 
 __all__ = [
     "EpisodeResult",
@@ -45,12 +48,11 @@ __all__ = [
     "TRIES_A_SESSION",
     "Turn",
     "all_numbers",
-    "counting",
     "is_done",
     "new_run_id",
     "progress_of",
+    "retry_policy",
     "run_ids",
-    "run_in",
     "run_of",
     "tries_of",
 ]
@@ -58,7 +60,7 @@ __all__ = [
 TRIES_A_SESSION = 1000
 """Most tries at a row in one session on several machines."""
 
-_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
+_logger = logging.getLogger(__name__)
 
 _RUNS = "runs/"
 _PLAN = "/plan.jsonl"
@@ -122,6 +124,25 @@ class Run:
                 f"No run to resume in {storage.url!r}: no plan was written there."
             )
         return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
+
+    @classmethod
+    def unfinished(cls, storage: Storage, run_ids: Iterable[str]) -> Run | None:
+        """Return the latest of some runs that is not done; None if all are done.
+
+        Raises:
+            StorageError: The runs or the index cannot be read.
+        """
+        runs = sorted((cls(storage, run_id) for run_id in run_ids), key=cls._begun, reverse=True)
+        index = {
+            entry.key: parse_index_file(storage.read(entry.key)) for entry in storage.list("index/")
+        }
+        summaries = merge(index).values()
+        for run in runs:
+            with contextlib.suppress(errors.InvalidInputError):  # A damaged plan plays nothing.
+                retry = retry_policy(run.read_settings())
+                if progress_of(run, run.read_plan(), summaries, retry).left:
+                    return run
+        return None
 
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
@@ -258,19 +279,10 @@ class Run:
 # Tries at the rows of a plan.
 
 
-def run_in(episode_id: str) -> str:
-    """Return the run that an episode's id names; empty if it names none.
-
-    >>> run_in("20261128T000153-795-42d7c83b-000000-00"), run_in("e1")
-    ('20261128T000153-795-42d7c83b', '')
-    """
-    run, _, number = episode_id.rpartition("-")
-    run, _, row = run.rpartition("-")
-    return run if (row + number).isdecimal() and row and number else ""
-
-
 def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:
     """Return the run to play; a new run has no plan yet.
+
+    To resume without an id, it is the latest run that is not done, or the latest if all are done.
 
     Raises:
         InvalidInputError: `resume` and `run_id` name different runs, or there is none to resume.
@@ -282,7 +294,17 @@ def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -
         raise errors.InvalidInputError(
             f"resume names the run {resume!r} and run_id the run {run_id!r}; give one of them."
         )
-    return Run.last(storage) if wanted is None else Run(storage, wanted)
+    if wanted is not None:
+        return Run(storage, wanted)
+    last = Run.last(storage)
+    known = run_ids(storage)
+    found = Run.unfinished(storage, known) if len(known) > 1 else None
+    if found is None or found.run_id == last.run_id:
+        return last
+    _logger.warning(
+        "The latest run, %s, is complete. Resuming %s, which is not.", last.run_id, found.run_id
+    )
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,13 +344,13 @@ class EpisodeResult:
     num_steps: int
     """Environment steps after the first observation."""
     total_reward: float | None
-    """Sum of all rewards; None unless the episode finished."""
+    """Sum of all rewards; None unless the episode was scored."""
     seconds: float
     """Duration in seconds."""
     error: str = ""
     """Error message, if any; the record holds the full error."""
-    row: int = 0
-    """Row of the planned episode in the plan."""
+    row: int = -1
+    """Row of the planned episode in the plan; -1 without a plan."""
     number: int = 0
     """Number of earlier tries at this planned episode."""
     site: str = ""
@@ -347,7 +369,8 @@ class EpisodeResult:
         An environment may also end it in good order and say that its machinery failed.
         """
         return self.end_reason is EndReason.ERRORED or (
-            self.end_reason in _ENDED and self.outcome in RETRIED
+            self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+            and self.outcome in RETRIED
         )
 
     @property
@@ -356,7 +379,7 @@ class EpisodeResult:
 
         A row of the plan with such a result is done.
         """
-        return self.finished or self.outcome is Outcome.AGENT_ERROR
+        return counts_for_agent(self.outcome, self.end_reason)
 
     @property
     def broke(self) -> bool:
@@ -366,11 +389,11 @@ class EpisodeResult:
     @property
     def finished(self) -> bool:
         """Whether the episode terminated or was truncated, and the machinery held."""
-        return self.end_reason in _ENDED and self.outcome not in RETRIED
+        return is_finished(self.outcome, self.end_reason)
 
     @classmethod
     def of(cls, planned: PlannedEpisode, number: int, **ended: Any) -> EpisodeResult:
-        """Return the result of a try at a planned episode. Only a finished one has a reward.
+        """Return the result of a try at a planned episode. Only a scored one has a reward.
 
         Args:
             planned: The planned episode.
@@ -386,7 +409,8 @@ class EpisodeResult:
             group=planned.group,
             **ended,
         )
-        return result if result.finished else dataclasses.replace(result, total_reward=None)
+        scored = is_scored(result.outcome, result.end_reason)
+        return result if scored else dataclasses.replace(result, total_reward=None)
 
     @classmethod
     def of_summary(
@@ -464,6 +488,16 @@ class RetryPolicy:
         return source.uniform(0, longest)
 
 
+def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
+    """Return the retry policy in a run's settings; the default policy if there is none."""
+    kept = settings.get("retry")
+    names = {field.name for field in dataclasses.fields(RetryPolicy)}
+    try:
+        return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
+    except (errors.InvalidInputError, TypeError, ValueError):
+        return RetryPolicy()
+
+
 def all_numbers(settings: Any) -> bool:
     """Return whether each field of a dataclass is a number or None."""
     return all(
@@ -489,25 +523,6 @@ class Progress:
         return counting(self.done)
 
 
-def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
-    """Return the counting result of each row that was played, by row.
-
-    Among the tries that finished or failed by the agent's own error, the highest number counts: the
-    one handed out last. A try that was presumed lost and turns up later has a lower number, so it
-    does not change what was counted. If there is no such try, the last one counts.
-    """
-    counted: dict[int, EpisodeResult] = {}
-    for result in results:
-        other = counted.get(result.row)
-        if other is None or _rank(other) <= _rank(result):
-            counted[result.row] = result
-    return tuple(counted[row] for row in sorted(counted))
-
-
-def _rank(result: EpisodeResult) -> tuple[bool, int]:
-    return result.counts, result.number
-
-
 def progress_of(
     run: Run,
     plan: Sequence[PlannedEpisode],
@@ -516,8 +531,8 @@ def progress_of(
 ) -> Progress:
     """Return a run's progress, given the recorded episodes.
 
-    A row is done when one of its episodes finished or failed by the agent's own error (if there are
-    several, `counting` decides which one counts), or when infrastructure failures used up the retry
+    A row is done when one of its episodes finished or failed by the agent's own error (of several,
+    `webtraj.store.tries` says which one counts), or when infrastructure failures used up the retry
     policy. Episodes cut short by a crash or a cancellation do not count as tries and stay as they
     are.
 

@@ -69,11 +69,13 @@ class EpisodeSummary:
     seed: int | None = None
     group_id: str = ""
     attempt: trajectory_lib.Count = 0
+    retry_of: str = ""
     end_reason: trajectory_lib.EndReason = trajectory_lib.EndReason.UNKNOWN
     outcome: trajectory_lib.Outcome = trajectory_lib.Outcome.UNKNOWN
     num_steps: trajectory_lib.Count = 0
     """Number of transitions, as in `EpisodeTrajectory.num_steps`."""
-    total_reward: float = 0.0
+    total_reward: float | None = None
+    """Sum of the rewards; None if the episode was not scored."""
     start_time: trajectory_lib.Timestamp | None = None
     """In seconds since the epoch (UTC)."""
     end_time: trajectory_lib.Timestamp | None = None
@@ -150,13 +152,16 @@ def summarize(
             for step in episode["steps"]
             if step["step_type"] != "first"
         ]
+        reason = _member(trajectory_lib.EndReason, end.get("reason"))
+        outcome = _member(trajectory_lib.Outcome, end.get("outcome"))
+        scored = trajectory_lib.is_scored(outcome, reason)
         return EpisodeSummary(
             **info,
             policy_version=version_span(_versions(_decisions(episode), blobs)),
-            end_reason=_member(trajectory_lib.EndReason, end.get("reason")),
-            outcome=_member(trajectory_lib.Outcome, end.get("outcome")),
+            end_reason=reason,
+            outcome=outcome,
             num_steps=max(len(episode["steps"]) - 1, 0),
-            total_reward=float(sum(map(trajectory_lib.reward_value, rewards))),
+            total_reward=trajectory_lib.sum_of_rewards(rewards) if scored else None,
             start_time=_time(episode.get("start_time")),
             end_time=_time(episode.get("end_time")),
             format=format_name,
@@ -348,7 +353,8 @@ _CHUNK = 1000
 _USUAL_TYPES: dict[str, set[type]] = {
     **{name: {str} for name in _FIELDS},
     **{name: {int} for name in ("attempt", "num_steps", "size")},
-    **{name: {float} for name in ("total_reward", "start_time", "end_time")},
+    **{name: {float} for name in ("start_time", "end_time")},
+    "total_reward": {float, type(None)},
     "seed": {int, type(None)},
 }
 _BELOW = {

@@ -15,8 +15,8 @@ A row has token ids or messages, or both::
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
 * `mask` (0 or 1 for each token of prompt and completion) says which tokens are trained: some of the
   completion's.
-* `logprobs` (one for each token of the completion), `temperature`, `reward`, `advantage`, `group`
-  and `iteration` are for policy-gradient training.
+* `logprobs` (one for each token of the completion), `temperature`, `reward`, `outcome`,
+  `advantage`, `group` and `iteration` are for policy-gradient training.
 
 Or it is a ShareGPT row: `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`. So
 every format of `webtraj.training.export` is read here: by the trainer, by the check after an
@@ -46,6 +46,7 @@ from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.named import class_at, nearest
 from webtraj.training.samples import Sample, SampleKey, key_of
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "IMAGE",
@@ -250,7 +251,7 @@ _KNOWN = frozenset(
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
         "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen", "rejected",
-        "margin", "rejected_sample", "finish_reason",
+        "margin", "rejected_sample", "finish_reason", "outcome",
     }
 )  # fmt: skip
 
@@ -329,6 +330,7 @@ def read_row(
         temperature=_number(row, "temperature", what),
         finish_reason=str(row.get("finish_reason") or ""),
         reward=_number(row, "reward", what),
+        outcome=Outcome.__members__.get(str(row.get("outcome")).upper(), Outcome.UNKNOWN),
         advantage=_number(row, "advantage", what),
         group_id=str(row.get("group") or ""),
         iteration=iteration,

@@ -79,7 +79,7 @@ class Sample:
     reward: float | None = None
     """The episode's reward: 1 for a success, 0 for a failure, or the judge's reward."""
     advantage: float | None = None
-    """The reward minus the mean of its group, if computed."""
+    """The reward minus the mean of its group, if computed; 0 in a group without a success."""
     outcome: Outcome = Outcome.UNKNOWN
     group_id: str = ""
     """The id shared by attempts that are compared with each other."""

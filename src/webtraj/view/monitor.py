@@ -25,9 +25,9 @@ from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
 from webtraj.metrics.facts import is_fault
 from webtraj.metrics.measuring import plain, read_metrics
-from webtraj.metrics.rates import success_rate
+from webtraj.metrics.rates import Rate
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
-from webtraj.runs.run import Run
+from webtraj.runs.run import Run, retry_policy
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy
@@ -49,7 +49,6 @@ from webtraj.view.status import (
     Rows,
     RunStatus,
     Writer,
-    retry_policy,
 )
 
 __all__ = ["Elsewhere", "Liveness", "QUIET", "RunMonitor", "Unsent", "Verdicts"]
@@ -270,6 +269,7 @@ _RETRY = RetryPolicy(deadline=5.0)
 
 _LOOKS_FOR_SETTINGS = 10
 _SHOWN = 50
+_Judged = tuple[Mapping[int, Cell], Mapping[Outcome, int], Rate]
 _SITES_SHOWN = 10
 
 
@@ -391,7 +391,7 @@ class RunMonitor:
         self._pace, self._sites = Pace(), Sites()
         self._faults = FaultBook(self._watched, self._options)
         self._ended: set[str] = set()
-        self._judged: tuple[Any, tuple[Mapping[int, Cell], Mapping[Outcome, int]]] | None = None
+        self._judged: tuple[Any, _Judged] | None = None
 
     def _read_settings(self) -> bool:
         """Read the run's settings, which are written after its plan. Return whether they are new.
@@ -448,12 +448,11 @@ class RunMonitor:
         phases |= dict.fromkeys(away, Cell.ELSEWHERE)
         rows = {self._row_of(episode_id): phase for episode_id, phase in phases.items()}
         others = {row: phase for row, phase in rows.items() if row is not None}
-        judged_cells, outcomes = self._as_judged(judged, now)
+        judged_cells, outcomes, rate = self._as_judged(judged, now)
         cells = self._rows.cells(others, judged_cells)
         began = [tail.began for tail in tails.values() if tail.began is not None]
         if self._pace.started is not None:
             began.append(self._pace.started)
-        rate = success_rate(outcomes)
         whole = self._pace.whole(now if phases and writer is not Writer.GONE else None)
         return RunStatus(
             run_id=self.run_id,
@@ -500,15 +499,12 @@ class RunMonitor:
         if is_fault(summary):
             self._faults.add(summary, in_spool=in_spool)
 
-    def _as_judged(
-        self, verdicts: Mapping[str, Outcome] | None, now: float
-    ) -> tuple[Mapping[int, Cell], Mapping[Outcome, int]]:
-        """Return the state of judged rows, and the number of tries with each outcome."""
-        if verdicts is None:
-            return {}, self._rows.outcomes
-        known = (self._verdicts.version, len(self._ended), self._verdicts.are_coming(now))
+    def _as_judged(self, verdicts: Mapping[str, Outcome] | None, now: float) -> _Judged:
+        """Return the state of judged rows, the number of tries by outcome, and the success rate."""
+        coming = verdicts is not None and self._verdicts.are_coming(now)
+        known = (self._verdicts.version, len(self._ended), coming)
         if self._judged is None or self._judged[0] != known:
-            self._judged = known, self._rows.judged(verdicts, waiting=known[2])
+            self._judged = known, self._rows.judged(verdicts or {}, waiting=coming)
         return self._judged[1]
 
     def _remaining(self, whole: Rates) -> float | None:

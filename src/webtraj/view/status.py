@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.metrics.facts import Fault, fault_of
 from webtraj.metrics.measuring import plain
+from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import EpisodeResult, RetryPolicy, counting, is_done
+from webtraj.runs.run import EpisodeResult, RetryPolicy, is_done
 from webtraj.store.index import EpisodeSummary
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.store.tries import counting
+from webtraj.trajectory import Outcome, has_succeeded
 
 if TYPE_CHECKING:
     from webtraj.view.journals import WatchedRun
@@ -30,7 +32,6 @@ __all__ = [
     "RunStatus",
     "SitePace",
     "Writer",
-    "retry_policy",
 ]
 
 
@@ -397,42 +398,35 @@ class Rows:
 
     def judged(
         self, verdicts: Mapping[str, Outcome], *, waiting: bool
-    ) -> tuple[dict[int, Cell], collections.Counter[Outcome]]:
-        """Return the state of rows that are done and the outcomes of tries, as a judge sees them.
+    ) -> tuple[dict[int, Cell], collections.Counter[Outcome], Rate]:
+        """Return the state of rows that are done, the outcomes of tries, and the success rate.
 
         Args:
             verdicts: The judge's outcomes, by episode id.
             waiting: Whether rows of unknown outcome are still being judged.
         """
         cells, outcomes = {}, self.outcomes.copy()
+        graded: list[bool | None] = []
         for row, tries in self._tries.items():
+            (counted,) = counting(tries)
+            outcome = verdicts.get(counted.episode_id, counted.outcome)
+            graded.append(has_succeeded(outcome, counted.end_reason))
             for result in tries:
                 if result.episode_id in verdicts:
                     outcomes[result.outcome] -= 1
                     outcomes[verdicts[result.episode_id]] += 1
             if row in self._over:
-                (counted,) = counting(tries)
                 if counted.episode_id in verdicts:
                     cells[row] = CELL_OF_OUTCOME[verdicts[counted.episode_id]]
                 elif waiting and counted.finished and counted.outcome is Outcome.UNKNOWN:
                     cells[row] = Cell.JUDGING
-        return cells, outcomes
+        return cells, outcomes, Rate(graded.count(True), len(graded) - graded.count(None))
 
     def _state(self, tries: Sequence[EpisodeResult]) -> tuple[bool, Cell]:
         """Return whether a row is done, and its state."""
         if not is_done(tries, self._retry):
             return False, Cell.AGAIN if tries[-1].failed else Cell.CUT_SHORT
         (counted,) = counting(tries)
-        if counted.outcome is Outcome.UNKNOWN and counted.end_reason is EndReason.ERRORED:
+        if counted.outcome is Outcome.UNKNOWN and counted.broke:
             return True, Cell.ENV_ERROR
         return True, CELL_OF_OUTCOME[counted.outcome]
-
-
-def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retry policy in a run's settings; the default policy if there is none."""
-    kept = settings.get("retry")
-    names = {field.name for field in dataclasses.fields(RetryPolicy)}
-    try:
-        return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
-    except (errors.InvalidInputError, TypeError, ValueError):
-        return RetryPolicy()

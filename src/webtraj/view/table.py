@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from webtraj import errors
 from webtraj.datasets.exporters.plain import unicode_text
-from webtraj.metrics.rates import GRADED, Rate, is_broken, success_rate
-from webtraj.runs.run import run_in
+from webtraj.metrics.rates import Rate
 from webtraj.store.index import EpisodeSummary
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.store.tries import place_in, superseded
+from webtraj.trajectory import EndReason, Outcome, has_succeeded, is_broken
 from webtraj.view.values import exact
 
 __all__ = [
@@ -323,7 +323,7 @@ class Row:
             "site": unicode_text(summary.site),
             "outcome": _outcome(self),
             "end_reason": _end_reason(self),
-            "reward": summary.total_reward if math.isfinite(summary.total_reward) else None,
+            "reward": reward if math.isfinite(reward := _reward(self)) else None,
             "steps": summary.num_steps,
             "seconds": None if math.isnan(seconds) else seconds,
             "policy": unicode_text(summary.policy),
@@ -352,6 +352,10 @@ def _seconds(row: Row) -> float:
     return math.nan if start is None or end is None else end - start
 
 
+def _reward(row: Row) -> float:
+    return math.nan if row.summary.total_reward is None else row.summary.total_reward
+
+
 def _valid(text: str) -> str:
     return text if text.isascii() else unicode_text(text)
 
@@ -364,7 +368,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "end_reason": _end_reason,
     "policy": lambda row: _valid(row.summary.policy),
     "policy_version": lambda row: _valid(row.summary.policy_version),
-    "run": lambda row: _valid(run_in(row.summary.episode_id)),
+    "run": lambda row: _valid((place_in(row.summary.episode_id) or ("",))[0]),
     "label": lambda row: row.label,
 }
 """Fields with few distinct values, for filters and counts."""
@@ -378,7 +382,7 @@ NUMBERS: dict[str, Callable[[Row], float]] = {
     "start_time": lambda row: (
         math.nan if row.summary.start_time is None else row.summary.start_time
     ),
-    "reward": lambda row: row.summary.total_reward,
+    "reward": _reward,
     "steps": lambda row: row.summary.num_steps,
     "seconds": _seconds,
     "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
@@ -433,6 +437,7 @@ class Table:
         self._ranks = {name: Ranks(read) for name, read in TEXTS.items()}
         self._texts = Texts(searched)
         self._word_ranks: dict[str, NDArray[np.float64]] = {}
+        self._verdicts: NDArray[np.int8] | None = None
         self._found = _Kept[_Found]()
         self._orders = _Kept[_Order]()
 
@@ -466,6 +471,7 @@ class Table:
             self._found.clear()
             self._orders.clear()
             self._word_ranks.clear()
+            self._verdicts = None
         return changed
 
     def page(self, query: Query) -> Page:
@@ -481,22 +487,53 @@ class Table:
     def success(self, datasets: Collection[str]) -> dict[str, dict[str, Rate]]:
         """Return the success rate by dataset and task, for some datasets, without empty rates."""
         places, tasks = self._words_of("dataset"), self._words_of("task")
-        outcomes = self._words_of("outcome")
         wanted = [places.known[name] for name in datasets if name in places.known]
+        verdicts = self._graded()
+        graded = np.flatnonzero((verdicts >= 0) & np.isin(places.codes, wanted))
         # Encode a pair of dataset and task as one number.
-        pairs = places.codes * max(len(tasks.known), 1) + tasks.codes
-        found: dict[str, dict[str, dict[Outcome, int]]] = {}
-        for outcome in GRADED:
-            code = outcomes.known.get(_OUTCOMES[outcome], -1)
-            mask = (outcomes.codes == code) & np.isin(places.codes, wanted)
-            for pair, count in zip(*np.unique(pairs[mask], return_counts=True), strict=True):
-                place, task = divmod(int(pair), len(tasks.known))
-                of_place = found.setdefault(places.words[place], {})
-                of_place.setdefault(tasks.words[task], {})[outcome] = int(count)
-        return {
-            name: {task: success_rate(counts) for task, counts in of_place.items()}
-            for name, of_place in found.items()
-        }
+        pairs = (places.codes * max(len(tasks.known), 1) + tasks.codes)[graded]
+        found: dict[str, dict[str, Rate]] = {}
+        numbers, at, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        solved = np.bincount(at.reshape(-1), weights=verdicts[graded], minlength=len(numbers))
+        for pair, successes, count in zip(numbers.tolist(), solved, counts, strict=True):
+            place, task = divmod(pair, len(tasks.known))
+            of_place = found.setdefault(places.words[place], {})
+            of_place[tasks.words[task]] = Rate(int(successes), int(count))
+        return found
+
+    def _graded(self) -> NDArray[np.int8]:
+        """Return 1 for each row that is a success, 0 for a failure, and -1 for any other.
+
+        Of several tries of a row of a plan, one counts (`webtraj.store.tries`).
+        """
+        if self._verdicts is None:
+            verdict = {None: -1, False: 0, True: 1}
+            made = self._by_end(lambda outcome, reason: verdict[has_succeeded(outcome, reason)], -1)
+            tries: dict[str, list[EpisodeSummary]] = {}
+            for row in self._rows:
+                if not row.state:
+                    tries.setdefault(row.dataset, []).append(row.summary)
+            for dataset, summaries in tries.items():
+                gone = [self._positions[dataset, name] for name in superseded(summaries)]
+                made[gone] = -1
+            self._verdicts = made.astype(np.int8)
+        return self._verdicts
+
+    def _by_end(
+        self, value: Callable[[Outcome, EndReason], int], otherwise: int
+    ) -> NDArray[np.int64]:
+        """Return a value for each row by its outcome and end reason, or another if it is open."""
+        outcomes, reasons = self._words_of("outcome"), self._words_of("end_reason")
+        width = max(len(reasons.known), 1)  # Encode a pair as one number.
+        pairs, at = np.unique(outcomes.codes * width + reasons.codes, return_inverse=True)
+        values = []
+        for pair in pairs.tolist():
+            outcome = _OUTCOME_OF.get(outcomes.words[pair // width])
+            reason = _END_REASON_OF.get(reasons.words[pair % width])
+            known = outcome is not None and reason is not None
+            values.append(value(outcome, reason) if known else otherwise)  # type: ignore[arg-type]
+        found: NDArray[np.int64] = np.array(values, np.int64)[at.reshape(-1)]
+        return found
 
     def _sorted(self, positions: _Order, query: Query) -> _Order:
         keys = self._sort_keys(query.sort)[positions]
@@ -527,18 +564,10 @@ class Table:
 
     def _success(self, mask: _Mask) -> tuple[Rate, int]:
         """Return the success rate of some rows, and how many of them the machinery failed."""
-        outcomes, reasons = self._words_of("outcome"), self._words_of("end_reason")
-        width = max(len(reasons.known), 1)  # Encode a pair as one number.
-        pairs = np.bincount((outcomes.codes * width + reasons.codes)[mask])
-        counts: collections.Counter[Outcome] = collections.Counter()
-        broken = 0
-        for pair in np.flatnonzero(pairs).tolist():
-            outcome = _OUTCOME_OF.get(outcomes.words[pair // width])
-            reason = _END_REASON_OF.get(reasons.words[pair % width])
-            if outcome is not None and reason is not None:  # Else the episode is open.
-                counts[outcome] += int(pairs[pair])
-                broken += is_broken(outcome, reason) * int(pairs[pair])
-        return success_rate(counts), broken
+        verdicts = self._graded()[mask]
+        broken = self._by_end(is_broken, 0)[mask]
+        rate = Rate(int(np.sum(verdicts == 1)), int(np.sum(verdicts >= 0)))
+        return rate, int(np.sum(broken))
 
     def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":

@@ -27,7 +27,9 @@ def classified(trajectory, rule):
         (O.SUCCESS, R.TERMINATED, "valid"),
         (O.FAILURE, R.TERMINATED, "valid"),
         (O.FAILURE, R.TRUNCATED, "valid"),
-        (O.SUCCESS, R.CLOSED, "valid"),  # The task was judged; how it was left is no matter.
+        (O.SUCCESS, R.CLOSED, "unfinished"),  # What did not end by itself says nothing.
+        (O.FAILURE, R.CRASHED, "crashed"),
+        (O.JUDGE_ERROR, R.CANCELLED, "unfinished"),
         (O.JUDGE_ERROR, R.TERMINATED, "valid"),  # What was done is known, its worth is not.
         (O.UNKNOWN, R.TERMINATED, "valid"),
         (O.UNKNOWN, R.TRUNCATED, "valid"),

@@ -125,6 +125,7 @@ def test_pairs_are_a_success_and_a_failure_by_the_same_prompt(buffer, tmp_path):
         "prompts": 2,
         "prompts_with_one_reply": 0,
         "prompts_without_contrast": 0,
+        "samples_of_failed_groups": 0,
         "samples_without_reward": 0,
     }
     export_selection(buffer.all, tmp_path / "x", format="preferences")

@@ -543,10 +543,9 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
 
 
 def _total_reward(episode: EpisodeTrajectory) -> dict[str, Any]:
-    """Return the total reward, or nothing if no step has a reward: 0 would look like one."""
-    if all(step.reward is None for step in episode.steps):
-        return {}
-    return {"reward": plain(episode.total_reward)}
+    """Return the total reward, or nothing if the episode was not scored."""
+    total = episode.total_reward
+    return {} if total is None else {"reward": plain(total)}
 
 
 def _step_indices(episode: EpisodeTrajectory) -> dict[str, Any]:

@@ -125,7 +125,7 @@ TRAJECTORIES: dict[str, Column] = {
     "outcome": Column("string", "What it was worth; only success and failure carry a reward."),
     "finished": Column("bool", "Whether it terminated or was truncated."),
     "num_steps": Column("int64", "Number of actions."),
-    "total_reward": Column("float64", "Sum of the rewards; null if there was none."),
+    "total_reward": Column("float64", "Sum of the rewards; null if it was not scored."),
     "actions": Column(["string"], "The actions as text."),
     "rewards": Column(["float64"], "The reward for each."),
     "start_time": Column("float64", "When it began, in seconds since the epoch (UTC)."),
@@ -155,7 +155,6 @@ class RowWriter:
         """Return the row of `TRAJECTORIES`."""
         episode, info = self._episode, self._episode.info
         acts = [step for step in episode.steps if not step.first]
-        rewarded = any(step.reward is not None for step in acts)
         names = ("task", "goal", "site", "environment", "policy", "group_id")
         return {
             "episode_id": info.episode_id,
@@ -166,7 +165,7 @@ class RowWriter:
             "outcome": episode.outcome.name.lower(),
             "finished": episode.terminated or episode.truncated,
             "num_steps": episode.num_steps,
-            "total_reward": episode.total_reward if rewarded else None,
+            "total_reward": episode.total_reward,
             # What these cannot hold is noted with the steps.
             "actions": [
                 unicode_text(text) if (text := action_text(step.action)) is not None else None

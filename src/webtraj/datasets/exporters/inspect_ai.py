@@ -50,7 +50,6 @@ from webtraj.datasets.exporters.plain import (
     unicode_text,
 )
 from webtraj.trajectory import (
-    AGENT_FAILURES,
     INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     Ending,
@@ -61,6 +60,8 @@ from webtraj.trajectory import (
     Outcome,
     StepRecord,
     ending_of,
+    has_succeeded,
+    is_scored,
 )
 
 __all__ = ["InspectExporter"]
@@ -344,8 +345,8 @@ class _Sample:
         """Return what broke the episode; None if nothing did."""
         end = self._end
         outcome, found = end.outcome, end.error
-        if outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
-            return None  # It was judged all the same.
+        if has_succeeded(outcome, end.reason) is not None:
+            return None
         if outcome not in (*INFRASTRUCTURE_FAILURES, Outcome.CANCELLED) and (
             end.reason not in _BROKEN
         ):
@@ -367,17 +368,14 @@ class _Sample:
         decided = [item for item in self._end.judgements if item.outcome is not Outcome.UNKNOWN]
         verdict = decided[-1] if decided else None
         scores: dict[str, dict[str, Any]] = {}
-        if episode.outcome in (Outcome.SUCCESS, *AGENT_FAILURES):
-            scores["outcome"] = {"value": "C" if episode.outcome is Outcome.SUCCESS else "I"}
+        success = has_succeeded(episode.outcome, episode.end_reason)
+        if success is not None:
+            scores["outcome"] = {"value": "C" if success else "I"}
             if verdict is not None and verdict.reason:
                 scores["outcome"]["explanation"] = unicode_text(verdict.reason)
         reward = None
-        if verdict is not None:
-            reward = verdict.reward
-        elif (episode.terminated or episode.truncated) and any(
-            step.reward is not None for step in episode.steps
-        ):
-            reward = episode.total_reward
+        if is_scored(episode.outcome, episode.end_reason):
+            reward = episode.total_reward if verdict is None else verdict.reward
         if reward is not None and math.isfinite(reward):
             scores["reward"] = {"value": float(reward)}
         elif reward is not None:

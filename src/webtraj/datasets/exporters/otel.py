@@ -62,6 +62,7 @@ from webtraj.trajectory import (
     ModelCall,
     Outcome,
     StepRecord,
+    is_scored,
     reward_value,
 )
 
@@ -230,8 +231,9 @@ class EpisodeSpans:
             "webtraj.num_steps": self._num_steps,
             "webtraj.end_reason": end.reason.name.lower(),
             "webtraj.outcome": end.outcome.name.lower(),
-            # A failure of the machinery says nothing about the agent.
-            "webtraj.reward": None if end.outcome in _FAILED else _finite(self._reward),
+            "webtraj.reward": (
+                _finite(self._reward) if is_scored(end.outcome, end.reason) else None
+            ),
         }
         for key in sorted({key for counts in usage for key in counts}):
             known[key] = sum(counts.get(key, 0) for counts in usage)

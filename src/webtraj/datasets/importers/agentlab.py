@@ -349,6 +349,8 @@ class _Experiment:
         self._where = base.relative(source.root, folder)
         self._problems: list[Problem] = []
         self._content: dict[str, bytes] = {}
+        self._hidden = False
+        """Whether a step can be read once more classes are allowed."""
 
     def read(self) -> Iterator[Found]:
         """Yield the results for the folder."""
@@ -366,6 +368,10 @@ class _Experiment:
             return
         summary, arguments = self._summary(), self._arguments()
         records = self._records()
+        if self._hidden or (self._problems and not records and self._has_steps()):
+            # Not read whole, it would look like another episode, and keep a later import out.
+            yield from self._problems
+            return
         if not records and "summary_info.json" not in self._content:
             yield from self._problems
             if not self._problems:
@@ -443,6 +449,8 @@ class _Experiment:
                 records.append(Record(number, step.fields, self._pictures(number), goal))
             elif step is not None:
                 self._complain(name, f"{name!r} holds no StepInfo, as a step should.")
+            else:
+                self._hidden = self._hidden or self._is_hidden(name)
         for before, after in itertools.pairwise([-1, *numbers]):
             first, last = before + 1, after - 1
             if first <= last:
@@ -450,6 +458,16 @@ class _Experiment:
                 to = "is" if first == last else f"and those to step {last} are"
                 self._complain(name, f"{name!r} {to} missing among the steps.")
         return records
+
+    def _has_steps(self) -> bool:
+        return any(_STEP.fullmatch(name) for name in self._content)
+
+    def _is_hidden(self, name: str) -> bool:
+        """Return whether a file that cannot be read can be, if any class is allowed."""
+        said = len(self._problems)
+        found = self._unpickled(name, any_name=True)
+        del self._problems[said:]
+        return found is not None
 
     def _pictures(self, number: int) -> dict[str, bytes]:
         found = {}
@@ -512,9 +530,9 @@ class _Experiment:
         if known.get("terminated") or known.get("truncated"):
             error = errors.CorruptDataError(f"{self._where!r} has no record of its last step.")
             self._problems.append(Problem(self._where, error))
-            total = known.get("cum_reward") if known.get("terminated") else None
+            # What its steps do not show is no outcome.
             ended = EndReason.TERMINATED if known.get("terminated") else EndReason.TRUNCATED
-            return EpisodeEnd(reason=ended, outcome=base.outcome_of(total))
+            return EpisodeEnd(reason=ended)
         said = base.text_of(known, "err_msg")
         if said.rstrip().endswith(_INTERRUPTED):
             return EpisodeEnd(reason=EndReason.CANCELLED, detail=said, **flight)

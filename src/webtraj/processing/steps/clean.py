@@ -266,9 +266,9 @@ def _minhash(done: list[str]) -> list[int]:
     return [int(value) for value in values.min(axis=0)]
 
 
-def _plain_reward(reward: float) -> float:
-    """Return a reward that JSON can hold; NaN counts as 0."""
-    return reward if math.isfinite(reward) else 0.0
+def _plain_reward(reward: float | None) -> float:
+    """Return a reward that JSON can hold; one that is no number counts as 0."""
+    return reward if reward is not None and math.isfinite(reward) else 0.0
 
 
 def _hash(*parts: str) -> str:

@@ -217,19 +217,33 @@ def _planned(
 def _run_to_resume(
     iterations: Iterations, number: int | None, suffix: str, resume: bool | str
 ) -> tuple[int, Run]:
-    """Return the run to resume and its iteration: the last one that has such a run."""
+    """Return the run to resume and its iteration.
+
+    It is the last iteration with a run that is not done, or with a run if all are done.
+    """
     numbers = iterations.numbers() if number is None else (number,)
+    done: tuple[int, Run] | None = None
     for found in reversed(numbers):
         storage = open_storage(iterations.dataset(found), iterations.storage_options)
         ids = [run_id for run_id in run_ids(storage) if run_id.endswith(suffix)]
         if isinstance(resume, str):
             ids = [run_id for run_id in ids if run_id == resume]
-        if ids:
-            if found != numbers[-1] and not isinstance(resume, str):
-                _LOGGER.warning(
-                    "Iteration %d has no run; iteration %d is resumed.", numbers[-1], found
-                )
+        if not ids:
+            continue
+        if isinstance(resume, str):
             return found, Run(storage, ids[-1])
+        run = Run.unfinished(storage, ids)
+        if run is not None:
+            if found != numbers[-1]:
+                _LOGGER.warning(
+                    "Nothing is left to play of iteration %d; iteration %d is resumed.",
+                    numbers[-1],
+                    found,
+                )
+            return found, run
+        done = done or (found, Run(storage, ids[-1]))
+    if done is not None:
+        return done
     wanted = f"run {resume!r}" if isinstance(resume, str) else "run"
     raise errors.InvalidInputError(
         f"No {wanted} to resume in {iterations.place!r}. Start a new run without --resume, or give "

@@ -14,7 +14,7 @@ What happens on failure:
    elsewhere, as next tries, unless their records have reached the store. The node, if it is alive,
    ends its open episodes as CANCELLED and keeps them in its spool. What it had recorded goes to the
    store when the next rollout starts there, or by `webtraj push`. It never counts twice
-   (`runs.run.counting`).
+   (`webtraj.store.tries`).
 2. The driver fails. Nodes hear nothing more and end in the same way. A rollout that resumes the run
    ends the nodes still alive, and plays the remaining rows.
 3. The store fails. Nodes continue and keep everything in their spools; the rollout reports it at

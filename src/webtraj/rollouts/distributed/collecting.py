@@ -109,7 +109,7 @@ async def collect_on_ray(
 
     Returns:
         Every recorded result, including earlier ones of a resumed run. Of several tries at a row,
-        `runs.run.counting` says which one counts.
+        `webtraj.store.tries` says which one counts.
 
     Raises:
         InvalidInputError: An argument is invalid, or no cluster runs at that address.

@@ -24,9 +24,10 @@ from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout, resume_run
 from webtraj.rollouts.configuration.running import ConfiguredRollout, Milestones
 from webtraj.rollouts.results import RolloutSummary
-from webtraj.runs.run import counting, run_of
+from webtraj.runs.run import run_of
 from webtraj.runs.spec import RunSpec, read_record
 from webtraj.store.places import open_storage
+from webtraj.store.tries import counting
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 

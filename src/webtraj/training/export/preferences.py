@@ -133,7 +133,8 @@ def preferences_of(
 ) -> Preferences:
     """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A reply of several attempts gets their mean reward. The best is paired with the worst, the
+    A reply of several attempts gets their mean reward. Groups without a success have no pairs,
+    however a shaped reward differs. The best is paired with the worst, the
     second best with the second worst, and so on.
 
     Args:
@@ -151,8 +152,10 @@ def preferences_of(
         )
     counts = collections.Counter(dict.fromkeys(_COUNTS, 0))
     keys, rewards = _keys(selection), selection.view.reward
-    graded = np.flatnonzero(np.isfinite(rewards))
-    counts["samples_without_reward"] = len(selection) - len(graded)
+    solved = selection.buffer.contents.group_solved[keys["group"]]
+    graded = np.flatnonzero(np.isfinite(rewards) & solved)
+    counts["samples_without_reward"] = int(np.sum(~np.isfinite(rewards)))
+    counts["samples_of_failed_groups"] = int(np.sum(np.isfinite(rewards) & ~solved))
     order = graded[np.argsort(keys[graded], order=list(_KEY.names or ()), kind="stable")]
     pairs: list[tuple[int, int]] = []
     groups: set[int] = set()

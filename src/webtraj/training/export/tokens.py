@@ -3,7 +3,8 @@
 ::
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
-     "temperature": 1.0, "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0,
+     "temperature": 1.0, "reward": 1.0, "outcome": "success", "advantage": 0.5, "group": "...",
+     "weight": 1.0,
      "policy_version": "...", "iteration": 3, "task": "...", "finish_reason": "stop",
      "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
 
@@ -80,6 +81,7 @@ class TokensFormat(SampleFormat):
                 + [int(kept) for kept in sample.mask or [True] * len(completion)],
                 "temperature": sample.temperature,
                 "reward": sample.reward,
+                "outcome": sample.outcome.name.lower(),
                 "advantage": sample.advantage,
                 "group": sample.group_id,
                 "weight": sample.loss_weight,
@@ -103,6 +105,7 @@ class TokensFormat(SampleFormat):
         rest = (
             sample.key, [None if number is None else float(number) for number in numbers],
             sample.group_id, sample.policy_version, sample.task, sample.finish_reason,
+            sample.outcome.name,
             [image.uuid for image in sample.images],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))

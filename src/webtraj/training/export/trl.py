@@ -56,7 +56,9 @@ _TEXT = [{"role": "string", "content": "string"}]
 _FACTS = {
     "loss_weight": Column("float64", "How much it counts."),
     "reward": Column("float64", "What its episode was worth; null if that is not known."),
-    "advantage": Column("float64", "The reward minus the mean of its group."),
+    "advantage": Column(
+        "float64", "The reward minus the mean of its group; 0 in a group without a success."
+    ),
     "group": Column("string", "Shared by attempts that are compared with each other."),
     "task": Column("string", "The task's name."),
     "goal": Column("string", "What was to be done, in words."),

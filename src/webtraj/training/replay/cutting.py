@@ -24,18 +24,15 @@ from webtraj.environments.actions import read_action
 from webtraj.store.blobs import LazyBlob
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     Decision,
-    EndReason,
     EpisodeTrajectory,
     ModelCall,
     Outcome,
+    is_scored,
 )
 
 __all__ = [
-    "FINISHED",
     "Leaf",
-    "NO_REWARD",
     "Rendered",
     "Renderer",
     "Turn",
@@ -316,17 +313,6 @@ def _refusal(index: int, what: Any) -> errors.InvalidInputError:
     )
 
 
-FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
-"""The ends of episodes that ended by themselves."""
-NO_REWARD = (
-    *INFRASTRUCTURE_FAILURES,
-    Outcome.AGENT_ERROR,
-    Outcome.BLOCKED,
-    Outcome.CANCELLED,
-)
-"""Outcomes without a reward to learn from."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rendered:
     """A rendered prompt and completion of a decision."""
@@ -359,7 +345,7 @@ def samples_of(
     Raises:
         InvalidInputError: A recorded prompt has an unknown shape.
     """
-    if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
+    if not is_scored(trajectory.outcome, trajectory.end_reason):
         return
     rendered = render.render(trajectory) if render is not None else {}
     for step, record in enumerate(trajectory.steps):
@@ -393,7 +379,7 @@ def sample_of(
             not end by itself, or the prompt has an unknown shape.
     """
     where = f"The step {step} of the episode {trajectory.episode_id!r}"
-    if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
+    if not is_scored(trajectory.outcome, trajectory.end_reason):
         raise errors.InvalidInputError(
             f"{where} gives no sample: the episode ended as {trajectory.end_reason.name.lower()}, "
             f"{trajectory.outcome.name.lower()}, which says nothing about the agent."
@@ -442,7 +428,8 @@ def reward_of(trajectory: EpisodeTrajectory) -> float | None:
         None if it is unknown, or the outcome is not one to learn from.
     """
     outcome = trajectory.outcome
-    if outcome not in (Outcome.SUCCESS, Outcome.FAILURE) or trajectory.end is None:
+    scored = is_scored(outcome, trajectory.end_reason)
+    if not scored or outcome is Outcome.UNKNOWN or trajectory.end is None:
         return None
     for judgement in reversed(trajectory.end.judgements):
         if judgement.outcome is outcome:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.metrics.rates import succeeded
 from webtraj.runs.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
 from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
 from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
+from webtraj.trajectory import has_succeeded
 
 __all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
 
@@ -145,6 +145,8 @@ class Contents:
     """The sum of rewards of each group's graded episodes."""
     group_count: NDArray[np.int64]
     """The number of each group's graded episodes."""
+    group_solved: NDArray[np.bool_]
+    """Whether any episode of each group succeeded."""
     num_episodes: int
     """Episodes that were read."""
     num_steps: int
@@ -184,7 +186,12 @@ class Contents:
             level=integers(episodes["level"]),
             outcome=integers(episodes["outcome"]),
             reward=episodes["reward"],
-            advantage=np.where(counts > 1, episodes["reward"] - means, np.nan),
+            advantage=np.where(
+                counts > 1,
+                np.where(self.group_solved[episodes["group"]], episodes["reward"] - means, 0.0),
+                np.nan,
+            )
+            + 0.0 * episodes["reward"],  # NaN if the reward is unknown.
             tokens=integers(steps["prompt_tokens"]) + steps["completion_tokens"],
             version=integers(steps["version"]),
             tasks=self.tasks,
@@ -209,7 +216,7 @@ def fill(
         StorageError: A bucket cannot be read.
     """
     filling = _Filling(filters, held_out)
-    opened = (source.open() for source in map(filling.begin, sources))
+    opened = (filling.counting(source.open()) for source in map(filling.begin, sources))
     with contextlib.closing(scan_batches(Scanner(filters, render), opened)) as batches:
         for batch in batches:
             filling.add(batch)
@@ -227,8 +234,7 @@ class _Filling:
         self._tasks, self._sites, self._groups = Names(), Names(), Names()
         self._verbs, self._versions, self._formats = Names(), Names(), Names()
         self._group_ids: list[str] = []
-        self._sums: list[float] = []
-        self._counts: list[int] = []
+        self._rewards: list[list[tuple[float, bool]]] = []
         self._dropped: collections.Counter[tuple[Reason, str]] = collections.Counter()
         self._graded: dict[str, tuple[int, int]] = {}
         self._leaks: collections.Counter[str] = collections.Counter()
@@ -239,6 +245,17 @@ class _Filling:
         """Start a dataset, and return it."""
         self._sources.append(source)
         return source
+
+    def counting(self, dataset: Dataset) -> Dataset:
+        """Return the dataset's episodes that count, and count the others as left out."""
+        gone = [one for one in dataset.summaries if one.episode_id in dataset.superseded]
+        for summary in gone:
+            self._num_episodes += 1
+            self._num_steps += summary.num_steps
+            self._drop(Reason.SUPERSEDED, summary.task)
+        if not gone:
+            return dataset
+        return dataset.filter(lambda one: one.episode_id not in dataset.superseded)
 
     def add(self, batch: Batch) -> None:
         """Add episodes of the current dataset."""
@@ -288,15 +305,12 @@ class _Filling:
         # Attempts in another iteration came from other weights.
         shared = summary.group_id or f"{summary.policy}\0{summary.task}"
         group = self._groups.number(f"{iteration}\0{shared}")
-        if group == len(self._sums):
-            self._sums.append(0.0)
+        if group == len(self._rewards):
+            self._rewards.append([])
             self._group_ids.append(summary.group_id)
-            self._counts.append(0)
-        ended = scan.dropped not in (Reason.UNFINISHED, Reason.INFRASTRUCTURE)
-        if scan.reward is not None and ended:
-            self._sums[group] += scan.reward
-            self._counts[group] += 1
-        success = succeeded(summary.outcome)
+        success = has_succeeded(summary.outcome, summary.end_reason)
+        if scan.reward is not None:
+            self._rewards[group].append((scan.reward, bool(success)))
         if success is not None:  # An agent's own error has no reward, but is its failure.
             successes, graded = self._graded.get(summary.task, (0, 0))
             self._graded[summary.task] = (successes + success, graded + 1)
@@ -401,8 +415,9 @@ class _Filling:
             versions=tuple(self._versions),
             formats=tuple(self._formats),
             groups=tuple(self._group_ids),
-            group_sum=np.array(self._sums, np.float64),
-            group_count=np.array(self._counts, np.int64),
+            group_sum=np.array([sum(reward for reward, _ in each) for each in self._rewards]),
+            group_count=np.array(list(map(len, self._rewards)), np.int64),
+            group_solved=np.array([any(won for _, won in each) for each in self._rewards], bool),
             num_episodes=self._num_episodes,
             num_steps=self._num_steps,
             dropped=dict(sorted(self._dropped.items())),

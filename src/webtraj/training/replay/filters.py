@@ -42,6 +42,8 @@ class Reason(enum.StrEnum):
     """An episode that did not end by itself."""
     INFRASTRUCTURE = "infrastructure"
     """An episode cut short by infrastructure or the site, or that its judge could not judge."""
+    SUPERSEDED = "another try counts"
+    """An episode of a planned row of which another try counts."""
     EMPTY = "empty"
     """An episode without actions."""
     TOO_SHORT = "too short"
@@ -80,6 +82,7 @@ EPISODE_REASONS = frozenset(
         Reason.UNREADABLE,
         Reason.UNFINISHED,
         Reason.INFRASTRUCTURE,
+        Reason.SUPERSEDED,
         Reason.EMPTY,
         Reason.TOO_SHORT,
         Reason.NOT_JUDGED,

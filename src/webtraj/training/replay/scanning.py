@@ -38,7 +38,14 @@ from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches
 from webtraj.training.replay.weights import STEPS, Names
 from webtraj.training.samples import Sample
-from webtraj.trajectory import EpisodeTrajectory, ModelCall, Outcome, StepRecord
+from webtraj.trajectory import (
+    EndReason,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+    StepRecord,
+    is_scored,
+)
 
 __all__ = [
     "Batch",
@@ -193,15 +200,16 @@ class Scanner:
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)
         if reason is not None:
-            reward = _GRADED.get(summary.outcome)
+            scored = is_scored(summary.outcome, summary.end_reason)
+            reward = _GRADED.get(summary.outcome) if scored else None
             judged = dataset.judgements.reward_of(summary.episode_id)
             if reward is not None and judged is not None and math.isfinite(judged):
                 reward = judged
             return EpisodeScan(reason, reward=reward, site=summary.site)
         trajectory = dataset[summary.episode_id]
         reason = self._why_not(
-            trajectory.end_reason in cutting.FINISHED,
             trajectory.outcome,
+            trajectory.end_reason,
             trajectory.num_steps,
             judged=trajectory.end is not None and bool(trajectory.end.judgements),
         )
@@ -226,17 +234,15 @@ class Scanner:
         if self._where is not None and not self._where(summary):
             return Reason.WHERE
         # Only the episode shows whether an unknown outcome was judged.
-        reason = self._why_not(
-            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps, judged=False
-        )
+        reason = self._why_not(summary.outcome, summary.end_reason, summary.num_steps, judged=False)
         return None if reason is Reason.NOT_JUDGED else reason
 
     def _why_not(
-        self, finished: bool, outcome: Outcome, num_steps: int, *, judged: bool
+        self, outcome: Outcome, end: EndReason, num_steps: int, *, judged: bool
     ) -> Reason | None:
-        if not finished:
+        if end not in (EndReason.TERMINATED, EndReason.TRUNCATED):
             return Reason.UNFINISHED
-        if outcome in cutting.NO_REWARD:
+        if not is_scored(outcome, end):
             return Reason.INFRASTRUCTURE
         if num_steps == 0:
             return Reason.EMPTY

@@ -130,7 +130,8 @@ class View:
     """The reward of its episode; NaN if unknown."""
     advantage: NDArray[np.float64]
     """The reward minus the mean of its group's graded episodes, including those that the buffer's
-    filters leave out. NaN if the reward is unknown or there is no other episode."""
+    filters leave out; 0 in a group without a success, whatever its rewards. NaN if the reward is
+    unknown or there is no other episode."""
     tokens: NDArray[np.int64]
     """Tokens of prompt and completion."""
     version: NDArray[np.int64]

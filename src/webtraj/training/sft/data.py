@@ -61,7 +61,7 @@ class DataReport:
     groups: int = 0
     """Policy gradient: groups of attempts that are not too old."""
     groups_kept: int = 0
-    """Policy gradient: those of them whose attempts got different rewards."""
+    """Policy gradient: those of them whose attempts got different advantages."""
     reward: float | None = None
     """Policy gradient: the mean reward of the attempts in these groups."""
     staleness: float | None = None
@@ -162,7 +162,7 @@ class TrainingData:
             no_spread=left_out["no_spread"],
             stale=left_out["stale"],
             groups=len(groups),
-            groups_kept=sum(len(set(group)) > 1 for group in groups),
+            groups_kept=0 if advantages is None else advantages.uneven,
             reward=statistics.fmean(rewards) if rewards else None,
             staleness=statistics.fmean(ages) if ages else None,
         )

@@ -27,6 +27,7 @@ from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch
 from webtraj.training.sft.encoding import Encoded
 from webtraj.training.sft.settings import PolicySettings
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "SUMS",
@@ -78,7 +79,8 @@ def advantages_of(rewards: Mapping[str, float], kind: str) -> dict[str, float]:
 class Advantages:
     """The advantages of a run's samples.
 
-    An episode counts once in its group, no matter how many replies it has.
+    An episode counts once in its group, no matter how many replies it has. In a group that failed
+    as a whole, all have 0, however a shaped reward differs: none shows how to succeed.
 
     Args:
         samples: All samples of the run.
@@ -92,6 +94,7 @@ class Advantages:
         self._settings = settings
         self._newest = 0
         groups: dict[str, dict[str, float]] = collections.defaultdict(dict)
+        outcomes: dict[str, set[Outcome]] = collections.defaultdict(set)
         played: dict[str, int] = {}
         for sample in samples:
             if not sample.logprobs:
@@ -100,6 +103,7 @@ class Advantages:
             if sample.reward is None:
                 continue
             played[_group_of(sample)] = sample.iteration
+            outcomes[_group_of(sample)].add(sample.outcome)
             rewards = groups[_group_of(sample)]
             if rewards.setdefault(sample.key.episode_id, sample.reward) != sample.reward:
                 raise errors.InvalidInputError(
@@ -108,14 +112,16 @@ class Advantages:
                     "reward in all of its rows."
                 )
         self._of = {
-            name: advantages_of(group, settings.advantage) for name, group in groups.items()
-        }
-        self.rewards = [
-            tuple(group.values())
+            name: dict.fromkeys(group, 0.0)
+            if outcomes[name] == {Outcome.FAILURE}
+            else advantages_of(group, settings.advantage)
             for name, group in groups.items()
-            if not self._is_old(played[name])
-        ]
+        }
+        fresh = [name for name in groups if not self._is_old(played[name])]
+        self.rewards = [tuple(groups[name].values()) for name in fresh]
         """The rewards of each group that is not stale."""
+        self.uneven = sum(not all(map(is_zero, self._of[name].values())) for name in fresh)
+        """The number of these groups whose attempts have different advantages."""
 
     def of(self, sample: Sample) -> float | None:
         """Return a sample's advantage; None if its reward is unknown."""
@@ -139,7 +145,10 @@ class Advantages:
 
 
 def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float:
-    """Return the temperature at which replies were sampled; 1, with a warning, if it is unknown.
+    """Return the temperature at which replies were sampled.
+
+    Of a reply without one on record, it is that of the settings, or 1, with a warning; never that
+    of other rows.
 
     Raises:
         InvalidInputError: A row was sampled at another temperature than other rows, or than the
@@ -152,22 +161,21 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
         if not sample.logprobs:
             continue
         if found is None:
+            if settings.temperature is not None:
+                continue
             unknown += 1
-            continue
+            found = 1.0
         if wanted is None:
             wanted = found
         if found != wanted or not found:
             raise errors.InvalidInputError(
-                f"Episode {sample.key.episode_id} was sampled at temperature {found:g}; expected "
-                f"{f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or earlier "
-                "rows have it. Train on rows of one temperature."
+                f"Episode {sample.key.episode_id} was sampled at temperature {found:g}"
+                f"{' (assumed, since none is on record)' if sample.temperature is None else ''}; "
+                f"expected {f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or "
+                "earlier rows have it. Train on rows of one temperature, or set "
+                "policy.temperature if it is known."
             )
-    if unknown and settings.temperature is None and wanted not in (None, 1.0):
-        raise errors.InvalidInputError(
-            f"{unknown} replies have no temperature on record, and others were sampled at "
-            f"{wanted:g}. Set policy.temperature, or leave the rows without one out."
-        )
-    if unknown and settings.temperature is None:
+    if unknown:
         _LOGGER.warning(
             "%d replies have no temperature on record, and 1 is assumed. If the server chose "
             "another one, or cuts off unlikely tokens (top_p, top_k), ratios are wrong: sample "
