@@ -34,8 +34,8 @@ TYPED = (errors.WebtrajError, ClickException, SystemExit)
 FORMATS = ("atif", "otel", "inspect", "playwright", "har", "html", "huggingface", "minari")
 SAMPLES = ("sharegpt", "openai", "trl", "tokens", "preferences")
 STEPS = (
-    "clean", "drop-no-effect", "prune-loops", "judge:environment", "relabel-clicks", "relabel-forms",
-    "filter", "filter-outcome", "dedupe", "redact",
+    "clean", "drop-no-effect", "prune-loops", "judge:environment", "relabel-clicks",
+    "relabel-forms", "filter", "filter-outcome", "dedupe", "redact",
 )  # fmt: skip
 RULES = """\
 rules:
