@@ -110,6 +110,17 @@ def reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def command(*words: object) -> str:
+    """Return a webtraj command to suggest, quoted for a shell: the one place that quotes hints.
+
+    >>> command("push", "my runs; rm")
+    "webtraj push 'my runs; rm'"
+    """
+    import shlex
+
+    return shlex.join(["webtraj", *map(str, words)])
+
+
 def install_command(extra: str = "", *, upgrade: bool = False) -> str:
     """Return the command that installs webtraj, with an extra, from where it was installed.
 

@@ -478,3 +478,41 @@ async def test_recording_goes_on_beside_what_cannot_be_redacted(tmp_path: Path) 
     (episode,) = webtraj.open_dataset(tmp_path)
     assert [step.observation["text"] for step in episode.steps] == ["<secret:key>"] * 2
     assert episode.end.recording_errors == ()
+
+
+def test_prefixes_of_a_secret_typed_key_by_key_are_secret_unless_the_page_showed_them() -> None:
+    secrets = (
+        "Kestrel58harbour",
+        "a.b$c&d <e>",
+        "open sesame again",
+        "x" * 100,
+        "naïve-ß-straße",
+    )
+    for secret in secrets:
+        redactor = Redactor()
+        assert redactor.learn_typed("password", secret)
+        for size in range(4, min(len(secret), 64)):
+            prefix = secret[:size]
+            if len("".join(prefix.split())) < 4:
+                continue
+            for text in (
+                prefix,
+                f"x{prefix}y",
+                f"{prefix}{prefix}",
+                prefix.upper(),
+                prefix.lower(),
+            ):
+                assert prefix.lower() not in redactor.redact(text).lower(), (secret, text)
+            for encoded in (urllib.parse.quote(prefix), json.dumps(prefix), html.escape(prefix)):
+                assert encoded not in redactor.redact(f"?v={encoded}!"), (secret, encoded)
+    redactor = Redactor()
+    redactor.learn_typed("password", "Password77", shown='[1] textbox "Password"')
+    assert redactor.redact('textbox "Password" Password7') == 'textbox "Password" <secret:password>'
+
+
+def test_many_secrets_that_begin_with_one_another_are_each_found() -> None:
+    secrets = {"ab" * size: f"n{size}" for size in range(2, 400)}
+    redactor = Redactor()
+    redactor.learn_all(secrets)
+    for text, name in list(secrets.items())[::37]:
+        assert redactor.redact(f"-{text}-") == f"-<secret:{name}>-"

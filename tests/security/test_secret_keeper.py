@@ -10,7 +10,7 @@ from PIL import Image
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.secrecy import SecretKeeper
-from webtraj.trajectory import Decision
+from webtraj.trajectory import Decision, StepRecord, StepType
 
 HIDDEN = "<secret:password>"
 NOTHING: dict[str, Any] = {"refs": [], "boxes": [], "values": [], "focused": False}
@@ -166,3 +166,44 @@ def test_a_screenshot_that_cannot_be_painted_is_dropped(
     made.cover(image, [(10, 10, 20, 20)], (100, 60))
     assert made.redact({"screenshot": image}) == {"screenshot": b""}
     assert "is not recorded" in caplog.text
+
+
+LOG_IN = {"url": "https://x.test/", "axtree": '[7] textbox "Password"\n[8] textbox "Code"'}
+
+
+def after_a_look(made: SecretKeeper) -> SecretKeeper:
+    made.redact(StepRecord(0, StepType.FIRST, LOG_IN))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "action"),
+    [
+        (keeper(refs=["7"]), a.TypeInto("7", "Kestrel58")),
+        (keeper(focused=True), a.TypeText("Kestrel58")),
+        (keeper(boxes=[[10, 20, 100, 20]]), a.TypeAt(20, 30, "Kestrel58")),
+        (SecretKeeper({"code": "Kestrel58"}, passwords=True), a.TypeInto("8", "Kestrel58")),
+        (SecretKeeper({"code": "Kestrel58"}, passwords=False), a.TypeText("my Kestrel58!")),
+    ],
+)
+def test_a_page_that_repeats_what_is_typed_gives_no_prefix_away(
+    made: SecretKeeper, action: Any
+) -> None:
+    after_a_look(made).redact_action(action)
+    for size in range(4, 10):
+        prefix = "Kestrel58"[:size]
+        seen = {"title": f"Now {prefix}", "console": [f"v={prefix}"], "network": f"?v={prefix}x"}
+        assert prefix not in repr(made.redact(seen))
+
+
+def test_a_password_that_a_person_types_gives_no_prefix_away() -> None:
+    made = after_a_look(SecretKeeper(passwords=True))
+    made.saw_passwords({**NOTHING, "refs": ["7"], "values": ["Kestrel58"]})
+    assert "Kest" not in made.redact("typed Kest, Kestr, Kestre")
+
+
+def test_a_label_that_a_password_begins_with_stays() -> None:
+    made = after_a_look(keeper(refs=["7"]))
+    made.redact_action(a.TypeInto("7", "password77"))
+    assert made.redact({"axtree": LOG_IN["axtree"]}) == {"axtree": LOG_IN["axtree"]}
+    assert "password7" not in made.redact("typed password7")

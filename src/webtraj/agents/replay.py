@@ -20,6 +20,12 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.environments.browser.reading import (
+    channel_of,
+    last_action_of,
+    text_of,
+    texts_of,
+)
 
 __all__ = ["Recording", "ReplayAgent"]
 
@@ -208,19 +214,18 @@ def _elements_of(observation: Any) -> tuple[Ref, ...]:
     if not isinstance(observation, Mapping):
         return ()
     if "axtree" in observation:
-        return tuple(refs_in(str(observation["axtree"])))
-    if marks := observation.get("set_of_marks"):
-        rows = zip(marks["refs"], marks["roles"], marks["names"], strict=True)
-        return tuple(Ref(str(ref), str(role), str(name)) for ref, role, name in rows)
-    return ()
+        return tuple(refs_in(text_of(observation, "axtree")))
+    marks = channel_of(observation, "set_of_marks")
+    columns = [texts_of(marks, name) or [] for name in ("refs", "roles", "names")]
+    return tuple(Ref(*row) for row in zip(*columns, strict=False))
 
 
 def _acted_on(observation: Any) -> Ref | None:
     """Return the last action's element, as the observation describes it."""
-    last = observation.get("last_action") if isinstance(observation, Mapping) else None
-    if not isinstance(last, Mapping) or not last.get("ref"):
+    last = last_action_of(observation)
+    if not last.get("ref"):
         return None
-    return Ref(str(last["ref"]), str(last.get("role", "")), str(last.get("name", "")))
+    return Ref(last["ref"], last.get("role", ""), last.get("name", ""))
 
 
 def _listed(descriptions: collections.Counter[tuple[str, str]]) -> str:

@@ -133,6 +133,15 @@ def main() -> None:
             traceback.print_exc()
         print(f"webtraj: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, _WRONG_INPUT) else 1)
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            traceback.print_exc()
+        from webtraj.cli import terminal
+
+        said = terminal.printable(f"{type(error).__name__}: {error}")
+        hint = "Please report it, with what `webtraj -v` prints."
+        print(f"webtraj: this is a bug in webtraj: {said}. {hint}", file=sys.stderr)
+        sys.exit(1)
 
 
 def make_app() -> typer.Typer:

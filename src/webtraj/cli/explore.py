@@ -95,7 +95,7 @@ def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool)
     options = spec.storage_options if is_url(place) else None
     proposed = signals.run(proposing.propose(place, run, storage_options=options or None))
     with terminal.json_output(json) as give:
-        done = playing.tell_proposed(proposed, f"webtraj explore propose {place}")
+        done = playing.tell_proposed(proposed, errors.command("explore", "propose", place))
         give(playing.proposed_data(proposed))
     if not done:
         raise typer.Exit(1)

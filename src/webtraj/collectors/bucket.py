@@ -315,7 +315,8 @@ def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path
     why = "; ".join(reasons[:_SHOWN]) or last_error.rstrip(".") or "they are still queued"
     return (
         f"{len(unsent)} episodes ({size:,} bytes) are not in {url!r}: {named}{more}; {why}. "
-        f"They are kept in {str(spool)!r}. Run `webtraj push {spool}` once the problem is fixed, "
+        f"They are kept in {str(spool)!r}. Run "
+        f"`{errors.command('push', spool)}` once the problem is fixed, "
         "or add `--to PLACE` to send them elsewhere."
     )
 

@@ -325,10 +325,16 @@ class JournalingCollector(TrajectoryCollector, Closing):
                 sync=self._fsync != "never",
             )
         except Exception as error:
+            if self._layout.journal(recorder.episode_id).exists():
+                rest = (
+                    "Its journal is kept. "
+                    f"Run `{errors.command('recover', self.path)}` once the problem is fixed."
+                )
+            else:
+                rest = f"Its journal is gone: it was deleted from {str(self.path)!r}."
             raise errors.CollectorError(
                 f"The episode {recorder.episode_id!r} could not be sealed: "
-                f"{str(error).rstrip('.')}. Its journal is kept. "
-                f"Run `webtraj recover {self.path}` once the problem is fixed."
+                f"{str(error).rstrip('.')}. {rest}"
             ) from error
         finally:
             recorder.release()

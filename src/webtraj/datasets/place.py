@@ -328,14 +328,14 @@ class DatasetPlace:
         except errors.StorageMissingError as error:
             raise errors.CorruptDataError(
                 f"The episode {episode_id!r} is in the index, but {key!r} is missing from "
-                f"{self.url!r}. Run `webtraj verify {self.url}`."
+                f"{self.url!r}. Run `{errors.command('verify', self.url)}`."
             ) from error
         if content is None:
             raise errors.CorruptDataError(
                 f"The file {key!r} of {self.url!r} does not match the index entry of episode "
-                f"{episode_id!r}: it was changed or damaged after it was written. Run `webtraj "
-                f"verify {self.url}`. To keep the change, run `webtraj index {self.url} --rebuild` "
-                "to rebuild the index."
+                f"{episode_id!r}: it was changed or damaged after it was written. Run "
+                f"`{errors.command('verify', self.url)}`. To keep the change, run "
+                f"`{errors.command('index', self.url, '--rebuild')}` to rebuild the index."
             )
         return content
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from webtraj.environments.actions import base as actions_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.actions import read_action
-from webtraj.store.blobs import LazyBlob
+from webtraj.environments.browser.reading import last_action_of, number_of, text_of
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 __all__ = [
@@ -152,29 +152,22 @@ def _sight(step: StepRecord) -> Sight | None:
     observation = step.observation
     if not isinstance(observation, Mapping) or not isinstance(observation.get("url"), str):
         return None
-    last = observation.get("last_action")
-    last = last if isinstance(last, Mapping) else {}
+    last = last_action_of(observation)
     action = read_action(step.action)
     is_action = isinstance(action, actions_lib.Action)
     return Sight(
         index=step.index,
-        url=observation["url"],
-        title=_text(observation.get("title")),
-        axtree=_text(observation.get("axtree")),
-        http_status=int(observation.get("http_status") or 0),
+        url=text_of(observation, "url"),
+        title=text_of(observation, "title"),
+        axtree=text_of(observation, "axtree"),
+        http_status=int(number_of(observation, "http_status") or 0),
         action="" if action is None else _said(action),
         verb=action.verb if is_action else "",
         text=_typed(action),
-        role=_text(last.get("role")),
-        name=_text(last.get("name")),
-        error=_text(last.get("error")),
+        role=last.get("role", ""),
+        name=last.get("name", ""),
+        error=last.get("error", ""),
     )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, LazyBlob):
-        value = value.load()
-    return value if isinstance(value, str) else ""
 
 
 def _said(action: Any) -> str:

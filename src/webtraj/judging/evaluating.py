@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from webtraj.environments import actions as a
+from webtraj.environments.browser.reading import channel_of, last_action_of, read_string
 from webtraj.environments.redaction.rules import find_all
 from webtraj.judging import predicates
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
-from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import Decision, StepRecord, sum_of_rewards
 
 if TYPE_CHECKING:
@@ -87,9 +86,9 @@ def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
 def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
     """Return the candidates for known content after a step, before comparing with what is shown."""
     observation: Any = step.observation
-    last = observation.get("last_action")
+    last = last_action_of(observation)
     action = _action_of(step.action)
-    if action is None or not isinstance(last, Mapping):
+    if action is None or not last:
         return {}
     if isinstance(action, _LEAVES_ALONE) or (
         isinstance(action, a.Press) and action.keys == "Enter"
@@ -97,7 +96,7 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
         return dict(known)
     if not isinstance(action, (a.Fill, a.TypeInto, a.TypeAt)):
         return {}
-    ref = str(last.get("ref") or "") or str(getattr(action, "ref", ""))
+    ref = last.get("ref") or str(getattr(action, "ref", ""))
     text = action.value if isinstance(action, a.Fill) else action.text
     if not ref or _CONTROLS.search(text):
         return {}  # A tab moves to the next field.
@@ -113,13 +112,10 @@ def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
 
     None if the page was not observed.
     """
-    observation = step.observation
-    tree = observation.get("axtree") if isinstance(observation, Mapping) else None
-    if isinstance(tree, LazyBlob):
-        tree = tree.load()
+    tree = channel_of(step.observation, "axtree")
     if not isinstance(tree, str):
         return None
-    return {found["ref"]: len(json.loads(found["value"])) for found in _VALUE.finditer(tree)}
+    return {found["ref"]: len(read_string(found["value"])) for found in _VALUE.finditer(tree)}
 
 
 def _length(text: str) -> int:
@@ -351,7 +347,7 @@ def _is_unit(word: str) -> bool:
 def _value_of(element: Ref) -> str:
     for state in element.states:
         if state.startswith(_EVALUATING_VALUE):
-            return str(json.loads(state.removeprefix("value=")))
+            return read_string(state.removeprefix("value="))
     return ""
 
 

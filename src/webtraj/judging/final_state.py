@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from webtraj.environments.actions import Action
 from webtraj.environments.actions.recorded import final_answer, verb_of
-from webtraj.store.blobs import LazyBlob
+from webtraj.environments.browser.reading import channel_of, last_action_of
+from webtraj.store.foreign import valid_text
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 if TYPE_CHECKING:
@@ -85,12 +87,10 @@ class FinalState:
             MissingError: The channel was not observed.
         """
         observation: Any = self.trajectory.steps[-1].observation if self.trajectory.steps else None
-        value = observation.get(channel) if isinstance(observation, Mapping) else None
-        if isinstance(value, LazyBlob):
-            value = value.load()
+        value = channel_of(observation, channel)
         if not isinstance(value, str):
             raise MissingError(f"the last observation has no channel {channel!r}")
-        return value
+        return valid_text(value)
 
     def elements(self) -> tuple[list[Ref], bool]:
         """Return the elements of the last page, and whether the list is complete.
@@ -126,13 +126,13 @@ class FinalState:
 
 
 def _deed(step: StepRecord) -> Deed:
-    observation = step.observation
-    touched = observation.get("last_action") if isinstance(observation, Mapping) else None
     action = step.action
-    texts = [getattr(action, field, None) for field in _TEXT_FIELDS]
-    texts += getattr(action, "options", ())
+    texts: list[Any] = []
+    if isinstance(action, Action):
+        texts += [getattr(action, field, None) for field in _TEXT_FIELDS]
+        texts += getattr(action, "options", ())
     return Deed(
         verb=verb_of(action),
         texts=tuple(text for text in texts if isinstance(text, str)),
-        touched=touched if isinstance(touched, Mapping) else None,
+        touched=last_action_of(step.observation) or None,
     )

@@ -25,6 +25,7 @@ from webtraj.environments.actions.recorded import (
     same_action,
     verb_of,
 )
+from webtraj.environments.browser.reading import last_action_of
 from webtraj.store.blobs import LazyBlob
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
@@ -218,7 +219,7 @@ def step_facts(
     """
     taken = [step for step in trajectory.steps if not step.first]
     verbs = [verb_of(step.action) for step in taken]
-    ends = [step.observation["last_action"] for step in taken if _says_how(step.observation)]
+    ends = [last for step in taken if "error" in (last := last_action_of(step.observation))]
     invalid = sum(map(is_invalid, taken))
     last = _decision_at_the_end(trajectory)
     if last is not None:
@@ -249,12 +250,6 @@ def step_facts(
 def _did_not_load(trajectory: EpisodeTrajectory) -> bool:
     error = None if trajectory.end is None else trajectory.end.error
     return error is not None and error.type.rpartition(".")[2] == errors.PageLoadError.__name__
-
-
-def _says_how(observation: Any) -> bool:
-    """Return whether an observation reports how the last action went."""
-    last = observation.get("last_action") if isinstance(observation, Mapping) else None
-    return isinstance(last, Mapping) and "error" in last
 
 
 def _decision_at_the_end(trajectory: EpisodeTrajectory) -> Decision | None:

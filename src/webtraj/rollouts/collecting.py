@@ -320,7 +320,7 @@ def episodes_on_record(
         if not report.complete:
             raise errors.CollectorError(
                 f"Cannot resume yet: episodes of {str(spool)!r} could not be sent to "
-                f"{report.destination!r}. Run `webtraj push {spool}`, then resume."
+                f"{report.destination!r}. Run `{errors.command('push', spool)}`, then resume."
             )
     try:
         recover(out, storage_options=storage_options)

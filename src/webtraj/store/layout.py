@@ -484,8 +484,9 @@ def _wanted(header: DatasetHeader) -> str:
 
 def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
     if found.destination:
-        command = f"webtraj push {shlex.quote(str(root))}"
-        return f"`{command}` sends its waiting episodes to {found.destination!r}"
+        return (
+            f"`{errors.command('push', root)}` sends its waiting episodes to {found.destination!r}"
+        )
     if wanted.destination:
         return "a spool needs its own folder"
     return "`webtraj copy` converts between formats"

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hostile_records import hostile_record
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -508,6 +510,7 @@ const launchOptions = { executablePath: process.env.CHROMIUM, args: ["--no-sandb
 export default defineConfig({ workers: 1, reporter: "line", use: { launchOptions } });
 """
 STRICT = ("--noEmit", "--strict", "--target", "es2022", "--module", "es2022")
+FUZZED = int(os.environ.get("WEBTRAJ_FUZZED_SCRIPTS", "200"))
 NODE = os.environ.get("WEBTRAJ_TYPESCRIPT", "")
 
 
@@ -543,10 +546,17 @@ def test_typescript_passes_its_compiler_and_runs(tmp_path):
     for number, text in enumerate(HOSTILE):
         made = hostile_episode(text)
         (hostile / f"{number}.spec.ts").write_text(playwright_script(made, "typescript"))
+    fuzzed = tmp_path / "fuzzed"
+    fuzzed.mkdir()
+    for seed in range(FUZZED):
+        with contextlib.suppress(errors.InvalidInputError):
+            script = playwright_script(hostile_record(seed), "typescript")
+            (fuzzed / f"{seed}.spec.ts").write_text(script)
     (tmp_path / "playwright.config.ts").write_text(CONFIG)
     (tmp_path / "node_modules").symlink_to(f"{NODE}/node_modules")
     specs = [*(tmp_path / "run").glob("*.ts"), *hostile.glob("*.ts")]
     assert len(specs) == len(tasks) + len(HOSTILE)
+    specs += fuzzed.glob("*.ts")
     node("tsc", *STRICT, "--moduleResolution", "bundler", "--skipLibCheck", *specs)
     assert f"Total: {len(HOSTILE)} tests" in node("playwright", "test", "--list", "hostile")
     assert f"{len(tasks)} passed" in node("playwright", "test", "run")

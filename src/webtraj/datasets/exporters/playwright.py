@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text, inside
+from webtraj.datasets.exporters.plain import action_text
 from webtraj.datasets.exporters.playwright_code import (
     ITEM,
     LANGUAGES,
@@ -52,8 +52,22 @@ from webtraj.datasets.exporters.playwright_locators import (
     target_of,
 )
 from webtraj.environments import actions as a
+from webtraj.environments.actions.base import (
+    MAX_COORDINATE,
+    KeysRule,
+    NumberRule,
+    TextRule,
+    UrlRule,
+)
 from webtraj.environments.actions.keys import split_chord
 from webtraj.environments.actions.recorded import answer_of, verb_of
+from webtraj.environments.browser.reading import (
+    as_number,
+    channel_of,
+    last_action_of,
+    text_of,
+    texts_of,
+)
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
@@ -61,6 +75,7 @@ __all__ = ["LANGUAGES", "Language", "PlaywrightExporter", "playwright_script"]
 
 # From an episode to a script.
 
+_LONGEST_NAME = 100
 _MINIWOB_SIZE = (332, 214)
 _MINIWOB_START = """\
 (seed = 0) => {
@@ -134,7 +149,7 @@ class PlaywrightExporter:
                 named = f"The episode {episode.episode_id!r:.150}"
                 job.ledger.leave_out(episode.episode_id, str(error).replace(named, "It"))
                 continue
-            name = re.sub(r"[^A-Za-z0-9_]", "_", episode.episode_id)
+            name = re.sub(r"[^A-Za-z0-9_]", "_", episode.episode_id)[:_LONGEST_NAME]
             path = job.folder / form.format(name)
             if path.exists():  # Ids that differ only in their signs.
                 path = job.folder / form.format(f"{name}_{len(list(job.folder.iterdir()))}")
@@ -147,7 +162,7 @@ class PlaywrightExporter:
 def _convert(trajectory: EpisodeTrajectory) -> Script:
     info = trajectory.info
     steps = trajectory.steps
-    url = _text(steps[0], "url") if steps else ""
+    url = _url_of(steps[0]) if steps else ""
     if not url or not any(_can_convert(_action(step)) for step in steps[1:]):
         raise errors.InvalidInputError(
             f"The episode {info.episode_id!r:.150} has no script: a script needs the URL of the "
@@ -164,7 +179,8 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
         *([_MINIWOB_PAGES] if miniwob else ()),
         *([_APP_PAGES.format(info.task, info.seed)] if info.task.startswith("apps/") else ()),
     ]
-    name = re.sub(r"[^a-z0-9]+", "_", (info.task or "episode").lower()).strip("_") or "episode"
+    name = re.sub(r"[^a-z0-9]+", "_", (info.task or "episode").lower())
+    name = name[:_LONGEST_NAME].strip("_") or "episode"
     script = Script(name, tuple(header))
     if not miniwob and _may_have_dialogs(steps):
         script.add(kind="dialogs")
@@ -190,15 +206,27 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
 
 def _origin_of(url: str) -> str:
     """Return the origin of a web page; empty if it has none, or its name is redacted."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     if parts.scheme not in ("http", "https") or has_placeholder(parts.netloc):
         return ""
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _text(step: StepRecord, key: str) -> str:
-    value = inside(step.observation, key)
-    return value if isinstance(value, str) else ""
+    return text_of(step.observation, key)
+
+
+def _url_of(step: StepRecord) -> str:
+    """Return a page's URL; empty if it is none that a script may open."""
+    url = _text(step, "url")
+    try:
+        UrlRule(optional=True).check(_SECRET.sub("secret", url))
+    except ValueError:
+        return ""
+    return url
 
 
 def _tree(step: StepRecord) -> Page:
@@ -215,13 +243,27 @@ def _action(step: StepRecord) -> a.Action | None:
 
 
 def _redacted(record: OpaqueRecord) -> a.Action | None:
-    """Return an action whose keys were redacted, which breaks their rule."""
+    """Return an action whose text was redacted, which may break that text's rule and no other."""
     verb = a.VERBS.get(verb_of(record))
-    if verb is None or not any(has_placeholder(str(value)) for value in record.fields.values()):
+    if verb is None or not all(isinstance(name, str) for name in record.fields):
         return None
-    action = object.__new__(verb)
-    for name in verb.rules:
-        object.__setattr__(action, name, record.fields.get(name))
+    redacted = {
+        name: value
+        for name, value in record.fields.items()
+        if isinstance(verb.rules.get(name), (KeysRule, UrlRule))
+        and isinstance(value, str)
+        and _SECRET.search(value)
+    }
+    allowed = {
+        name: _SECRET.sub("secret", value) if isinstance(verb.rules[name], UrlRule) else "Enter"
+        for name, value in redacted.items()
+    }
+    try:
+        action = verb(**{**record.fields, **allowed})
+        for name, value in redacted.items():
+            object.__setattr__(action, name, TextRule().check(value))
+    except (TypeError, ValueError):
+        return None
     return action
 
 
@@ -229,41 +271,28 @@ def _can_convert(action: a.Action | None) -> bool:
     return type(action) in _CONVERTERS or answer_of(action) is not None
 
 
-def _last_action(step: StepRecord) -> Mapping[str, Any]:
-    last = inside(step.observation, "last_action")
-    return last if isinstance(last, Mapping) else {}
-
-
-def _tabs(step: StepRecord) -> list[str] | None:
-    tabs = inside(step.observation, "tabs")
-    return None if tabs is None else [str(tab) for tab in tabs]
-
-
 def _size(steps: Sequence[StepRecord], miniwob: bool) -> tuple[int, int] | None:
     """Return the viewport's size; None if it was not recorded."""
-    scroll = inside(steps[0].observation, "scroll")
+    scroll = channel_of(steps[0].observation, "scroll")
     if isinstance(scroll, Mapping):
-        width, height = scroll.get("width"), scroll.get("height")
-        if isinstance(width, float) and isinstance(height, float):
-            return int(width), int(height)
+        sides = [scroll.get("width"), scroll.get("height")]
+        try:
+            width, height = (int(NumberRule(1, MAX_COORDINATE).check(side)) for side in sides)
+        except ValueError:
+            return None
+        return width, height
     return _MINIWOB_SIZE if miniwob else None
 
 
 def _may_have_dialogs(steps: Sequence[StepRecord]) -> bool:
     """Return whether a dialog came up, or may have: the channel is optional."""
-    seen = [
-        step.observation.get("dialogs") for step in steps if isinstance(step.observation, Mapping)
-    ]
-    return any(dialogs is None or len(dialogs) for dialogs in seen)
+    return any(texts_of(step.observation, "dialogs") != [] for step in steps)
 
 
 def _reward(step: StepRecord) -> float | None:
     """Return the page's raw reward."""
-    info = inside(step.observation, "info")
-    reward = info.get("raw_reward") if isinstance(info, Mapping) else step.reward
-    if not isinstance(reward, (int, float)) or not math.isfinite(reward):
-        return None
-    return float(reward)
+    info = channel_of(step.observation, "info")
+    return as_number(info.get("raw_reward") if isinstance(info, Mapping) else step.reward)
 
 
 _SECRET = re.compile(r"<secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})>")
@@ -313,7 +342,7 @@ class _Converter:
     def step(self, before: StepRecord, after: StepRecord) -> None:
         """Repeat an action."""
         action = _action(after)
-        last = _last_action(after)
+        last = last_action_of(after.observation)
         if last.get("error"):
             self._script.say(f"Step {after.index} failed: {action_text(after.action) or ''}")
             return
@@ -327,7 +356,7 @@ class _Converter:
         self._page = _tree(before)
         if self._shown_at[0] != (url := _text(before, "url")):
             self._shown_at = (url, frozenset(_texts(self._page)))
-        tabs, tabs_after = _tabs(before), _tabs(after)
+        tabs, tabs_after = (texts_of(step.observation, "tabs") for step in (before, after))
         start = len(self._script.statements)
         try:
             _CONVERTERS[type(action)](self, action, last)
@@ -368,9 +397,9 @@ class _Converter:
     def _follow_tab(self, count: int, now: int, start: int) -> None:
         """Go on in a tab that the action opened, or that is left after it closed one."""
         statements = self._script.statements
-        if now > count and len(statements) > start:
+        if now > count and len(statements) > start and statements[-1].kind == "do":
             statements[-1] = dataclasses.replace(statements[-1], kind="popup")
-        elif now < count:
+        elif now != count:
             self.take_tab(-1)
 
     def _follow_navigation(self, before: StepRecord, after: StepRecord, start: int) -> None:
@@ -411,9 +440,17 @@ class _Converter:
     def _secret(self, name: str) -> Variable:
         known = self._script.secrets
         if name not in known:
-            wanted = f"SECRET_{_identifier(name)}"
-            known[name] = _free(wanted, known.values())
+            known[name] = self._free(f"SECRET_{_identifier(name)}")
         return Variable(known[name])
+
+    def _free(self, wanted: str) -> str:
+        """Return a name that no variable of the script has: the wanted one or one like it."""
+        script = self._script
+        taken = {*_TAKEN, *script.variables, *script.secrets.values(), *script.origins}
+        number, name = 2, wanted
+        while name in taken:
+            name, number = f"{wanted}_{number}", number + 1
+        return name
 
     def value(self, text: str, wanted: str) -> Any:
         """Return the variable of a typed text, by the wanted name or one like it."""
@@ -423,7 +460,7 @@ class _Converter:
         variables = self._script.variables
         if wanted in variables and variables[wanted] == text:
             return Variable(wanted)
-        name = _free(wanted, (*variables, *_TAKEN))
+        name = self._free(wanted)
         variables[name] = text
         return Variable(name)
 
@@ -432,7 +469,8 @@ class _Converter:
         origins = self._script.origins
         origin = _origin_of(url)
         if origin.endswith(".test") and origin not in origins.values():  # Only ever a local name.
-            origins[f"{_identifier(origin.partition('://')[2].removesuffix('.test'))}_URL"] = origin
+            site = _identifier(origin.partition("://")[2].removesuffix(".test"))
+            origins[self._free(f"{site}_URL")] = origin
         name = next((name for name, known in origins.items() if known == origin), None)
         if name is None:
             return self.literal(url)
@@ -470,7 +508,9 @@ class _Converter:
             return target, (), {}
         if located(chain) != "css" and target.role in _CLICKED:
             return target, chain, {}
-        left, top, width, height = (float(side) for side in last["box"])
+        if "box" not in last:
+            return target, (), {}
+        left, top, width, height = last["box"]
         if not (left <= x <= left + width and top <= y <= top + height):
             return target, (), {}
         return target, chain, {"position": {"x": round(x - left, 1), "y": round(y - top, 1)}}
@@ -500,7 +540,7 @@ class _Converter:
 
     def check(self, steps: Sequence[StepRecord]) -> None:
         """Check the final state: the URL, what has appeared, and the answer."""
-        url = _text(steps[-1], "url")
+        url = _url_of(steps[-1])
         is_page = url.startswith(("http:", "https:"))
         if is_page and not has_placeholder(url) and not _RANDOM.search(url):
             self.add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
@@ -527,8 +567,8 @@ def _pause(step: StepRecord, coming: StepRecord) -> int:
     """Return the milliseconds that passed when recorded, within what an attentive person takes."""
     if step.start_time is None or coming.start_time is None:
         return _PAUSES[0]
-    passed = math.ceil((coming.start_time - step.start_time) * 100) * 10
-    return min(max(passed, _PAUSES[0]), _PAUSES[1])
+    passed = min(max(coming.start_time - step.start_time, 0.0), _PAUSES[1] / 1000)
+    return max(math.ceil(passed * 100) * 10, _PAUSES[0])
 
 
 def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -> Iterator[Chain]:
@@ -596,14 +636,6 @@ def _identifier(text: str) -> str:
     words = re.findall(r"[A-Z0-9]+", "" if has_placeholder(text) else text[:60].upper())
     name = "_".join(words)[:30].strip("_")
     return f"TEXT_{name}" if name[:1].isdigit() else name
-
-
-def _free(wanted: str, taken: Any) -> str:
-    names = frozenset(taken)
-    number, name = 2, wanted
-    while name in names:
-        name, number = f"{wanted}_{number}", number + 1
-    return name
 
 
 _OF_TABS = (a.NewTab, a.CloseTab, a.FocusTab)
@@ -771,7 +803,8 @@ def _press_key(to: _Converter, action: a.PressKey, last: Mapping[str, Any]) -> N
 
 
 def _wait(to: _Converter, action: a.Wait | a.HoldKey, last: Mapping[str, Any]) -> None:
-    with to.holding(split_chord(action.keys) if isinstance(action, a.HoldKey) else ()):
+    held = split_chord(action.keys) if isinstance(action, a.HoldKey) else ()
+    with to.holding([to.literal(key) for key in held]):
         to.add(Call("wait_for_timeout", (action.seconds * 1000,)))
 
 

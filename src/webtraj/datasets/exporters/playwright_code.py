@@ -1,12 +1,14 @@
 """Python and TypeScript for Playwright: what a script says, and how each language writes it.
 
-All text goes into a script as a string literal or as a comment of one line, never as code.
+All values go into a script through `_Writer.value`, which writes literals, or as a comment of one
+line (`_comment`), never as code. Names of calls and variables are ours.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
 
 __all__ = [
@@ -106,6 +108,11 @@ class Script:
     notes: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     """What could not be written: the field and why."""
 
+    @property
+    def kinds(self) -> Set[str]:
+        """The kinds of its statements."""
+        return {statement.kind for statement in self.statements}
+
     def add(self, *calls: Call, kind: Any = "do", argument: Any = None) -> None:
         """Add a statement."""
         self.statements.append(Statement(kind, calls, argument))
@@ -185,8 +192,8 @@ class _Writer:
                 return self.true_and_false[not value]
             case str():
                 return _quoted(value, self.wide)
-            case int() | float():
-                return repr(int(value) if value == int(value) else value)
+            case int() | float() if math.isfinite(value):
+                return repr(int(value) if value == int(value) else float(value))
             case Mapping():
                 return self.mapping(value)
             case Sequence():
@@ -249,10 +256,6 @@ class _Writer:
         raise NotImplementedError
 
 
-def _imported(body: list[str]) -> list[str]:
-    return ["expect"] if any("expect(" in line for line in body) else []
-
-
 class _Python(_Writer):
     """Writes a script for pytest-playwright, which also runs by itself."""
 
@@ -290,14 +293,14 @@ class _Python(_Writer):
         if call.arguments is None:
             return f".{call.name}"
         if call.name == ITEM:
-            return f"[{call.arguments[0]}]"
+            return f"[{self.value(call.arguments[0])}]"
         given = [self.value(argument) for argument in call.arguments]
         given += [f"{name}={self.value(value)}" for name, value in call.options.items()]
         return f".{call.name}({', '.join(given)})"
 
     def script(self, script: Script) -> str:
         body = self.body(script)
-        names = ["Page", *_imported(body), "sync_playwright"]
+        names = ["Page", *(["expect"] if "expect" in script.kinds else []), "sync_playwright"]
         lines = [*self.header(script), "import os", ""]
         lines += [f"from playwright.sync_api import {', '.join(names)}", ""]
         lines += self.definitions(script)
@@ -369,7 +372,7 @@ class _TypeScript(_Writer):
         if call.arguments is None:
             return f".{_camel(call.name)}" + "()" * (call.name in self._CALLED)
         if call.name == ITEM:
-            return f".at({call.arguments[0]})!"
+            return f".at({self.value(call.arguments[0])})!"
         given = [self.value(argument) for argument in call.arguments]
         if call.options:
             given.append(self.value(call.options))
@@ -377,7 +380,9 @@ class _TypeScript(_Writer):
 
     def script(self, script: Script) -> str:
         body = self.body(script)
-        names = [*_imported(body), "test", *(["type Page"] if script.helpers else [])]
+        expects = not script.kinds.isdisjoint(("expect", "equal"))
+        names = [*(["expect"] if expects else []), "test"]
+        names += ["type Page"] if script.helpers else []
         lines = self.header(script)
         lines += [f'import {{ {", ".join(names)} }} from "@playwright/test";', ""]
         lines += self.definitions(script)

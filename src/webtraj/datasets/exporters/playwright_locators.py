@@ -75,9 +75,11 @@ class Node:
 
     def below(self) -> Iterator[Node]:
         """Yield the nodes below it, in document order."""
-        for child in self.children:
-            yield child
-            yield from child.below()
+        todo = self.children[::-1]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo += reversed(node.children)
 
 
 class Page:
@@ -176,7 +178,7 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
 def locate(page: Page, target: Target) -> Chain | None:
     """Return the calls that find an element, from `page` on; None if nothing identifies it."""
     frame = target.node.frame if target.node else None
-    within = _frame(page, frame, target.frame_url)
+    within = _frame(page, frame)
     for find in _FINDERS:
         found = find(page, target, frame)
         if found is not None:
@@ -233,17 +235,20 @@ def _role_is_known(target: Target) -> bool:
     return target.role in _NAMED_BY_CONTENT | _NAMED_BY_AUTHOR
 
 
-def _frame(page: Page, frame: Node | None, url: str) -> Chain:
-    if frame is None:
-        return ()
-    outer = _frame(page, frame.frame, "")
-    frames = page.of_role("iframe", frame.frame)
-    if _usable(frame.text) and sum(other.text == frame.text for other in frames) == 1:
-        return (*outer, Call("frame_locator", (f"iframe[title={_css_string(frame.text)}]",)))
-    if len(frames) == 1:
-        return (*outer, Call("frame_locator", ("iframe:visible",)))
-    position = Call("nth", (frames.index(frame),))
-    return (*outer, Call("locator", ("iframe:visible",)), position, Call("content_frame", None))
+def _frame(page: Page, frame: Node | None) -> Chain:
+    chain: Chain = ()
+    while frame is not None:
+        frames = page.of_role("iframe", frame.frame)
+        if _usable(frame.text) and sum(other.text == frame.text for other in frames) == 1:
+            calls: Chain = (Call("frame_locator", (f"iframe[title={_css_string(frame.text)}]",)),)
+        elif len(frames) == 1:
+            calls = (Call("frame_locator", ("iframe:visible",)),)
+        else:
+            position = Call("nth", (frames.index(frame),))
+            calls = (Call("locator", ("iframe:visible",)), position, Call("content_frame", None))
+        chain = (*calls, *chain)
+        frame = frame.frame
+    return chain
 
 
 def _css_string(text: str) -> str:

@@ -83,6 +83,11 @@ class Rule(Protocol):
         """Return the rule in JSON Schema."""
 
 
+def _plain(text: str) -> str:
+    """Return a text as `str` itself: numpy's, for one, has another repr."""
+    return text if type(text) is str else str.__str__(text)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextRule:
     """A string of valid Unicode, of bounded length, that matches a pattern if one is given."""
@@ -106,7 +111,7 @@ class TextRule:
             value.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{self.what} without lone surrogates") from None
-        return value
+        return _plain(value)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule.schema`."""
@@ -135,7 +140,8 @@ class NumberRule:
             raise ValueError(self._what())
         if not self.low <= value <= self.high:  # Rejects NaN too.
             raise ValueError(self._what())
-        return value if self.digits is None else round(value, self.digits)
+        number = int(value) if isinstance(value, int) else float(value)
+        return number if self.digits is None else round(number, self.digits)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule.schema`."""
@@ -157,7 +163,7 @@ class ChoiceRule:
         """See `Rule.check`."""
         if not isinstance(value, str) or value not in self.choices:
             raise ValueError(f"one of {', '.join(self.choices)}")
-        return value
+        return _plain(value)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule.schema`."""
@@ -194,7 +200,7 @@ class KeysRule:
             raise ValueError("one Playwright key name such as 'Shift'")
         if problem := keys_lib.check_keys(value, max_chords=self.max_chords):
             raise ValueError(problem)
-        return value
+        return _plain(value)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule.schema`."""
@@ -217,7 +223,7 @@ class UrlRule:
         if not isinstance(value, str) or len(value) > MAX_TEXT:
             raise ValueError(what)
         if value == "about:blank" or (self.optional and not value):
-            return value
+            return _plain(value)
         if re.search(r"[\x00-\x20\x7f\\]", value):
             raise ValueError(f"{what}, without spaces, backslashes or control characters")
         TextRule(what=what).check(value)
@@ -228,7 +234,7 @@ class UrlRule:
             raise ValueError(what) from None
         if parts.scheme.lower() not in ("http", "https") or not host:
             raise ValueError(what)
-        return value
+        return _plain(value)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule.schema`."""

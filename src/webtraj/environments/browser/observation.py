@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from dm_env import specs
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser.reading import read_string
 
 __all__ = [
     "Boxes",
@@ -344,7 +344,7 @@ def text_in(line: str) -> str | None:
     ('Hi', None)
     """
     found = _TEXT_LINE.match(line)
-    return None if found is None else str(json.loads(found["text"]))
+    return None if found is None else read_string(found["text"])
 
 
 def refs_in(axtree: str) -> list[Ref]:
@@ -357,7 +357,7 @@ def refs_in(axtree: str) -> list[Ref]:
         Ref(
             ref=found["ref"],
             role=found["role"],
-            name=json.loads(found["name"]) if found["name"] else "",
+            name=read_string(found["name"]) if found["name"] else "",
             states=tuple(_STATE.findall(found["states"])),
         )
         for found in _LINE.finditer(axtree)

@@ -26,6 +26,8 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
@@ -141,6 +143,8 @@ class SecretKeeper:
         self._private: dict[str, str] = {}
         self._short: dict[str, str] = {}
         self._too_many = False
+        self._page: Any = None
+        """The last observation, as it was before redaction; None before the first one."""
 
     def saw_passwords(self, passwords: Mapping[str, Any]) -> None:
         """Process the result of the page script's `passwordsSeen`."""
@@ -148,7 +152,10 @@ class SecretKeeper:
         self._password_boxes = [(_box(box), PASSWORD) for box in passwords["boxes"]]
         self._password_focused = passwords["focused"]
         for value in passwords["values"]:
-            self._redactor.learn(PASSWORD, value)
+            if self._page is None:  # Nobody typed yet.
+                self._redactor.learn(PASSWORD, value)
+            else:
+                self._learn_typed(PASSWORD, value)
 
     def saw_password_field(self, ref: str) -> None:
         """Note a password field that no look has seen yet."""
@@ -156,7 +163,11 @@ class SecretKeeper:
 
     def learn_password(self, text: str) -> None:
         """Redact a password that was typed."""
-        self._redactor.learn(PASSWORD, text)
+        self._learn_typed(PASSWORD, text)
+
+    def _learn_typed(self, name: str, text: str) -> bool:
+        """Learn a secret that is typed; the page before it decides which prefixes are secret."""
+        return self._redactor.learn_typed(name, text, shown=_words_of(self._page))
 
     def hide(self, name: str, selector: str) -> None:
         """Add elements to redact from now on; several selectors may have one name."""
@@ -235,20 +246,21 @@ class SecretKeeper:
     def redact_action(self, action: Any) -> Any:
         """See `Redacts.redact_action`."""
         self._typed_unfindable = False
-        if not (self._refs or self._boxes or self._focused):
-            return self._redactor.redact(action)
         try:
             meant = acting.to_action(action)
         except errors.InvalidInputError:
             return self._redactor.redact(action)
         field = _TYPED.get(type(meant))
-        name = "" if field is None else self._goes_to(meant)
-        if field is None or not name:
+        if field is None:
             return self._redactor.redact(action)
-        text = getattr(meant, field)
+        text, name = getattr(meant, field), self._goes_to(meant)
+        if not name:
+            for secret, of in self._redactor.secrets_in(text):
+                self._learn_typed(of, secret)
+            return self._redactor.redact(action)
         if not text or (field in _KEY_FIELDS and not _types_something(text)):
             return action
-        self._typed_unfindable = field in _KEY_FIELDS or not self._redactor.learn(name, text)
+        self._typed_unfindable = field in _KEY_FIELDS or not self._learn_typed(name, text)
         redacted = copy.copy(meant)
         object.__setattr__(redacted, field, self._redactor.placeholder_of(name))
         return a.format_action(redacted) if isinstance(action, str) else redacted
@@ -263,9 +275,11 @@ class SecretKeeper:
             self._typed_unfindable or self._too_many
         ):
             return self._redactor.redact(trajectory_lib.Decision(action=value.action))
-        if isinstance(value, trajectory_lib.StepRecord) and (self._short or self._too_many):
-            observation = self._without_short(value.observation)
-            value = dataclasses.replace(value, observation=observation)
+        if isinstance(value, trajectory_lib.StepRecord):
+            self._page = value.observation
+            if self._short or self._too_many:
+                observation = self._without_short(value.observation)
+                value = dataclasses.replace(value, observation=observation)
         return self._redactor.redact(value)
 
     def _without_short(self, observation: Any) -> Any:
@@ -317,6 +331,22 @@ class SecretKeeper:
 def _box(given: Sequence[float]) -> Box:
     x, y, width, height = given
     return x, y, width, height
+
+
+def _words_of(value: Any) -> str:
+    """Return all text of a recorded value, and the keys of its mappings, as one text."""
+    todo, texts = [value], []
+    while todo:
+        match todo.pop():
+            case str() as text:
+                texts.append(text)
+            case Mapping() as mapping:
+                todo += [*mapping.keys(), *mapping.values()]
+            case np.ndarray(dtype=np.dtype(kind="U")) as array:
+                texts += array.ravel().tolist()
+            case list() | tuple() as items:
+                todo += items
+    return "\n".join(texts)
 
 
 def _types_something(keys: str) -> bool:

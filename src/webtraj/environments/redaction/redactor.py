@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import itertools
 import logging
 import math
 import re
@@ -29,6 +30,9 @@ __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "witho
 
 MIN_LENGTH: Final = 4
 """The minimum length of a secret."""
+_MOST_PREFIXES = 64
+_DEEPEST = 70
+"""Prefixes of a typed secret are searched for up to this length."""
 
 PAINTED: Final = "screenshots_painted"
 """The count name of redacted screenshots,"""
@@ -149,6 +153,29 @@ class Redactor:
             Whether it is searched for from now on; False if it is too short.
         """
         return self.learn_all({value: name}) == 1
+
+    def learn_typed(self, name: str, value: str, *, shown: str = "") -> bool:
+        """Add a secret that is typed key by key, with the prefixes that a page sees meanwhile.
+
+        Args:
+            name: The placeholder's name.
+            value: The secret.
+            shown: What the page showed before. A prefix that is in it, such as the start of a
+                label, tells nothing about the secret and is left alone.
+
+        Returns:
+            Whether the value is searched for from now on; False if it is too short.
+        """
+        shown = shown.lower()
+        ends = range(MIN_LENGTH, min(len(value), _MOST_PREFIXES))
+        prefixes = [value[:end] for end in ends if value[:end].lower() not in shown]
+        self.learn_all({value: name, **dict.fromkeys(prefixes, name)})
+        return len("".join(value.split())) >= MIN_LENGTH
+
+    def secrets_in(self, text: str) -> list[tuple[str, str]]:
+        """Return the known secrets in a text, and what rules match there, each with its name."""
+        found = [*self._secrets_in(text), *self._searcher.found(text)]
+        return [(text[start:end], name) for start, end, name in found]
 
     def learn_all(self, name_by_value: Mapping[str, str]) -> int:
         """Add secrets found during an episode.
@@ -316,13 +343,16 @@ class Redactor:
         self._least_needles = tuple(least)
         self._byte_needles = tuple(map(_encoded, least))
         self._numbers = {v: name for v, name in self._name_by_value.items() if v.isdecimal()}
-        # The longest first: one secret may begin with another.
-        ordered = sorted(name_by_spelling, key=len, reverse=True)
-        self._names = [name_by_spelling[spelling] for spelling in ordered]
+        lowered: dict[str, str] = {}
+        for spelling, name in name_by_spelling.items():
+            lower = spelling.lower()  # Some letters become two, which match nothing.
+            lowered.setdefault(lower if len(lower) == len(spelling) else spelling, name)
+        self._names = []
+        found = _any_of(lowered, self._names)
         # Placeholders are kept, even if a secret looks like a part of one.
         self._known_names = self._rule_names.union(self._names)
         known = "|".join(re.escape(name) for name in sorted(self._known_names))
-        source = "|".join([f"<secret:(?:{known})>", *(f"({re.escape(s)})" for s in ordered)])
+        source = f"<secret:(?:{known})>|{found}" if found else f"<secret:(?:{known})>"
         self._pattern = re.compile(source, re.IGNORECASE)
         self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
 
@@ -541,6 +571,38 @@ def _check(name: Any, value: Any) -> None:
     else:
         return
     raise errors.InvalidInputError(_BAD_VALUE.format(name=name, what=what, minimum=MIN_LENGTH))
+
+
+def _any_of(name_by_word: Mapping[str, str], names: list[str], depth: int = 0) -> str:
+    """Return a regex of the longest of some words, whose last group gives the word's name.
+
+    Words that begin alike share their beginning: a secret's prefixes cost no more than itself.
+
+    Args:
+        name_by_word: The words, none of them empty.
+        names: Receives the name of each group.
+        depth: How deep the regex is nested around it: `re` nests to a limit.
+    """
+    if depth > _DEEPEST:
+        longest_first = sorted(name_by_word, key=len, reverse=True)
+        names += [name_by_word[word] for word in longest_first]
+        return f"(?:{'|'.join(f'{re.escape(word)}()' for word in longest_first)})"
+    parts = []
+    for _, group in itertools.groupby(sorted(name_by_word), key=lambda word: word[0]):
+        words = list(group)
+        alike = itertools.takewhile(
+            lambda pair: pair[0] == pair[1], zip(words[0], words[-1], strict=False)
+        )
+        common = "".join(character for character, _ in alike)
+        part = re.escape(common)
+        if common in name_by_word:
+            names.append(name_by_word[common])
+            part += "()"
+        longer = {word[len(common) :]: name_by_word[word] for word in words if word != common}
+        if longer:
+            part += _any_of(longer, names, depth + 1) + "?" * (common in name_by_word)
+        parts.append(part)
+    return f"(?:{'|'.join(parts)})" if parts else ""
 
 
 def _encoded(text: str) -> bytes:

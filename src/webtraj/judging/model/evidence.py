@@ -17,6 +17,7 @@ from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.agents.models.messages import media_type
 from webtraj.environments.actions.recorded import final_answer
+from webtraj.environments.browser.reading import last_action_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, spread
 from webtraj.judging.model.prompts import Prompts
 from webtraj.structured_output import Quotes
@@ -75,8 +76,7 @@ def one_line(text: Any, longest: int) -> str:
 def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
     longest = settings.step_characters
     seen = step.observation if isinstance(step.observation, Mapping) else {}
-    last = seen.get("last_action")
-    last = last if isinstance(last, Mapping) else {}
+    last = last_action_of(seen)
     if step.first:
         yield f"Step {step.index}: the episode begins"
     else:

@@ -19,6 +19,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
 from webtraj.environments.browser.observation import changes_between
+from webtraj.environments.browser.reading import last_action_of, text_of
 from webtraj.judging.model.evidence import one_line
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
@@ -47,7 +48,7 @@ def goal_of(trajectory: EpisodeTrajectory) -> str:
     """Return the goal, from the episode or from its first observations."""
     if trajectory.info.goal:
         return trajectory.info.goal
-    goals = (looking.text_channel(step.observation, "goal") for step in trajectory.steps)
+    goals = (text_of(step.observation, "goal") for step in trajectory.steps)
     return next(filter(None, goals), "")
 
 
@@ -64,22 +65,22 @@ def step_lines(steps: Sequence[StepRecord]) -> list[str]:
 
 def page_text(observation: Any, characters: int) -> str:
     """Return a page as text, cut to fit: its URL and title, then its lines."""
-    url = looking.text_channel(observation, "url")
-    title = looking.text_channel(observation, "title")
+    url = text_of(observation, "url")
+    title = text_of(observation, "title")
     head = " ".join(filter(None, [_line(title), f"<{_line(url)}>" if url else ""]))
-    tree = looking.text_channel(observation, "axtree") or looking.text_channel(observation, "text")
+    tree = text_of(observation, "axtree") or text_of(observation, "text")
     body, _ = cut_lines(tree, characters, len)
     return "\n".join(filter(None, [head, body])) or "There is no text of the page."
 
 
 def changes_text(before: Any, after: Any, characters: int) -> str:
     """Return the changes on a page as text, cut to fit."""
-    old, new = (looking.text_channel(one, "axtree") for one in (before, after))
+    old, new = (text_of(one, "axtree") for one in (before, after))
     lines = changes_between(old, new) if old or new else []
-    urls = [looking.text_channel(one, "url") for one in (before, after)]
+    urls = [text_of(one, "url") for one in (before, after)]
     if urls[0] != urls[1]:
         lines.insert(0, f"The page is now <{_line(urls[1])}>.")
-    if error := looking.last_action(after).get("error"):
+    if error := last_action_of(after).get("error"):
         lines.insert(0, f"The action was not done: {_line(str(error))}")
     text, _ = cut_lines("\n".join(lines), characters, len)
     return text or "Nothing that is seen."
@@ -101,7 +102,7 @@ def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
     on = (
         f" on {element.role} {json.dumps(element.name, ensure_ascii=False)}" if element.role else ""
     )
-    error = str(looking.last_action(step.observation).get("error") or "")
+    error = last_action_of(step.observation).get("error", "")
     return f"{looking.said(step.action)}{on}{f'; not done: {error}' if error else ''}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import is_cut, refs_in
+from webtraj.environments.browser.reading import last_action_of, text_of
 from webtraj.judging.evaluating import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
@@ -58,13 +59,13 @@ def named_once(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
     """Return the role and name of a step's target, if they are unique on its page."""
-    last = looking.last_action(step.observation)
+    last = last_action_of(step.observation)
     if last.get("error"):
         return None
     role, name = str(last.get("role") or ""), str(last.get("name") or "")
     if not role or not is_sayable(name):
         return None
-    tree = looking.text_channel(before.observation, "axtree")
+    tree = text_of(before.observation, "axtree")
     if is_cut(tree):
         return None  # Another may be in what is missing.
     same = [element for element in refs_in(tree) if (element.role, element.name) == (role, name)]
@@ -305,9 +306,9 @@ def _kinds_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, str]]:
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if step.first or not is_plain_click(step):
             continue
-        last = looking.last_action(step.observation)
+        last = last_action_of(step.observation)
         if last.get("error"):
             continue
-        roles = {each.role for each in refs_in(looking.text_channel(before.observation, "axtree"))}
+        roles = {each.role for each in refs_in(text_of(before.observation, "axtree"))}
         if len(roles) > 1 and last.get("role") in roles:
             yield position, last["role"]

@@ -6,13 +6,13 @@ import collections
 import dataclasses
 import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import Ref, captions_in, is_cut, refs_in
+from webtraj.environments.browser.reading import last_action_of, read_string, text_of
 from webtraj.judging.evaluating import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import clicks, looking, options
@@ -132,7 +132,7 @@ def _value_of(field: Field, states: tuple[str, ...]) -> str:
     found = next((state for state in states if state.startswith(wanted)), "")
     if field.is_toggle or not found:
         return found
-    return str(json.loads(found.removeprefix("value=")))
+    return read_string(found.removeprefix("value="))
 
 
 # Goals with several wordings, so that a policy does not learn a single phrase.
@@ -326,7 +326,7 @@ def _goal(
 
 def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
     return [
-        form_in(looking.text_channel(step.observation, "axtree"), typed)
+        form_in(text_of(step.observation, "axtree"), typed)
         for step, typed in zip(trajectory.steps, typed_texts(trajectory.steps), strict=True)
     ]
 
@@ -350,7 +350,7 @@ def _is_same_page(
 ) -> bool:
     """Return whether two steps show the same form, whatever its values."""
     first, second = states[one], states[other]
-    urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
+    urls = {text_of(trajectory.steps[n].observation, "url") for n in (one, other)}
     return (
         first is not None and second is not None and first.shape == second.shape and len(urls) < 2
     )
@@ -371,7 +371,7 @@ def _has_same_fields(
 ) -> bool:
     """Return whether two steps show the same fields at one address, whatever is around them."""
     first, second = states[one], states[other]
-    urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
+    urls = {text_of(trajectory.steps[n].observation, "url") for n in (one, other)}
     if first is None or second is None or len(urls) > 1:
         return False
     return first.values.keys() == second.values.keys()
@@ -414,7 +414,7 @@ def _advances(
 ) -> bool:
     """Return whether a step set fields to their final values, or changed only what is around."""
     step = trajectory.steps[position]
-    last = looking.last_action(step.observation)
+    last = last_action_of(step.observation)
     changed = _changed(before, after)
     return (
         (bool(changed) or before.shape != after.shape)

@@ -18,6 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.actions import verbs as verbs_lib
 from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.environments.browser.reading import channel_of, last_action_of, number_of, text_of
 from webtraj.store.blobs import LazyBlob
 
 __all__ = [
@@ -33,10 +34,8 @@ __all__ = [
     "focus_in",
     "is_empty",
     "is_unobserved",
-    "last_action",
     "never_observed",
     "said",
-    "text_channel",
     "tree_without",
     "verb_of",
 ]
@@ -64,9 +63,7 @@ _FOCUSED = re.compile(r'("(?:[^"\\\n]|\\.)*")| focused(?= |$)', re.MULTILINE)
 
 def channel(observation: Any, name: str) -> Any:
     """Return a channel of an observation, reading it if lazy; None if missing or empty."""
-    value = observation.get(name) if isinstance(observation, Mapping) else None
-    if isinstance(value, LazyBlob):
-        value = value.load()
+    value = channel_of(observation, name)
     return None if is_empty(value) else value
 
 
@@ -93,18 +90,6 @@ def is_unobserved(observation: Any, never: frozenset[str] = frozenset()) -> bool
         return is_empty(observation)
     values = [value for name, value in observation.items() if name not in never]
     return not values or any(value is None for value in values)
-
-
-def text_channel(observation: Any, name: str) -> str:
-    """Return a text channel; empty if it is not text."""
-    value = channel(observation, name)
-    return value if isinstance(value, str) else ""
-
-
-def last_action(observation: Any) -> Mapping[str, Any]:
-    """Return what an observation says of the action before it; empty if nothing."""
-    last = channel(observation, "last_action")
-    return last if isinstance(last, Mapping) else {}
 
 
 def content_of(value: Any) -> Any:
@@ -158,23 +143,22 @@ def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
     Returns:
         The fingerprint; None if the observation shows no page.
     """
-    tree = text_channel(observation, "axtree")
-    shown = tree_without(tree, refs=True, focus=True) or text_channel(observation, "text")
+    tree = text_of(observation, "axtree")
+    shown = tree_without(tree, refs=True, focus=True) or text_of(observation, "text")
     picture = None
     if isinstance(observation, Mapping) and (screenshot or not shown):
-        picture = observation.get("screenshot") or None
+        picture = observation.get("screenshot")
+        picture = None if is_empty(picture) else picture
     if not shown and picture is None:
         return None
     scroll = channel(observation, "scroll")
     parts = (
-        text_channel(observation, "url"),
+        text_of(observation, "url"),
         shown,
         content_of(picture),
         content_of(channel(observation, "tabs")),
         repr(channel(observation, "active_tab")),
-        [float(scroll[name]) for name in ("x", "y") if name in scroll]
-        if isinstance(scroll, Mapping)
-        else [],
+        [number_of(scroll, name) for name in ("x", "y")] if isinstance(scroll, Mapping) else [],
     )
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -232,24 +216,24 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
 
     For a keyboard action that names no element, it is the focused element.
     """
-    last = last_action(step.observation)
-    tree = text_channel(before, "axtree")
+    last = last_action_of(step.observation)
+    tree = text_of(before, "axtree")
     action = action_of(step.action)
-    ref = str(last.get("ref") or "") or _ref_of(action)
+    ref = last.get("ref") or _ref_of(action)
     if not ref and isinstance(action, verbs_lib.KEYBOARD) and (focus := focus_in(before)):
         ref = focus.ref
     found, around = _in_tree(tree, ref)
     return Element(
-        role=str(last.get("role") or found.role),
-        name=str(last.get("name") or found.name),
+        role=last.get("role") or found.role,
+        name=last.get("name") or found.name,
         around=around,
     )
 
 
 def focus_in(observation: Any) -> Ref | None:
     """Return the element that has the focus, as far as the axtree shows it."""
-    ref = text_channel(observation, "focused")
-    for line in text_channel(observation, "axtree").splitlines():
+    ref = text_of(observation, "focused")
+    for line in text_of(observation, "axtree").splitlines():
         if line.lstrip().startswith(f"[{ref}] ") if ref else _has_focus(line):
             return next(iter(refs_in(line)), None)
     return None

@@ -12,6 +12,7 @@ from typing import Any, Final
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments.actions.recorded import is_invalid
+from webtraj.environments.browser.reading import last_action_of, text_of
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.trajectory import StepRecord
@@ -190,7 +191,7 @@ def _said_in(action: Any) -> set[str]:
 
 
 def _seen_in(observation: Any) -> set[str]:
-    return _words(" ".join(looking.text_channel(observation, name) for name in ("axtree", "text")))
+    return _words(" ".join(text_of(observation, name) for name in ("axtree", "text")))
 
 
 def _words(text: str) -> set[str]:
@@ -326,7 +327,7 @@ class DropNoEffect(options.PlainStep):
             return False
         if not _can_tell(step) or _took_focus(before.observation, step):
             return False
-        if is_invalid(step) or looking.last_action(step.observation).get("error"):
+        if is_invalid(step) or last_action_of(step.observation).get("error"):
             return not self.keep_errors and not changed
         element = looking.element_of(before.observation, step)
         return not (self.keep_interactive and element.is_interactive)
@@ -368,7 +369,7 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
     if name not in observation:
         return None
     if name == "axtree":
-        return looking.tree_without(looking.text_channel(observation, name), focus=True)
+        return looking.tree_without(text_of(observation, name), focus=True)
     if name == "set_of_marks":
         marks = looking.channel(observation, name)
         return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None

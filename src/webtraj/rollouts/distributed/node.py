@@ -302,7 +302,7 @@ class NodeRunner:
             raise errors.CollectorError(
                 f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, are in "
                 f"{str(spool.path)!r} and could not be sent to {report.destination!r}. Run "
-                f"`webtraj push {spool.path}` there."
+                f"`{errors.command('push', spool.path)}` there."
             )
         return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
 
