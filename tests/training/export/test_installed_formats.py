@@ -64,16 +64,6 @@ def test_one_that_is_not_imitated_is_refused(tmp_path):
         open_samples([tmp_path / "out"])
 
 
-def test_an_export_in_a_format_that_moved_out_says_where_it_is(tmp_path, monkeypatch):
-    export_samples({"train": [SAMPLE]}, tmp_path / "out", format="short")
-    manifest = tmp_path / "out/webtraj-export.jsonl"
-    manifest.write_text(manifest.read_text().replace('"format":"short"', '"format":"pointing"'))
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
-    for read in (lambda: open_samples([tmp_path / "out"]), lambda: read_export(tmp_path / "out")):
-        with pytest.raises(errors.InvalidInputError, match="Install webtraj-two-cores"):
-            read()
-
-
 def test_built_in_ones_are_not_replaced_and_all_are_named():
     assert isinstance(make_format("tokens"), TokensFormat)
     assert {"short", "sharegpt"} <= set(all_formats())

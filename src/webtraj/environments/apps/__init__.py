@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from webtraj.environments.apps.app import World as World
     from webtraj.environments.apps.app import find_app as find_app
     from webtraj.environments.apps.environment import AppEnvironment as AppEnvironment
+    from webtraj.environments.apps.presets import register_app as register_app
     from webtraj.environments.apps.tasks import Fault as Fault
 
 _HOMES = {
@@ -23,6 +24,7 @@ _HOMES = {
     "Fault": "tasks",
     "World": "app",
     "find_app": "app",
+    "register_app": "presets",
 }
 
 __all__ = [*sorted(_HOMES)]
