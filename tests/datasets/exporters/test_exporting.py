@@ -270,7 +270,7 @@ UNKNOWN = {
     "atfi": "Did you mean 'atif'",
     "huggingfaces": "Did you mean 'huggingface'",
     "ATIF": "Did you mean 'atif'",
-    "lance": "The formats are atif, minari, huggingface",
+    "lance": "The formats are .*huggingface, html",
 }
 
 

@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from webtraj import _homes
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from webtraj.environments.apps.app import App as App
@@ -28,4 +27,9 @@ _HOMES = {
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _homes.face(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

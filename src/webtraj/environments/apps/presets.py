@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from webtraj import registry
+import webtraj
 from webtraj.environments.apps.names import TEMPLATES, subsets
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def register_app(app: App, *, tasks: str) -> None:
 def _register_templates(templates: Mapping[str, tuple[int, str]], *, of: str = "") -> None:
     """Register templates, and the sets of them whose names begin with `of`."""
     for template, (level, split) in templates.items():
-        registry.register(
+        webtraj.register(
             f"apps/{template}",
             _FACTORY,
             description=f"A task of level {level} in real applications, of the split {split!r}.",
@@ -52,7 +52,7 @@ def _register_templates(templates: Mapping[str, tuple[int, str]], *, of: str = "
         )
     for subset, members in subsets(templates).items():
         if subset.startswith(of):
-            registry.register(
+            webtraj.register(
                 f"apps/{subset}",
                 _FACTORY,
                 description=f"The tasks {subset!r} in real applications, one after the other.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from webtraj import registry
+import webtraj
 
 __all__ = ["TASKS", "register_presets"]
 
@@ -54,6 +54,6 @@ def register_presets() -> None:
     presets = {"all": (described, TASKS)}
     presets |= {task: (f"The task {task} of the fixture site.", (task,)) for task in TASKS}
     for name, (description, tasks) in presets.items():
-        registry.register(
+        webtraj.register(
             f"fixture/{name}", _FACTORY, description=description, tasks=tasks, uses_browser=True
         )
