@@ -8,7 +8,7 @@ import asyncio
 import sys
 
 import webtraj
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser import refs_in
 
 
 async def main(folder: str) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import webtraj
 from webtraj.environments.actions import Click
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser import refs_in
 from webtraj.rollouts import collect
 
 

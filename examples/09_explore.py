@@ -10,7 +10,7 @@ import sys
 
 import webtraj
 from webtraj.environments.actions import Answer, Click
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser import refs_in
 from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
 from webtraj.tasks import TaskSpec

@@ -10,10 +10,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from webtraj.cli.app import COMMANDS, make_command
+from webtraj.cli import plugins
+from webtraj.cli.app import COMMANDS, make_command, make_offered
 
 HEAD = """\
 # The command line
@@ -37,12 +39,18 @@ agents, judges, formats and dialects.
 
 def cli_reference() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *map(_section, COMMANDS)])
+    sections = [_section(name, make_command(name)) for name in COMMANDS]
+    for entry_point in entry_points(group=plugins.ENTRY_POINT_GROUP):
+        command = make_offered(entry_point)
+        sections.append(_section(entry_point.name, command))
+        for name, one in getattr(command, "commands", {}).items():
+            sections.append(_section(f"{entry_point.name} {name}", one))
+    return "\n".join([HEAD, *sections])
 
 
-def _section(name: str) -> str:
+def _section(name: str, command: Any) -> str:
     """Return a command's part of the page."""
-    command, called = make_command(name), f"webtraj {name}"
+    called = f"webtraj {name}"
     lines = [f"##{'#' * name.count(' ')} {called}", "", _escaped(command.help or ""), ""]
     if hasattr(command, "commands"):
         return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Objects made by name: a table maps a name to a class, whose fields are the options.
 
 The class's module is imported on first use. Options may be text, as from a command line, and are
-converted. Installed packages add names through entry points (`offered`): `webtraj.agents`,
-`webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
+converted. Packages, webtraj among them, add names through entry points (`offered`):
+`webtraj.agents`, `webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
 `webtraj.training_formats`, `webtraj.dialects` and `webtraj.proposers`. Built-in names are never
 replaced. CONTRIBUTING.md has examples. A module that is no package of its own adds names by
 `registering`, once `import_modules` (`--import`) has imported it.
@@ -26,15 +26,20 @@ import pydantic
 from webtraj import errors
 
 __all__ = [
-    "MOVED_OUT", "class_at", "import_modules", "make_of", "nearest", "offered", "registering",
+    "check_installed", "class_at", "import_modules", "make_of", "nearest", "offered", "registering",
 ]  # fmt: skip
 
-MOVED_OUT = (
-    "is now in an example package. Install webtraj-two-cores: "
-    "https://github.com/webtraj/webtraj/tree/main/examples/two_cores says how."
-)
-_MOVED_OUT = ("all_tasks", "pointing", "two_cores")
-"""Names of 0.2 that are not built in any more."""
+_EXTRAS: dict[str, dict[str, str]] = {
+    "webtraj.commands": {
+        "apps": "apps", "mcp": "integrations", "openenv": "integrations", "otel": "integrations",
+    },
+    "webtraj.presets": {"apps": "apps"},
+    "webtraj.exporters": dict.fromkeys(
+        ("atif", "har", "inspect", "minari", "otel", "playwright"), "formats"
+    ),
+    "webtraj.importers": dict.fromkeys(("agentlab", "atif", "miniwob-demos", "webgym"), "formats"),
+}  # fmt: skip
+"""The extra of webtraj that installs the package of a name, by entry-point group."""
 
 _Made = TypeVar("_Made")
 
@@ -45,18 +50,26 @@ _registered: dict[str, dict[str, Any]] = {}
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return a sentence that suggests the nearest word, with a trailing space; empty if none.
 
-    For a name that was built in, it says where that is now.
-
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
 
     Upper and lower case are the same.
     """
-    if word in _MOVED_OUT:
-        return f"{word!r} {MOVED_OUT} "
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
+
+
+def check_installed(group: str, name: str) -> None:
+    """Check that a name which is unknown does not belong to a package that is not installed.
+
+    Raises:
+        MissingDependencyError: It does; the message says how to install it.
+    """
+    extra = _EXTRAS[group].get(name)
+    if extra and name not in offered(group):
+        kind = group.removeprefix("webtraj.").removesuffix("s")
+        raise errors.missing_dependency(f"The {kind} {name!r} needs another package", extra)
 
 
 def registering(group: str, name: str, taken: Iterable[str]) -> Callable[[_Made], _Made]:

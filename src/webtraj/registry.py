@@ -43,7 +43,6 @@ from webtraj import credentials, errors
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
-    from webtraj.environments.apps.app import App
     from webtraj.environments.base import Environment
     from webtraj.environments.collecting import TrajectoryCollectingEnvironment
 
@@ -57,7 +56,6 @@ __all__ = [
     "names",
     "parse_selector",
     "register",
-    "register_app",
     "select",
     "unregister",
 ]
@@ -232,7 +230,6 @@ def register(
             one; None if the preset has no list.
         uses_browser: Whether the factory takes `pool`, so that a rollout's workers share one
             browser pool.
-            among its workers.
 
     Raises:
         InvalidInputError: The name is malformed or taken, or the factory cannot be called.
@@ -414,6 +411,9 @@ def _find(name: str) -> Preset:
     try:
         return _presets[name]
     except KeyError:
+        from webtraj.named import check_installed  # Imports pydantic, which costs time.
+
+        check_installed(ENTRY_POINT_GROUP, name.partition("/")[0])
         raise errors.UnknownPresetError(_unknown(name)) from None
 
 
@@ -556,16 +556,12 @@ def _load_plugins() -> None:
 
 
 _MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
-_FIXTURE_SITE = "webtraj.testing.site:FixtureEnvironment"
-_APPS = "webtraj.environments.apps.environment:AppEnvironment"
 _WEB = "webtraj.environments.browser.environment:make_web_environment"
 
 
 def _register_ours() -> None:
     """Register the built-in presets without importing a browser."""
-    from webtraj.environments.apps.names import TEMPLATES
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
-    from webtraj.testing.site.names import TASKS as SITE_TASKS
 
     def ours(name: str, factory: str, description: str, tasks: Tasks | None = None) -> None:
         register(name, factory, description=description, tasks=tasks, uses_browser=True)
@@ -577,53 +573,7 @@ def _register_ours() -> None:
         ours(f"miniwob/{subset}", _MINIWOB, described, tasks)
     described = "The MiniWoB++ pages that the oracle agent can play."
     ours("miniwob/solved", _MINIWOB, described, _solved_miniwob)
-    for task in SITE_TASKS:
-        ours(f"fixture/{task}", _FIXTURE_SITE, f"The task {task} of the fixture site.", (task,))
-    described = "All tasks of the fixture site, one after the other."
-    ours("fixture/all", _FIXTURE_SITE, described, SITE_TASKS)
-    _register_templates(TEMPLATES)
     ours("web", _WEB, "Any web site: make('web', task=WebTask(goal=..., start_url=...)).")
-
-
-def register_app(app: App, *, tasks: str) -> None:
-    """Add an application of your own, with its presets `apps/NAME/all`, `apps/NAME/TASK`, ...
-
-    Args:
-        app: The application.
-        tasks: The module of its templates, whose names start with the application's.
-
-    Raises:
-        InvalidInputError: The name is taken.
-    """
-    from webtraj.environments.apps import app as app_lib
-    from webtraj.environments.apps import tasks as tasks_lib
-
-    app_lib.add_app(app)
-    importlib.import_module(tasks)
-    _register_templates(tasks_lib.registered(app.name), of=f"{app.name}/")
-
-
-def _register_templates(templates: Mapping[str, tuple[int, str]], *, of: str = "") -> None:
-    """Register templates of applications, and the sets of them whose names begin with `of`."""
-    from webtraj.environments.apps.names import subsets
-
-    for template, (level, split) in templates.items():
-        register(
-            f"apps/{template}",
-            _APPS,
-            description=f"A task of level {level} in real applications, of the split {split!r}.",
-            tasks=(template,),
-            uses_browser=True,
-        )
-    for subset, members in subsets(templates).items():
-        if subset.startswith(of):
-            register(
-                f"apps/{subset}",
-                _APPS,
-                description=f"The tasks {subset!r} in real applications, one after the other.",
-                tasks=members,
-                uses_browser=True,
-            )
 
 
 def _solved_miniwob() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def test_help_groups_commands_one_per_line(call):
     play, look = out.index("\nPlay:\n"), out.index("\nLook:\n")
     assert play < out.index("\n  rollout ") < look < out.index("\n  ls ")
     top = [name for name in app_lib.COMMANDS if " " not in name]
-    listed = out[play:].splitlines()
+    listed = out[play : out.index("\nOther packages:\n")].splitlines()
     assert len([line for line in listed if line.startswith("  ")]) == len(top)
 
 
@@ -153,42 +153,6 @@ def test_debug_shows_the_traceback(run_webtraj):
     assert done.returncode == 2
     assert "Traceback" in done.stderr
     assert "InvalidSelectorError" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("merge", "copy"),
-        ("monitor", "view --terminal"),
-        ("ray submit", "rollout submit"),
-        ("report", "metrics --html report.html"),
-    ],
-)
-def test_old_names_work_with_a_hint(old, new, call):
-    code, out, told = call(*old.split(), "--help")
-    assert code == 0
-    assert f"Usage: webtraj {new.partition(' --')[0]} " in out
-    assert told == f"webtraj: `webtraj {old}` is now `webtraj {new}`.\n"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["scratch", "runs/x", "--out", "base"],
-        ["train", "scratch", "runs/x", "--out", "base"],
-        ["rollout", "--preset", "miniwob/click-test", "--agent", "pointing"],
-        ["rollout", "--config-name", "rollout", "save_path=x", "policy_config.agent=pointing"],
-        ["export", "runs/x", "--format", "pointing", "--out", "rows"],
-        ["loop", "--config", "two_cores"],
-        ["loop", "--config", "all_tasks"],
-    ],
-    ids=" ".join,
-)
-def test_what_moved_out_says_what_to_install(command, call, monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
-    code, _, told = call(*command)
-    assert code == 2
-    assert "is now in an example package. Install webtraj-two-cores: https://github.com/" in told
 
 
 def test_a_command_imports_its_own_module_alone():

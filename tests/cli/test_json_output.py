@@ -13,7 +13,7 @@ from webtraj.environments.actions import Click
 from webtraj.training.rows import open_samples
 
 WITH_JSON = {
-    "apps list", "apps check", "copy", "doctor", "explore", "export", "export check", "import",
+    "copy", "doctor", "explore", "export", "export check", "import",
     "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "push",
     "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
 }  # fmt: skip

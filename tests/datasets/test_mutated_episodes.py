@@ -18,7 +18,8 @@ from mutations import changed, places_in
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.cli.datasets import show
-from webtraj.datasets.exporters import FORMATS, export_dataset
+from webtraj.datasets.exporters import export_dataset
+from webtraj.datasets.exporters.base import all_formats
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.metrics import measure
@@ -102,7 +103,7 @@ def readers(place, out, slow):
     yield "metrics", metrics
     if slow:
         yield "report", report
-    for name in FORMATS if slow else ("atif", "html"):
+    for name in all_formats() if slow else ("atif", "html"):
         yield name, lambda name=name: export(name)
     yield "recover", lambda: recover(place)
     viewer.close()

@@ -1,5 +1,6 @@
 """Packages import only packages below them, and faces have the names that they list."""
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import webtraj
+from webtraj.environments import actions, browser
+from webtraj.environments.browser import oracles
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(webtraj.__file__).parent
@@ -16,11 +19,19 @@ house = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = house
 _spec.loader.exec_module(house)
 
+PUBLIC = {
+    "webtraj": {"errors", "tasks"},
+    "webtraj.environments": {"actions", "browser"},
+    "webtraj.environments.actions": set(actions.__all__),
+    "webtraj.environments.browser.oracles": set(oracles.__all__),
+    "webtraj.environments.browser": set(browser.__all__),
+}
+"""What the applications, a package like any other's, may import, by module."""
+
 LAYERS = [names for _, names in house.FLOORS]
 """From the lowest to the highest. In one layer, packages may import each other, in no circle."""
 
 STILL_UP = {
-    ("registry", "testing"): "presets of the fixture site",
     ("store", "environments"): "Orby's shape has actions in words",
 }
 """Imports that still run up, and what they are for."""
@@ -43,6 +54,18 @@ def test_imports_run_down():
         if package in height and imported in height and height[imported] > height[package]:
             up.setdefault((package, imported), where)
     assert up.keys() == STILL_UP.keys(), up
+
+
+def test_the_applications_import_public_names_alone():
+    private = set()
+    for file in (SOURCE / "environments/apps").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                private |= {one.name for one in node.names if one.name.startswith("webtraj.")}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("webtraj"):
+                names = {one.name for one in node.names} - PUBLIC.get(node.module, set())
+                private |= {f"{node.module}.{name}" for name in names}
+    assert {name for name in private if not name.startswith("webtraj.environments.apps")} == set()
 
 
 def test_the_picture_of_the_house_is_drawn_from_the_code():
@@ -69,7 +92,9 @@ def test_no_two_packages_of_a_layer_import_each_other():
     assert not circles
 
 
-@pytest.mark.parametrize("package", ["", ".agents", ".collectors", ".datasets", ".environments"])
+@pytest.mark.parametrize(
+    "package", ["", ".agents", ".collectors", ".datasets", ".environments", ".environments.browser"]
+)
 def test_a_face_has_every_name_that_it_shows(package):
     module = importlib.import_module(f"webtraj{package}")
     assert list(module.__all__) == sorted(module.__all__, key=lambda name: (name[0] == "_", name))

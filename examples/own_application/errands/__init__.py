@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from webtraj.environments.apps import App
-from webtraj.registry import register_app
+from webtraj.environments.apps import App, register_app
 
 APP = App(
     name="errands",

@@ -1,7 +1,8 @@
 """Assemble the commands, and turn errors into exit codes.
 
-A command is a function, which `COMMANDS` names. Its module is imported when the command is called,
-and imports nothing heavy at the top, so that every command starts fast. Help is plain text: Rich
+A command is a function, which `COMMANDS` names, or belongs to another package (`plugins`). Its
+module is imported when the command is called, and imports nothing heavy at the top, so that every
+command starts fast. Help is plain text: Rich
 would take longer to import than all the rest.
 
 Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C).
@@ -10,7 +11,6 @@ webtraj's own errors print as one line on stderr; `-v` or `WEBTRAJ_DEBUG=1` adds
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -27,9 +27,9 @@ from typer import core
 
 import webtraj
 from webtraj import errors
-from webtraj.cli import completing, flags, logs, options, signals
+from webtraj.cli import plugins, signals
 
-__all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command"]
+__all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app", "make_command", "make_offered"]
 
 _BY_HEADING = {
     "Play": {
@@ -38,13 +38,6 @@ _BY_HEADING = {
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
         "explore": ("explore:explore", "Explore sites, and propose tasks from what was seen."),
-        "apps": ("", "Install real web applications, and check their tasks."),
-        "apps install": ("apps:install", "Install applications."),
-        "apps list": ("apps:list_", "List the applications, and whether they are installed."),
-        "apps open": ("apps:open_", "Serve a world to your own browser."),
-        "apps check": ("apps:check", "Check tasks: only their oracle succeeds."),
-        "apps tasks": ("apps:tasks", "Write tasks as a task file."),
-        "apps remove": ("apps:remove", "Remove installed applications."),
         "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
         "doctor": ("doctor:doctor", "Check the installation."),
     },
@@ -65,7 +58,6 @@ _BY_HEADING = {
         "export": ("export:export", "Export a dataset to another tool's format."),
         "export check": ("export:check", "Find rows that LLaMA-Factory would abort on or drop."),
         "export preview": ("export_training:preview", "Print samples in readable form."),
-        "export otel": ("export:otel", "Send recorded episodes as OpenTelemetry traces."),
     },
     "Judge and process": {
         "judge": ("", "Judge recorded episodes; measure a judge."),
@@ -81,36 +73,23 @@ _BY_HEADING = {
     },
     "Serve": {
         "serve": ("serve:serve", "Serve a model with vLLM, until Ctrl-C."),
-        "openenv": ("", "Serve tasks to trainers that have an OpenEnv client."),
-        "openenv serve": ("openenv:serve", "Serve tasks to OpenEnv clients, until Ctrl-C."),
-        "openenv manifest": ("openenv:manifest", "Write an OpenEnv manifest."),
-        "mcp": ("mcp:mcp", "Serve the browser's verbs to an MCP client."),
     },
 }
 COMMANDS = {name: entry for commands in _BY_HEADING.values() for name, entry in commands.items()}
-"""The module and function of each command, empty for a group of commands, and its summary."""
+"""The module and function of each built-in command, empty for a group of commands, and its summary.
 
+Packages add commands; see `plugins`.
+"""
+
+_OTHERS = "Other packages"
 _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name in commands}
-
-_OLD_NAMES = {
-    "convert": "copy",
-    "merge": "copy",
-    "monitor": "view --terminal",
-    "ray submit": "rollout submit",
-    "report": "metrics --html report.html",
-    "update": "train update",
-}
-"""Names of 0.2 that still work, with a hint."""
-
-_OLD_OPTIONS = {"--to": "--format"}
-"""Options of 0.2 that had another name."""
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
     "rollout", "explore", "record", "presets", "judge run", "judge eval", "export", "import",
-    "loop", "openenv serve", "openenv manifest", "mcp",
+    "loop",
 )  # fmt: skip
-"""Commands that take `--import`. `postprocess` and `rollout submit` have one of their own."""
+"""Commands that take `--import`. Others declare it themselves."""
 
 _PROGRAM = "webtraj"
 
@@ -181,8 +160,8 @@ class _Command(core.TyperCommand):
     def _like(self, ctx: Any, option: str) -> list[str]:
         """Return the known options nearest to an unknown one."""
         known = [name for one in self.get_params(ctx) for name in one.opts if name[:2] == "--"]
-        if _OLD_OPTIONS.get(option) in known:
-            return [_OLD_OPTIONS[option]]
+        import difflib
+
         word = option.strip("-")
         names = [name.strip("-") for name in known]
         near = {f"--{name}" for name in difflib.get_close_matches(word, names)}
@@ -219,20 +198,26 @@ class _Group(core.TyperGroup):
             if name.startswith(self._before) and name.count(" ") == self._before.count(" ")
         }
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Find a command by its two words first, and by the name that it had."""
+    def _add_offered(self) -> None:
+        """Add the commands of other packages. Finding them takes time, so only where needed."""
         if not self._before:
-            for old, new in _OLD_NAMES.items():
-                words = old.split()
-                if args[: len(words)] == words:
-                    print(f"webtraj: `webtraj {old}` is now `webtraj {new}`.", file=sys.stderr)
-                    args = [*new.split(), *args[len(words) :]]
-            if args[:1] == ["scratch"] or args[:2] == ["train", "scratch"]:
-                from webtraj.named import MOVED_OUT
+            for name, summary in plugins.read_summaries().items():
+                stub = core.TyperCommand(name, short_help=summary, rich_help_panel=_OTHERS)
+                self.commands.setdefault(name, stub)
 
-                raise errors.InvalidInputError(
-                    f"`webtraj train scratch` {MOVED_OUT} Then run `python -m two_cores.scratch`."
-                )
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of other packages included."""
+        self._add_offered()
+        return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Find a command, by its two words first."""
+        if not self._before and args[0] not in self.commands:
+            if offered := plugins.find_command(args[0]):
+                return args[0], make_offered(offered), args[1:]
+            self._add_offered()  # For suggestions.
+            self.commands.pop(args[0], None)
+        if not self._before:
             name = " ".join(args[:2])
             if name in COMMANDS and " " in name:
                 return name, make_command(name), args[2:]
@@ -241,7 +226,7 @@ class _Group(core.TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by heading."""
-        commands: Any = self.commands
+        commands: Any = {name: self.commands[name] for name in self.list_commands(ctx)}
         rows = [(one.rich_help_panel, (name, one.short_help)) for name, one in commands.items()]
         _write_rows(formatter, rows)
 
@@ -262,6 +247,8 @@ def make_command(name: str) -> Any:
     work, summary = COMMANDS[name]
     if not work:
         return typer.main.get_group(_new_typer(name, summary))
+    from webtraj.cli import completing, flags
+
     module, _, function_name = work.partition(":")
     function = getattr(importlib.import_module(f"webtraj.cli.{module}"), function_name)
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
@@ -285,48 +272,42 @@ def make_command(name: str) -> Any:
     return command
 
 
+def make_offered(entry_point: Any) -> Any:
+    """Return a command of another package."""
+    from webtraj.cli import completing
+
+    command = plugins.make_command(entry_point, _Command)
+    for one in (command, *getattr(command, "commands", {}).values()):
+        completing.complete(one, ())
+    return command
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"webtraj {webtraj.__version__}")
         raise typer.Exit
 
 
-_IMPORT = typer.Option(
-    "--import",
-    metavar="MODULE",
-    help="A module of your own, or a .py file, to import first: it registers presets, agents, "
-    "judges or steps. Repeatable.",
-)
-
-
 def _with_import(function: Callable[..., None]) -> Callable[..., None]:
     """Return a command that also takes `--import`."""
+    from webtraj.cli import options
+
     signature = inspect.signature(function, eval_str=True)
 
     @functools.wraps(function)
     def command(*, imports: list[str] | None, **values: Any) -> None:
-        _import(imports or ())
+        options.import_now(imports)
         function(**values)
 
-    option = inspect.Parameter(
+    parameter = inspect.Parameter(
         "imports",
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[list[str] | None, _IMPORT],
+        annotation=options.Imports,
     )
     parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in signature.parameters.values()]
-    command.__signature__ = signature.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]
+    command.__signature__ = signature.replace(parameters=[*parameters, parameter])  # type: ignore[attr-defined]
     return command
-
-
-def _import(modules: Sequence[str]) -> None:
-    """Import modules now, and in the commands that this one starts."""
-    if not modules:
-        return
-    from webtraj.named import import_modules
-
-    import_modules(modules)
-    os.environ[options.IMPORTED] = os.pathsep.join((*options.imported(), *modules))
 
 
 def _global_options(
@@ -347,10 +328,12 @@ def _global_options(
         ),
     ] = False,
 ) -> None:
+    from webtraj.cli import logs, options
+
     del version  # Handled by its callback.
     modules = options.imported()
     os.environ.pop(options.IMPORTED, None)
-    _import(modules)
+    options.import_now(modules)
     if verbose:
         os.environ[DEBUG_VARIABLE] = "1"
         logs.show(logging.INFO if verbose == 1 else logging.DEBUG, "")

@@ -1,4 +1,4 @@
-"""`webtraj apps`: real web applications for tasks: install, list, open, check, remove."""
+"""Install real web applications, and check their tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json, Parallel
 from webtraj.cli.terminal import counted
 
-__all__ = ["check", "install", "list_", "open_", "remove", "tasks"]
+__all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
+
+commands = typer.Typer(help=__doc__, no_args_is_help=True)
 
 _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
 
 
+@commands.command(short_help="Install applications.")
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
@@ -37,6 +40,7 @@ def install(
             app.install(print)
 
 
+@commands.command("list", short_help="List the applications, and whether they are installed.")
 def list_(json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
     from webtraj.environments.apps.app import APPS, find_app
@@ -66,6 +70,7 @@ def list_(json: Json = False) -> None:
     terminal.make_console().print(terminal.make_table(*columns, rows=shown))
 
 
+@commands.command("open", short_help="Serve a world to your own browser.")
 def open_(
     name: Annotated[str, typer.Argument(help="The application, or a task of one.")],
     seed: Annotated[int, typer.Option(min=0, help="The seed of the world, or of the task.")] = 0,
@@ -121,6 +126,7 @@ async def _open_task(name: str, seed: int, port: int) -> None:
                 print("The answer is:", ", ".join((answer,) if isinstance(answer, str) else answer))
 
 
+@commands.command(short_help="Check tasks: only their oracle succeeds.")
 def check(
     names: Annotated[
         list[str] | None,
@@ -162,6 +168,7 @@ def check(
     sys.exit(1 if failed else 0)
 
 
+@commands.command(short_help="Write tasks as a task file.")
 def tasks(
     out: Annotated[Path, typer.Option(help="The file to write, as JSON lines.")],
     names: Annotated[
@@ -197,6 +204,7 @@ def tasks(
     print(f"{counted(len(rows), 'task')} in {out}")
 
 
+@commands.command()
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
 ) -> None:

@@ -16,8 +16,8 @@ JUDGES = ("environment", "rules", "model")
 DIALECTS = ("webtraj", "browsergym", "webgym", "webgym_marks", "anthropic", "openai")
 EPISODE_FILES = ("json", "pb", "pb.zst", "pb.xz")
 EXPORTS = (
-    "atif", "minari", "huggingface", "otel", "inspect", "playwright", "har", "html",
-    "sharegpt", "openai", "trl", "preferences", "trl-preferences", "tokens",
+    "huggingface", "html", "sharegpt", "openai", "trl", "preferences", "trl-preferences",
+    "tokens",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.sharing import ShareReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["check", "export", "otel"]
+__all__ = ["check", "export"]
 
 # `webtraj export check`: check that LLaMA-Factory accepts an export.
 
@@ -197,8 +197,8 @@ def export(
     from webtraj.cli.export_training import TrainingOptions, export_training
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
-    from webtraj.datasets.exporters.base import all_formats
-    from webtraj.named import nearest
+    from webtraj.datasets.exporters.base import ENTRY_POINT_GROUP, all_formats
+    from webtraj.named import check_installed, nearest
     from webtraj.store.layout import FORMATS
     from webtraj.training.export.running import all_formats as all_sample_formats
 
@@ -228,6 +228,7 @@ def export(
     of_episodes = all_formats()
     known = (*of_episodes, *of_samples, *(FORMATS if shareable else ()))
     if to not in known:
+        check_installed(ENTRY_POINT_GROUP, to)
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
             f"The formats of episodes are {', '.join(of_episodes)}; with --shareable also "
@@ -389,48 +390,3 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
 def _some(ids: Sequence[str]) -> str:
     more = len(ids) - _SHOWN
     return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def otel(
-    dataset: Place,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            help="The receiver's address, such as http://localhost:4318; default: that of "
-            "OTEL_EXPORTER_OTLP_ENDPOINT. Headers come from OTEL_EXPORTER_OTLP_HEADERS."
-        ),
-    ] = None,
-    content: Annotated[
-        bool,
-        typer.Option(
-            "--content", help="Also send what was said: goals, messages, arguments, results."
-        ),
-    ] = False,
-    where: Where = None,
-    limit: Annotated[int, typer.Option(min=0, help="Only the first; 0 sends all.")] = 0,
-    option: BucketOptions = None,
-) -> None:
-    """Send recorded episodes as OpenTelemetry traces. Exit with 1 if one could not be read.
-
-    Ids follow from the episodes' ids, so sending again adds nothing new. To write a file instead:
-    webtraj export PLACE --format otel --out FOLDER.
-    """
-    from webtraj.datasets.dataset import open_dataset
-    from webtraj.datasets.exporters.base import Episodes, Ledger
-    from webtraj.datasets.exporters.otel import otlp_exporter, send_traces
-
-    exporter = otlp_exporter(endpoint)
-    opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
-    found = opened.filter(condition_of(where))
-    ledger = Ledger()
-    try:
-        episodes, spans = send_traces(
-            Episodes(found[:limit] if limit else found, ledger, None), exporter, content=content
-        )
-    finally:
-        exporter.shutdown()  # type: ignore[no-untyped-call]
-    for item in (left_out := ledger.report("otel").left_out):
-        say(f"{item.episode_id}: {item.why}")
-    say(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}")
-    if left_out:
-        raise typer.Exit(1)

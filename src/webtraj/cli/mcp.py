@@ -1,4 +1,4 @@
-"""`webtraj mcp`: a browser for any MCP client, with every session recorded."""
+"""Serve the browser's verbs to an MCP client."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from webtraj.cli import signals
 from webtraj.cli.options import (
     BucketOptions,
     Host,
+    Imports,
     MaxSteps,
     PolicyName,
     Port,
     PresetOptions,
+    import_now,
     read_settings,
     storage_options,
 )
@@ -92,11 +94,13 @@ def mcp(
     policy: PolicyName = "",
     options: PresetOptions = None,
     option: BucketOptions = None,
+    imports: Imports = None,
 ) -> None:
     """Serve the browser's verbs to an MCP client, and record every session as an episode.
 
     Over standard input and output, until the client closes them; with --http, until Ctrl-C.
     """
+    import_now(imports)
     from webtraj.integrations import mcp as mcp_lib
     from webtraj.integrations.sessions import Sessions
     from webtraj.local_pages import listen

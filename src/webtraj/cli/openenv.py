@@ -1,4 +1,4 @@
-"""`webtraj openenv`: tasks for trainers that have an OpenEnv client."""
+"""Serve tasks to trainers that have an OpenEnv client."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from webtraj.cli import signals
 from webtraj.cli.options import (
     BucketOptions,
     Host,
+    Imports,
     MaxSteps,
     Parallel,
     PolicyName,
     Port,
     PresetOptions,
+    import_now,
     read_settings,
     storage_options,
 )
@@ -24,13 +26,16 @@ from webtraj.cli.terminal import counted
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
 
-__all__ = ["manifest", "serve"]
+__all__ = ["commands", "manifest", "serve"]
+
+commands = typer.Typer(help=__doc__, no_args_is_help=True)
 
 _Presets = Annotated[
     list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
 ]
 
 
+@commands.command()
 def serve(
     presets: _Presets,
     sessions: Annotated[
@@ -64,12 +69,14 @@ def serve(
     port: Port = 8000,
     options: PresetOptions = None,
     option: BucketOptions = None,
+    imports: Imports = None,
 ) -> None:
     """Serve tasks to OpenEnv clients until Ctrl-C.
 
     Each client has its own page, and every episode is recorded. The reward is None for a task
     without a judge. An episode that the browser ended is an error, never a reward.
     """
+    import_now(imports)
     from webtraj.agents.contexts import ContextSettings
     from webtraj.integrations import openenv  # noqa: F401  Fails before anything begins.
     from webtraj.integrations.sessions import Sessions
@@ -112,6 +119,7 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
         await asyncio.Event().wait()
 
 
+@commands.command(short_help="Write an OpenEnv manifest.")
 def manifest(
     presets: _Presets,
     out: Annotated[Path, typer.Option(help="Write openenv.yaml to this folder.")],
@@ -121,11 +129,13 @@ def manifest(
     parallel: Parallel = 4,
     seed: Annotated[int, typer.Option(help="The seed of the episodes.")] = 0,
     options: PresetOptions = None,
+    imports: Imports = None,
 ) -> None:
     """Write an OpenEnv manifest: reward range, the random agent's floor, and the oracle.
 
     Plays the tasks with the random agent and the oracle. If a task has no oracle, none is declared.
     """
+    import_now(imports)
     from webtraj.integrations.manifest import declare, measure
 
     given = read_settings(options)

@@ -20,6 +20,7 @@ __all__ = [
     "BucketOptions",
     "EndReason",
     "IMPORTED",
+    "Imports",
     "Episode",
     "Host",
     "Json",
@@ -41,6 +42,7 @@ __all__ = [
     "Where",
     "condition_of",
     "format_settings",
+    "import_now",
     "imported",
     "options_for",
     "read_pairs",
@@ -122,6 +124,31 @@ PresetOptions = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."),
 ]
+
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="A module of your own, or a .py file, to import first: it registers presets, agents, "
+        "judges or steps. Repeatable.",
+    ),
+]
+"""Modules for `import_now`, which a command calls first."""
+
+
+def import_now(modules: Sequence[str] | None) -> None:
+    """Import modules now, and in the commands that this one starts.
+
+    Raises:
+        InvalidInputError: A module does not exist, or fails.
+    """
+    if not modules:
+        return
+    from webtraj.named import import_modules
+
+    import_modules(modules)
+    os.environ[IMPORTED] = os.pathsep.join((*imported(), *modules))
 
 
 def imported() -> list[str]:

@@ -8,7 +8,7 @@
 
 The spans are those of `webtraj.datasets.exporters.otel`: a step's when it has been recorded, the
 episode's when it has ended. A background thread sends them. If the receiver is down or slow, spans
-are dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj export otel`
+are dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj otel`
 sends the recorded episodes later, with the same ids. Needs the extra `otel`.
 """
 
@@ -137,7 +137,7 @@ class OpenTelemetryCollector(TrajectoryCollector):
         except TimeoutError:
             _logger.warning(
                 "The receiver of traces did not answer within %g s; spans may be missing there. "
-                "`webtraj export otel` sends recorded episodes again.",
+                "`webtraj otel` sends recorded episodes again.",
                 self._close_timeout,
             )
 

@@ -251,7 +251,7 @@ def test_the_command_sends_the_same_spans_to_a_receiver(shop, export, monkeypatc
     written = [span for spans in read(out).values() for span in spans]
     with receiving() as receiver:
         done = CliRunner().invoke(
-            make_app(), ["export", "otel", str(shop.path), "--endpoint", receiver.endpoint]
+            make_app(), ["otel", str(shop.path), "--endpoint", receiver.endpoint]
         )
         assert (done.exit_code, done.output) == (0, f"2 episodes sent, {len(written)} spans\n")
         assert receiver.spans == written

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import open_dataset
-from webtraj.datasets.exporters import FORMATS, export_dataset, read_manifest
+from webtraj.datasets.exporters import export_dataset, read_manifest
+from webtraj.datasets.exporters.base import all_formats
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.testing import strategies
 
@@ -18,7 +19,7 @@ EXAMPLES = 25
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", all_formats())
 def test_any_episode(format_name):
     pytest.importorskip(NEEDS.get(format_name, "numpy"))
 

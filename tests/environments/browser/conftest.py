@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest_asyncio
 
@@ -31,6 +31,7 @@ class HtmlTask(BrowserTask):
     script: str = _TASK_SCRIPT
     hidden: str = ".hidden-from-tree"
     shares_context: bool = True
+    metadata: ClassVar[Mapping[str, Any]] = {"kind": "a page of its own"}
 
     async def setup(self, session: BrowserSession, seed: int) -> Mapping[str, Any]:
         await session.open(self.url)

@@ -115,11 +115,13 @@ async def test_an_episode_is_described(open_page):
     environment.set_seed(5)
     coming = environment.describe_episode()
     assert (coming["goal"], coming["seed"]) == ("", 5)
+    assert "metadata" not in coming
     await environment.reset()
     described = environment.describe_episode()
     assert described["seed"] == 5
     assert (described["task"], described["goal"]) == ("test/page", "Do it")
     assert set(described["versions"]) >= {"webtraj", "browser"}
+    assert described["metadata"] == {"kind": "a page of its own"}
     webtraj.EpisodeInfo(**described)
 
 

@@ -1,7 +1,7 @@
 """Export episodes to the formats of other tools.
 
 `export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format is a
-module (see `base`) and a line in `FORMATS`:
+module (see `base`) and an entry point of the group `webtraj.exporters`, or a line in `FORMATS`:
 
 * `atif`: the Agent Trajectory Interchange Format, one JSON file per episode.
 * `minari`: a dataset for `minari.load_dataset`.
@@ -17,7 +17,6 @@ from webtraj.datasets.exporters.base import (
     FORMATS,
     MANIFEST,
     ExportReport,
-    Format,
     LeftOut,
     Note,
     Transform,
@@ -29,7 +28,6 @@ __all__ = [
     "FORMATS",
     "MANIFEST",
     "ExportReport",
-    "Format",
     "LeftOut",
     "Note",
     "Transform",

@@ -25,7 +25,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.named import make_of, nearest, offered
+from webtraj.named import check_installed, make_of, nearest, offered
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
@@ -37,7 +37,6 @@ __all__ = [
     "ExportReport",
     "Exporter",
     "FORMATS",
-    "Format",
     "Job",
     "Ledger",
     "LeftOut",
@@ -392,40 +391,16 @@ def _episode_lines(
 
 ENTRY_POINT_GROUP = "webtraj.exporters"
 
-_HERE = "webtraj.datasets.exporters"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Format:
-    """A format that episodes can be exported to."""
-
-    home: str
-    """The exporter's module and class, as `module:Class`."""
-    summary: str
-    """A one-line description."""
-
-
-FORMATS: dict[str, Format] = {
-    "atif": Format(
-        f"{_HERE}.atif:AtifExporter", "Agent Trajectory Interchange Format, v1.8 or 1.7"
-    ),
-    "minari": Format(f"{_HERE}.minari:MinariExporter", "a Minari dataset"),
-    "huggingface": Format(f"{_HERE}.huggingface:HuggingFaceExporter", "Parquet with a card"),
-    "otel": Format(f"{_HERE}.otel:OtelExporter", "OpenTelemetry traces, as OTLP JSON"),
-    "inspect": Format(f"{_HERE}.inspect_ai:InspectExporter", "logs of Inspect, .eval"),
-    "playwright": Format(f"{_HERE}.playwright:PlaywrightExporter", "a script an episode"),
-    "har": Format(f"{_HERE}.har:HarExporter", "network traffic, HAR 1.2"),
-    "html": Format("webtraj.view.page:HtmlExporter", "an HTML file an episode, to look at"),
+FORMATS: Mapping[str, str] = {
+    "huggingface": "webtraj.datasets.exporters.huggingface:HuggingFaceExporter",
+    "html": "webtraj.view.page:HtmlExporter",
 }
+"""The class of each built-in format, as `module:Class`. Packages offer those of other tools."""
 
 
-def all_formats() -> dict[str, Format]:
-    """Return the built-in formats and those of installed packages, by name."""
-    others = offered(ENTRY_POINT_GROUP)
-    return {
-        **{name: Format(home, "from another package") for name, home in others.items()},
-        **FORMATS,
-    }
+def all_formats() -> dict[str, str]:
+    """Return the built-in formats and those of installed packages, as in `FORMATS`."""
+    return {**offered(ENTRY_POINT_GROUP), **FORMATS}
 
 
 def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
@@ -441,11 +416,12 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
     """
     known = FORMATS if name in FORMATS else all_formats()
     if name not in known:
+        check_installed(ENTRY_POINT_GROUP, name)
         raise errors.InvalidInputError(
             f"No export format {name!r:.60}. "
             f"{nearest(name, known, cutoff=0.6)}The formats are {', '.join(known)}."
         )
-    made: Exporter = make_of(known[name].home, name, options)
+    made: Exporter = make_of(known[name], name, options)
     return made
 
 

@@ -11,7 +11,6 @@ system has a module with a function `read`, which yields its episodes (see `base
 """
 
 from webtraj.datasets.importers.base import (
-    SYSTEMS,
     Found,
     ImportReport,
     Problem,
@@ -20,10 +19,10 @@ from webtraj.datasets.importers.base import (
     detect,
     import_episodes,
     read_episodes,
+    system_names,
 )
 
 __all__ = [
-    "SYSTEMS",
     "Found",
     "ImportReport",
     "Problem",
@@ -32,4 +31,5 @@ __all__ = [
     "detect",
     "import_episodes",
     "read_episodes",
+    "system_names",
 ]

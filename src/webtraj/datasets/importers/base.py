@@ -27,7 +27,7 @@ from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.named import class_at, offered
+from webtraj.named import check_installed, class_at, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -41,7 +41,6 @@ __all__ = [
     "ImportReport",
     "Problem",
     "Reader",
-    "SYSTEMS",
     "Skipped",
     "Source",
     "UNREADABLE",
@@ -61,6 +60,7 @@ __all__ = [
     "problem",
     "provenance",
     "read_episodes",
+    "system_names",
     "relative",
     "text_of",
     "text_of_parts",
@@ -383,15 +383,13 @@ def images_as_bytes(message: Any) -> Any:
 ENTRY_POINT_GROUP = "webtraj.importers"
 """Entry points for more systems: a name for a module with `recognises` and `read`."""
 
-_HOMES = {
-    "agentlab": "webtraj.datasets.importers.agentlab",
-    "webgym": "webtraj.datasets.importers.webgym",
-    "orby": "webtraj.datasets.importers.orby",
-    "miniwob-demos": "webtraj.datasets.importers.miniwob_demos",
-    "atif": "webtraj.datasets.importers.atif",
-}
-SYSTEMS = tuple(_HOMES)
-"""The names of the built-in systems."""
+_HOMES = {"orby": "webtraj.datasets.importers.orby"}
+"""The modules of the built-in systems. Packages offer the others."""
+
+
+def system_names() -> tuple[str, ...]:
+    """Return the names of the built-in systems and those of installed packages."""
+    return tuple(_all_homes())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,10 +420,9 @@ def detect(path: Path) -> str:
             f"{str(path)!r} is already a webtraj dataset, so there is nothing to import. `webtraj "
             "copy` copies datasets into one, or converts them."
         )
+    names = ", ".join(_all_homes())
     raise errors.InvalidInputError(
-        f"Cannot tell which system recorded {str(path)!r}; expected experiment folders of AgentLab "
-        "or BrowserGym, WebGym's .pt files, Orby's .pb files, demonstrations of MiniWoB++, or "
-        "ATIF. Choose one with --from agentlab, webgym, orby, miniwob-demos or atif."
+        f"Cannot tell which system recorded {str(path)!r}. Choose one with --from: {names}."
     )
 
 
@@ -434,7 +431,7 @@ def read_episodes(source: Source, system: str = "auto") -> Iterator[Found]:
 
     Args:
         source: The source.
-        system: One of `SYSTEMS` or of an installed package, or "auto" to detect it.
+        system: One of `system_names()`, or "auto" to detect it.
 
     Raises:
         InvalidInputError: The system is unknown, or cannot be detected.
@@ -456,7 +453,7 @@ def import_episodes(
     Args:
         source: The source; `have` is filled in.
         place: The dataset: a folder's path or a URL, new, empty or a dataset of the same format.
-        system: One of `SYSTEMS` or of an installed package, or "auto" to detect it.
+        system: One of `system_names()`, or "auto" to detect it.
         format: The format of the episode files; see `webtraj.store`.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         on_found: Called with the result of each item, once it is known.
@@ -489,6 +486,7 @@ def import_episodes(
 def _reader(path: Path, system: str) -> tuple[str, Reader]:
     homes = _all_homes()
     if system != "auto" and system not in homes:
+        check_installed(ENTRY_POINT_GROUP, system)
         raise errors.InvalidInputError(
             f"Cannot import from the system {system!r}; expected auto or one of {', '.join(homes)}."
         )

@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from webtraj import _homes
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from webtraj.environments.apps.app import App as App
     from webtraj.environments.apps.app import World as World
     from webtraj.environments.apps.app import find_app as find_app
     from webtraj.environments.apps.environment import AppEnvironment as AppEnvironment
+    from webtraj.environments.apps.presets import register_app as register_app
     from webtraj.environments.apps.tasks import Fault as Fault
 
 _HOMES = {
@@ -23,7 +23,13 @@ _HOMES = {
     "Fault": "tasks",
     "World": "app",
     "find_app": "app",
+    "register_app": "presets",
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _homes.face(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

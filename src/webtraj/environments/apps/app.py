@@ -12,6 +12,7 @@ import asyncio
 import atexit
 import contextlib
 import dataclasses
+import fcntl
 import functools
 import hashlib
 import json
@@ -30,9 +31,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from webtraj import errors
+from webtraj.environments import browser
 from webtraj.environments.apps import state as state_lib
-from webtraj.environments.browser import network as network_lib
-from webtraj.store import files as files_lib
 
 __all__ = ["APPS", "App", "World", "add_app", "find_app", "home"]
 
@@ -133,7 +133,8 @@ class App:
         if self.installed:
             return
         home().mkdir(parents=True, exist_ok=True)
-        with files_lib.locked(home() / f"{self.name}.lock"):
+        with (home() / f"{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.installed:  # Another process may have done it.
                 self._install(say)
 
@@ -336,7 +337,7 @@ class World:
             far = await self._host.connect()
             try:
                 far[1].write(f"WORLD {self.name}\n".encode() + begun)
-                await network_lib.pipe_both((reader, writer), far)
+                await browser.pipe_both((reader, writer), far)
             finally:
                 far[1].close()
         finally:

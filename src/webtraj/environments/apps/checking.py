@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
+from webtraj.environments import browser
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import environment as environment_lib
 from webtraj.environments.apps import tasks as tasks_lib
-from webtraj.environments.browser import pool as pool_lib
 
 __all__ = ["Checked", "check"]
 
@@ -41,7 +41,7 @@ async def check(
     seeds: Iterable[int] = (0, 1, 2),
     parallel: int = 4,
     quick: bool = False,
-    pool: pool_lib.BrowserPool | None = None,
+    pool: browser.BrowserPool | None = None,
 ) -> AsyncIterator[Checked]:
     """Check templates on seeds, and yield the results as they come.
 

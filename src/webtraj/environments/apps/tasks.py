@@ -40,6 +40,7 @@ from typing import Any, Final, Literal, TypeAlias
 from webtraj import errors
 from webtraj import tasks as webtraj_tasks
 from webtraj.environments import actions as actions_lib
+from webtraj.environments import browser
 from webtraj.environments.apps import app as app_lib
 from webtraj.environments.apps import state as state_lib
 from webtraj.environments.apps.names import TEMPLATES
@@ -53,9 +54,6 @@ from webtraj.environments.apps.state import (
     removed,
     same_text,
 )
-from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser import session as session_lib
-from webtraj.environments.browser import tasks as browser_tasks_lib
 from webtraj.environments.browser.oracles import OracleError, PageView, Step
 
 __all__ = [
@@ -382,7 +380,7 @@ def _normal(text: str) -> str:
 # Episodes.
 
 
-class AppTask(browser_tasks_lib.BrowserTask):
+class AppTask(browser.BrowserTask):
     """A template as a `BrowserTask`: one pair of worlds after another.
 
     Args:
@@ -422,10 +420,10 @@ class AppTask(browser_tasks_lib.BrowserTask):
         return _LEVELS[self.template.level]
 
     @property
-    def local_sites(self) -> network_lib.LocalSites:
+    def local_sites(self) -> browser.LocalSites:
         """The applications. See `BrowserTask`."""
 
-        def serve(name: str) -> network_lib.Serve:
+        def serve(name: str) -> browser.Serve:
             async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 if not await self._fault.strikes(self._turns, writer) and name in self.worlds:
                     await self.worlds[name].serve(reader, writer)
@@ -440,8 +438,9 @@ class AppTask(browser_tasks_lib.BrowserTask):
         assert self._assignment is not None, "There is no assignment before the first episode."
         return self._assignment
 
-    def described(self) -> dict[str, Any]:
-        """Return the episode's task as its record keeps it: a judge finds the rubric there."""
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The episode's task as its record keeps it: a judge finds the rubric there."""
         assignment = self.assignment
         spec = webtraj_tasks.TaskSpec(
             name=self.name,
@@ -476,7 +475,7 @@ class AppTask(browser_tasks_lib.BrowserTask):
         jar: Mapping[str, str] = self.worlds[app].facts["cookies"][user] if user else {}
         return jar
 
-    async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
+    async def setup(self, session: browser.BrowserSession, seed: int) -> None:
         """See `BrowserTask.setup`."""
         await self.begin(seed)
         cookies: list[Any] = [
@@ -493,33 +492,31 @@ class AppTask(browser_tasks_lib.BrowserTask):
         return self.assignment.goal
 
     async def validate(
-        self, session: session_lib.BrowserSession, state: Any, answer: str | None
-    ) -> browser_tasks_lib.Verdict:
+        self, session: browser.BrowserSession, state: Any, answer: str | None
+    ) -> browser.Verdict:
         """See `BrowserTask.validate`. Nothing is judged before the agent answers."""
         self._turns += 1
         if self._fault.logs_out_after == self._turns:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
-            return browser_tasks_lib.Verdict()
+            return browser.Verdict()
         return self._verdict(await self.wrong_with(answer))
 
     async def validate_refusal(
-        self, session: session_lib.BrowserSession, reason: str
-    ) -> browser_tasks_lib.Verdict:
+        self, session: browser.BrowserSession, reason: str
+    ) -> browser.Verdict:
         """See `BrowserTask.validate_refusal`."""
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
         return self._verdict(await self.wrong_state())
 
-    async def teardown(self, session: session_lib.BrowserSession) -> None:
+    async def teardown(self, session: browser.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
         self.discard()
 
-    def solve(
-        self, session: session_lib.BrowserSession, goal: str
-    ) -> browser_tasks_lib.ScriptedSolution:
+    def solve(self, session: browser.BrowserSession, goal: str) -> browser.ScriptedSolution:
         """See `BrowserTask.solve`."""
-        return browser_tasks_lib.ScriptedSolution(solution(self.assignment, session))
+        return browser.ScriptedSolution(solution(self.assignment, session))
 
     async def wrong_with(self, answer: str) -> str:
         """Return what is wrong with the answer or the worlds; empty if the task is solved."""
@@ -552,9 +549,9 @@ class AppTask(browser_tasks_lib.BrowserTask):
             return part
         return given if app == self._apps[0].name else ()
 
-    def _verdict(self, wrong: str) -> browser_tasks_lib.Verdict:
+    def _verdict(self, wrong: str) -> browser.Verdict:
         self.reason, reward = wrong, float(not wrong)
-        return browser_tasks_lib.Verdict(
+        return browser.Verdict(
             done=True,
             reward=reward,
             success=not wrong,
@@ -572,7 +569,7 @@ class AppTask(browser_tasks_lib.BrowserTask):
 
 
 async def solution(
-    assignment: Assignment, session: session_lib.BrowserSession
+    assignment: Assignment, session: browser.BrowserSession
 ) -> AsyncGenerator[actions_lib.Action, None]:
     """Yield the actions of an assignment's oracle, the answer last.
 

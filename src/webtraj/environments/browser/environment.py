@@ -372,6 +372,7 @@ class BrowserEnvironment(base_lib.Environment):
     def describe_episode(self) -> Mapping[str, Any]:
         """Return the current or next episode's description. See `DescribesEpisode`."""
         coming = self._episode if self._active else self._episode + 1
+        metadata = self.task.metadata if self._active else {}
         return {
             "task": self._tasks[coming % len(self._tasks)].name,
             "goal": self._goal if self._active else "",
@@ -379,6 +380,7 @@ class BrowserEnvironment(base_lib.Environment):
             "seed": self._episode_seed if self._active else self._seed_of(coming),
             "environment": type(self).__name__,
             "versions": self._versions(),
+            **({"metadata": metadata} if metadata else {}),
         }
 
     def episode_outcome(self) -> trajectory_lib.Outcome:

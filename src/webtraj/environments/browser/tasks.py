@@ -119,6 +119,11 @@ class BrowserTask:
         return {}
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Facts about the running episode for its record's `metadata`, such as a judge needs."""
+        return {}
+
+    @property
     def has_solution(self) -> bool:
         """Whether `solve` has a solution."""
         return False

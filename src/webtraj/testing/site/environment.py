@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from webtraj.environments import actions as actions_lib
@@ -212,9 +212,8 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         self._place = _Place(site)
-        self._site_tasks = [FixtureTask(tasks_lib.find_task(name), self._place) for name in names]
         super().__init__(
-            self._site_tasks,
+            [FixtureTask(tasks_lib.find_task(name), self._place) for name in names],
             seed=seed,
             pool=pool,
             observe=observe,
@@ -230,7 +229,7 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
     @property
     def site_task(self) -> FixtureTask:
         """The task of the current episode, or of the first one."""
-        return self._site_tasks[max(self._episode, 0) % len(self._site_tasks)]
+        return cast(FixtureTask, self.task)
 
     @property
     def world(self) -> World:

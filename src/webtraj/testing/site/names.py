@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TASKS"]
+import webtraj
+
+__all__ = ["TASKS", "register_presets"]
+
+_FACTORY = "webtraj.testing.site:FixtureEnvironment"
 
 TASKS: Final = (
     "add-to-cart",
@@ -42,3 +46,14 @@ TASKS: Final = (
     "write-note",
 )
 """The tasks of the fixture site, in the order of the alphabet."""
+
+
+def register_presets() -> None:
+    """Register the presets `fixture/all` and `fixture/TASK`."""
+    described = "All tasks of the fixture site, one after the other."
+    presets = {"all": (described, TASKS)}
+    presets |= {task: (f"The task {task} of the fixture site.", (task,)) for task in TASKS}
+    for name, (description, tasks) in presets.items():
+        webtraj.register(
+            f"fixture/{name}", _FACTORY, description=description, tasks=tasks, uses_browser=True
+        )
