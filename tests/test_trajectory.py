@@ -5,17 +5,16 @@ import math
 import re
 
 import numpy as np
-import orjson
 import pytest
 
 import webtraj
+from rows import each
 from webtraj import trajectory as trajectory_lib
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
     EpisodeInfo,
     EpisodeTrajectory,
-    Outcome,
     StepType,
 )
 
@@ -35,10 +34,9 @@ PLAYED = episode(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "record",
     [EpisodeInfo(), PLAYED, PLAYED.steps[0], PLAYED.end, webtraj.Decision(), webtraj.ModelCall()],
-    ids=lambda record: type(record).__name__,
 )
 def test_records_are_frozen_and_slotted(record):
     name = dataclasses.fields(record)[0].name
@@ -63,7 +61,7 @@ def test_num_steps_counts_transitions(steps, expected):
     assert found.num_steps == len(list(found.transitions())) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("rewards", "total"),
     [
         ([], 0.0),
@@ -79,7 +77,6 @@ def test_num_steps_counts_transitions(steps, expected):
         ([10**400], math.nan),
         ([np.array([3e38, 3e38], np.float32)], math.inf),
     ],
-    ids=repr,
 )
 def test_total_reward(rewards, total):
     steps = [step(0, StepType.FIRST), *(step(i + 1, reward=r) for i, r in enumerate(rewards))]
@@ -91,7 +88,7 @@ def test_the_reward_of_first_is_no_reward_and_that_of_a_headless_start_is():
     assert episode(step(0, StepType.MID, reward=5.0)).total_reward == 5.0
 
 
-@pytest.mark.parametrize("reason", EndReason)
+@each("reason", EndReason)
 def test_terminated_and_truncated_follow_the_end_s_reason(reason):
     found = episode(reason=reason)
     assert found.terminated is (reason is EndReason.TERMINATED)
@@ -105,31 +102,7 @@ def test_an_open_episode_has_no_reason_nor_outcome():
     assert not found.terminated
 
 
-def test_an_episode_prints_as_one_line():
-    info = EpisodeInfo(episode_id="e1", task="click")
-    played = dataclasses.replace(PLAYED, info=info)
-    line = "<EpisodeTrajectory 'e1' of 'click': 2 steps, reward 1.5, "
-    assert str(played) == line + "TERMINATED, UNKNOWN>"
-    assert str(dataclasses.replace(played, end=None)) == line + "open>"
-
-
-def test_zero_means_unknown():
-    assert EndReason(0) is EndReason.UNKNOWN
-    assert trajectory_lib.Outcome(0) is trajectory_lib.Outcome.UNKNOWN
-
-
 def test_new_ids_are_unique_and_name_files():
     ids = {trajectory_lib.new_episode_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{16}", episode_id) for episode_id in ids)
-
-
-def test_steps_and_episodes_have_the_names_of_ares_too():
-    step = trajectory_lib.StepRecord(3, trajectory_lib.StepType.MID, "seen", end_time=7.0)
-    episode = trajectory_lib.EpisodeTrajectory(trajectory_lib.EpisodeInfo(task="shop"), (step,))
-    assert (step.step_index, step.timestamp, episode.task_name) == (3, 7.0, "shop")
-
-
-def test_reasons_and_outcomes_print_their_names():
-    assert f"{Outcome.SUCCESS} {EndReason.TRUNCATED}" == "success truncated"
-    assert orjson.dumps([Outcome.SUCCESS, EndReason.TRUNCATED]) == b"[1,2]"
