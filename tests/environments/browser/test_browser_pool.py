@@ -19,7 +19,8 @@ from webtraj.environments.browser.processes import find_browser, process_alive
 
 pytestmark = [pytest.mark.browser]
 
-QUICK = PoolLimits(call=5.0, close=1.0, lease=0.2)
+QUICK = PoolLimits(call=15.0, close=1.0, lease=0.2)
+"""Only what hangs takes so long: a machine with much to do needs room for what does not."""
 
 
 async def answer(lease):
@@ -28,7 +29,7 @@ async def answer(lease):
 
 async def until(condition):
     """Waits until a condition holds; the deadline is only for failing."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -36,11 +37,6 @@ async def until(condition):
 async def gone(*pids):
     """Waits until the processes are gone."""
     await until(lambda: not any(process_alive(pid) for pid in pids))
-
-
-def live_children():
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if process_alive(child.pid)]
 
 
 def pool_processes(pool):
@@ -52,6 +48,7 @@ def pool_processes(pool):
     )
 
 
+@pytest.mark.gate
 async def test_leases_share_a_browser_and_nothing_else():
     async with BrowserPool() as pool:
         first, second = await pool.lease(), await pool.lease()
@@ -62,35 +59,12 @@ async def test_leases_share_a_browser_and_nothing_else():
         assert await second.context.cookies() == []
 
 
-async def test_a_browser_that_was_started_before_is_leased_from():
-    async with BrowserPool() as pool:
-        await pool.start()
-        lease = await pool.lease()
-        assert await answer(lease) == 42
-        assert pool.stats.launched == 1
-
-
-async def test_a_lease_raises_what_kept_a_browser_from_starting_before(monkeypatch):
-    monkeypatch.setenv("WEBTRAJ_BROWSER", "no-such-browser")
-    async with BrowserPool() as pool:
-        await pool.start()
-        with pytest.raises(errors.BrowserNotFoundError, match="no-such-browser"):
-            await pool.lease()
-
-
 @pytest.mark.smoke
 async def test_leases_spread_over_the_browsers():
     async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
         pids = [lease.browser.pid for lease in leases]
         assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
-
-
-async def test_context_options_reach_the_context():
-    async with BrowserPool() as pool:
-        lease = await pool.lease(viewport={"width": 321, "height": 123}, locale="de-DE")
-        page = await lease.page.evaluate("[innerWidth, innerHeight, navigator.language]")
-        assert page == [321, 123, "de-DE"]
 
 
 async def test_a_full_pool_tells_who_holds_it_after_the_deadline():
@@ -103,14 +77,6 @@ async def test_a_full_pool_tells_who_holds_it_after_the_deadline():
         assert await answer(await pool.lease()) == 42
 
 
-async def test_a_lease_that_fails_to_open_gives_its_place_back():
-    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
-        for _ in range(2):
-            with pytest.raises(errors.BrowserError, match="open a context"):
-                await pool.lease(viewport={"width": "wide", "height": 1})
-        assert await answer(await pool.lease()) == 42
-
-
 async def test_a_call_that_hangs_ends_at_its_deadline():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -119,6 +85,7 @@ async def test_a_call_that_hangs_ends_at_its_deadline():
             await lease.run(forever, what="dream", seconds=0.1)
 
 
+@pytest.mark.gate
 async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
     async with BrowserPool(browsers=2, contexts_per_browser=2, limits=QUICK) as pool:
         victim, bystander = await pool.lease(), await pool.lease()
@@ -140,6 +107,7 @@ async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
         assert pool.stats.crashed == 1
 
 
+@pytest.mark.gate
 async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -152,31 +120,7 @@ async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
         assert await answer(await pool.lease()) == 42
 
 
-async def test_a_crashed_page_s_context_is_closed():
-    async with BrowserPool(limits=QUICK) as pool:
-        lease, other = await pool.lease(), await pool.lease()
-        crashed = asyncio.Event()
-        lease.page.on("crash", lambda _: crashed.set())
-        tool = await lease.context.new_cdp_session(lease.page)
-        crash = asyncio.ensure_future(tool.send("Page.crash"))  # It never answers.
-        await crashed.wait()
-        crash.cancel()
-        with pytest.raises(errors.BrowserCrashedError, match="The page crashed"):
-            await answer(lease)
-        await lease.release()
-        assert lease.context not in lease.context.browser.contexts
-        assert await answer(other) == 42
-
-
-async def test_a_driver_that_ends_at_once_has_an_error_of_its_type(monkeypatch):
-    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
-    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
-        with pytest.raises(errors.BrowserCrashedError, match=r"driver ended .* '/bin/false'"):
-            await pool.lease()
-        monkeypatch.undo()
-        assert await answer(await pool.lease()) == 42
-
-
+@pytest.mark.gate
 async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -187,15 +131,6 @@ async def test_a_driver_that_hangs_is_replaced():
         await lease.release()
         assert await answer(await pool.lease()) == 42
         assert not any(process_alive(pid) for pid in pids)
-
-
-async def test_a_driver_that_hangs_is_replaced_before_it_is_asked_for_a_browser():
-    async with BrowserPool(browsers=2, limits=QUICK) as pool:
-        lease = await pool.lease()
-        os.kill(pool._driver.pid, signal.SIGSTOP)
-        assert await answer(await pool.lease()) == 42
-        with pytest.raises(errors.BrowserCrashedError):
-            await answer(lease)
 
 
 async def test_a_start_that_never_goes_on_is_given_up(monkeypatch):
@@ -260,7 +195,7 @@ async def test_a_browser_that_can_open_no_more_pages_is_replaced_and_its_pages_s
 
 
 async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_replaced():
-    limits = dataclasses.replace(QUICK, call=1.0, lease=20.0)
+    limits = dataclasses.replace(QUICK, call=3.0, lease=60.0)
     async with BrowserPool(limits=limits) as pool:
         first = await pool.lease()
         (compositor,) = processes_of(first.browser.pid, "gpu-process")
@@ -276,23 +211,10 @@ async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_rep
         await again.run(again.page.screenshot(), what="take a screenshot")
 
 
-@pytest.mark.slow
-async def test_pages_that_hang_now_and_then_cost_the_browser_nothing():
-    limits = dataclasses.replace(QUICK, call=1.5)
-    async with BrowserPool(limits=limits) as pool:
-        for _ in range(3):
-            good, bad = await pool.lease(), await pool.lease()
-            for _ in range(2):
-                with pytest.raises(errors.BrowserTimeoutError):
-                    await bad.run(bad.page.evaluate("new Promise(() => {})"), what="dream")
-            await bad.release()
-            await good.release()
-        assert pool.stats.launched == 1
-
-
+@pytest.mark.gate
 @pytest.mark.parametrize("moment", ["at once", "driver", "browser", "context"])
 async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
-    limits = dataclasses.replace(QUICK, lease=20.0)
+    limits = dataclasses.replace(QUICK, lease=60.0)
     async with BrowserPool(contexts_per_browser=1, limits=limits) as pool:
         leasing = asyncio.ensure_future(pool.lease(owner="nobody"))
         reached = {
@@ -311,29 +233,7 @@ async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
         assert (pool.stats.leases, pool.stats.launched) == (1, 1)
 
 
-@pytest.mark.parametrize("moment", ["at once", "driver", "browser"])
-async def test_a_pool_that_is_closed_while_it_starts_leaves_no_process(moment):
-    before = {child.pid for child in live_children()}  # Other tests' helpers and servers.
-    pool = BrowserPool(limits=QUICK)
-    leasing = asyncio.ensure_future(pool.lease())
-    reached = {"at once": 0, "driver": 1, "browser": 2}[moment]
-    await until(lambda: pool._openings and len(pool_processes(pool)) >= reached)
-    await pool.close()
-    with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
-        await leasing
-    await until(lambda: {child.pid for child in live_children()} <= before)
-
-
-@pytest.mark.parametrize("reached", [0, 1, 2])
-async def test_a_pool_that_is_closed_before_its_started_browser_leaves_no_process(reached):
-    before = {child.pid for child in live_children()}
-    pool = BrowserPool(limits=QUICK)
-    await pool.start()
-    await until(lambda: len(pool_processes(pool)) >= reached)
-    await pool.close()
-    await until(lambda: {child.pid for child in live_children()} <= before)
-
-
+@pytest.mark.gate
 async def test_a_browser_that_hangs_on_release_is_killed():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -342,14 +242,6 @@ async def test_a_browser_that_hangs_on_release_is_killed():
         await lease.release()
         await gone(pid)
         assert await answer(await pool.lease()) == 42
-
-
-async def test_a_browser_that_hangs_on_close_is_killed():
-    async with BrowserPool(limits=QUICK) as pool:
-        lease = await pool.lease()
-        pids = [lease.browser.pid, pool._driver.pid]
-        os.kill(lease.browser.pid, signal.SIGSTOP)
-    assert not any(process_alive(pid) for pid in pids)
 
 
 async def test_an_old_browser_is_replaced_when_its_leases_end():
@@ -365,16 +257,7 @@ async def test_an_old_browser_is_replaced_when_its_leases_end():
         assert (pool.stats.retired, pool.stats.browsers) == (1, 1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-async def test_a_fat_browser_is_replaced():
-    limits = dataclasses.replace(QUICK, memory=1)
-    async with BrowserPool(limits=limits) as pool:
-        first = await pool.lease()
-        await first.release()
-        second = await pool.lease()
-        assert second.browser.pid != first.browser.pid
-
-
+@pytest.mark.gate
 @pytest.mark.smoke
 async def test_close_ends_everything_and_refuses_more():
     pool = BrowserPool()
@@ -466,6 +349,7 @@ def child():
     process.stdout.close()
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
 @pytest.mark.parametrize("stopped", [False, True], ids=["driver runs", "driver hangs"])
 async def test_nothing_survives_a_killed_parent(child, stopped):
@@ -479,6 +363,7 @@ async def test_nothing_survives_a_killed_parent(child, stopped):
     await gone(*(process.pid for process in living))
 
 
+@pytest.mark.gate
 async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
     child.kill()
     child.wait()
@@ -486,12 +371,6 @@ async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
     async with BrowserPool() as pool:
         await pool.lease()
     assert not os.path.isdir(child.folder)  # noqa: PTH112
-
-
-@pytest.mark.parametrize("sizes", [(0, 1), (1, 0)])
-async def test_a_pool_needs_room(sizes):
-    with pytest.raises(errors.InvalidInputError):
-        BrowserPool(*sizes)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from webtraj import errors
 from webtraj.environments.actions import Click, Wait
 from webtraj.environments.miniwob import oracles
-from webtraj.environments.miniwob.oracles import OracleError, quoted
+from webtraj.environments.miniwob.oracles import OracleError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -35,15 +35,6 @@ async def test_a_task_without_an_oracle_is_told():
         oracles.solve("no-such-task", None)
 
 
-@pytest.mark.parametrize(
-    ("task", "message"), [("click-tset", "no task"), ("click-test", "already has an oracle")]
-)
-async def test_an_oracle_is_registered_once_for_a_task_that_exists(task, message):
-    oracles.solved_tasks()
-    with pytest.raises(ValueError, match=message):
-        oracles.oracle(task)(lambda page: None)
-
-
 async def test_an_evaluation_gets_its_argument_and_refs(play):
     environment = play("click-test")
     await environment.reset()
@@ -53,10 +44,3 @@ async def test_an_evaluation_gets_its_argument_and_refs(play):
         {"sel": "#subbtn"},
     )
     assert answer == {"ref": (await view.one("#subbtn")).ref, "none": None}
-
-
-@pytest.mark.parametrize(
-    ("goal", "parts"), [('Click "a b" and "".', ["a b", ""]), ("Click it.", []), ('"x', [])]
-)
-async def test_quoted_gives_the_quoted_parts(goal, parts):
-    assert quoted(goal) == parts
