@@ -9,8 +9,9 @@ import unittest
 import dm_env
 import numpy as np
 import pytest
-from dm_env import specs, test_utils
+from dm_env import specs
 
+from rows import each
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
 from webtraj.testing import EnvironmentContract, fakes, messages
@@ -361,8 +362,8 @@ def test_a_sound_environment_passes(name, recorded):
     assert skipped == OPTIONAL | (ENDS if name == "no end within reach" else set())
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["bare", "recorded"])
-@pytest.mark.parametrize("name", BROKEN)
+@each("recorded", [False, True])
+@each("name", BROKEN)
 def test_a_broken_environment_fails_exactly_the_expected_tests(name, recorded):
     make, expected, message = BROKEN[name]
     failed, _ = outcomes(contract_of(make, recorded=recorded))
@@ -414,36 +415,3 @@ def test_an_invalid_action_must_leave_the_environment_usable(make, failing):
     failed, skipped = outcomes(contract_of(make, make_invalid_action=lambda _, __: 7))
     assert set(failed) == failing
     assert skipped == set()
-
-
-def test_an_environment_may_be_made_by_a_coroutine():
-    failed, _ = outcomes(contract_of(lambda: asyncio.sleep(0, fakes.CatchEnvironment())))
-    assert failed == {}
-
-
-def test_an_environment_must_be_given():
-    with pytest.raises(NotImplementedError, match="must override make_environment"):
-        EnvironmentContract().test_reset()
-
-
-def test_the_tests_run_under_unittest_too():
-    class Case(EnvironmentContract, unittest.TestCase):
-        def make_environment(self):
-            return fakes.CatchEnvironment()
-
-    result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
-    assert result.testsRun == len(ALL)
-    assert result.wasSuccessful()
-    assert len(result.skipped) == 1
-
-
-def test_the_messages_it_shares_with_dm_env_are_dm_envs():
-    ours = {name: text for name, text in vars(messages).items() if name.isupper()}
-    theirs = {
-        name.removeprefix("_"): text
-        for name, text in vars(test_utils).items()
-        if name.startswith("_") and name[1:2].isupper()
-    }
-    assert len(theirs) == 7
-    assert theirs.items() <= ours.items()
