@@ -8,7 +8,7 @@ import pytest
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
-from webtraj.agents.models import AnthropicClient, Sampling
+from webtraj.agents.models import Sampling
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import BrowserGymDialect
 from webtraj.testing.model_server import Reply
@@ -253,22 +253,6 @@ async def test_tool_call_that_the_server_took_out_of_the_text(model_server, serv
         assert (await act()).action.kind == "several_actions"
     await act()
     assert model_server.requests[-1].messages[2]["content"] == "I press it."
-
-
-async def test_anthropics_tool_use_is_read_by_its_dialect(model_server, served_agent):
-    block = {"type": "tool_use", "id": "t", "name": "computer", "input": {"action": "screenshot"}}
-    content = [{"type": "thinking", "thinking": "Look."}, block]
-    body = {"type": "message", "content": content, "stop_reason": "tool_use", "usage": {}}
-    model_server.script(Reply(body=json.dumps(body).encode()))
-    agent = served_agent(
-        model_server,
-        client=AnthropicClient,
-        dialect="anthropic",
-        prompt="bare",
-        viewport=(800, 600),
-    )
-    decision = await play(agent)()
-    assert (decision.action, decision.thought) == (a.Screenshot(), "Look.")
 
 
 async def test_actions_can_be_enforced_by_the_server(model_server, served_agent):

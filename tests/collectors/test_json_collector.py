@@ -1,12 +1,10 @@
 """The JSON collector: its files, its faults, and what is left when its process goes."""
 
-import asyncio
 import hashlib
 import os
 import subprocess
 import sys
 import textwrap
-import threading
 
 import orjson
 import pytest
@@ -18,7 +16,7 @@ from webtraj import (
 )
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
-from webtraj.store import journal, sealing
+from webtraj.store import journal
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd
 
@@ -91,21 +89,6 @@ async def test_a_torn_last_line_does_not_count(collector, records, tmp_path, tor
     assert (len(read.steps), read.end, read.torn) == (1, None, len(torn))
 
 
-@pytest.mark.parametrize("fsync", ["episode", "step", "never"])
-async def test_fsync_decides_what_is_waited_for(tmp_path, records, monkeypatch, fsync):
-    synced = []
-    for name in ("fsync", "fdatasync"):
-        sync = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda fd, sync=sync: (synced.append(fd), sync(fd))[1])
-    async with JsonTrajectoryCollector(tmp_path, fsync=fsync) as collector:
-        recorder = collector.begin_episode(records.info())
-        recorder.record_step(records.step(0, SHOT))
-        assert bool(synced) is (fsync == "step")
-        recorder.end_episode(records.end)
-        await collector.flush()
-        assert bool(synced) is (fsync != "never")
-
-
 # Folders.
 
 
@@ -159,21 +142,6 @@ async def test_an_end_that_cannot_be_written_seals_what_there_is(collector, reco
         recover(collector.path)
     episode = open_dataset(collector.path)["one"]
     assert (len(episode.steps), episode.end_reason) == (1, EndReason.CRASHED)
-
-
-async def test_a_flush_that_is_cancelled_seals_all_the_same(collector, records, monkeypatch):
-    may_seal = threading.Event()
-    seal = sealing.seal
-    monkeypatch.setattr(sealing, "seal", lambda *a, **k: (may_seal.wait(), seal(*a, **k))[1])
-    records.record(collector)
-    flush = asyncio.ensure_future(collector.flush())
-    await asyncio.sleep(0)
-    flush.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await flush
-    may_seal.set()
-    await collector.aclose()
-    assert len(open_dataset(collector.path)) == 1
 
 
 # Processes.

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
@@ -140,7 +141,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "error", "what"), BAD.values(), ids=BAD)
+@each(("spoil", "error", "what"), BAD.values())
 def test_what_cannot_be_kept_is_refused_and_leaves_nothing(place, episode, spoil, error, what):
     with DatasetWriter(place) as writer:
         before = objects(place)

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from rows import each
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import rebuild, recover
@@ -78,7 +79,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
+@each("enter", ENTRIES.values())
 def test_a_newer_dataset_is_refused_with_the_version_it_needs(newer, enter):
     before = {path: path.read_bytes() for path in newer.rglob("*.*")}
     with pytest.raises(errors.UnsupportedSchemaError, match=r"version 2.*webtraj 9\.9\.0"):

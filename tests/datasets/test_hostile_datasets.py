@@ -95,7 +95,7 @@ NASTY = [
 
 
 @pytest.mark.slow
-@each("relative", FILES)  # fmt: skip
+@each("relative", FILES)
 @given(data=st.data())
 @MUTATIONS
 def test_files_that_were_changed_are_errors_and_nothing_else(relative, data):
@@ -179,7 +179,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)
+@each("fields", HOSTILE.values())
 def test_hostile_episodes_are_errors_or_harmless(fields):
     episode = {"schema_version": 1, "info": {"episode_id": "h"}, "start_time": 1.0,
                "end_time": 2.0, "steps": [], "end": {"reason": "closed"}, **fields}  # fmt: skip

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
@@ -218,7 +219,7 @@ async def test_verdicts_are_kept_when_judging_is_cancelled(dataset):
     assert len(open_dataset(dataset).judgements.episode_ids) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     "returned",
     [
         None,
@@ -230,7 +231,6 @@ async def test_verdicts_are_kept_when_judging_is_cancelled(dataset):
         verdict(Outcome.SUCCESS, reward=float("nan")),
         verdict(Outcome.SUCCESS, reward="1"),
     ],
-    ids=repr,
 )
 async def test_what_is_no_judgement_is_refused_by_name(dataset, returned):
     class Odd(Judge):

@@ -85,14 +85,6 @@ def test_rounds_in_full_and_older_ones_in_a_line_each():
     ]
 
 
-def test_what_stays_the_same_comes_first():
-    """A server that keeps what it computed of a prefix can use it for the next step."""
-    settings = ContextSettings(full_rounds=10, old_page_tokens=1000, screenshots=20)
-    now = build_context(conversation(3), settings).messages
-    then = build_context(conversation(4), settings).messages
-    assert then[: len(now) - 1] == now[:-1]
-
-
 def common_prefix(one, other):
     same = [a == b for a, b in zip(one, other, strict=False)]
     return same.index(False) if False in same else len(same)
@@ -105,15 +97,6 @@ def test_sliding_by_several_rounds_leaves_the_beginning_alone_for_as_many_steps(
     # The system message is always the same; what matters is the one after it.
     shared = [common_prefix(one, two) for one, two in itertools.pairwise(contexts)]
     assert shared.count(1) == anew
-
-
-def test_older_lines_are_bounded():
-    context = build_context(conversation(9), ContextSettings(full_rounds=0, older_lines=2))
-    assert (
-        "Earlier steps:\n[... 7 steps cut]\n8. On Page 8: click -> done\n9. On Page 9"
-        in texts(context)[1][1]
-    )
-    assert Cut("earlier steps", 7) in context.cuts
 
 
 def test_pages_are_cut_each_to_its_budget():
@@ -237,18 +220,6 @@ OBSERVATION = {
 def test_page_in_each_mode(settings, page):
     assert page_of(OBSERVATION, settings) == page
     assert set(settings.channels) <= {*OBSERVATION, "scroll"}
-
-
-def test_elements_go_by_what_is_shown_of_them():
-    def names(mode, **options):
-        settings = ContextSettings(mode=mode, **options)
-        made = conversation(page=page_of(OBSERVATION, settings))
-        return build_context(made, settings).page.names
-
-    assert names("text") == ("1", "2")
-    assert names("text", page_tokens=12) == ("1",)
-    assert names("marks") == ("1", "2")
-    assert names("coordinates") == ()
 
 
 def test_what_has_happened_is_told():

@@ -97,21 +97,3 @@ async def test_errors_are_told_apart(model_server, client, ask, status, error):
     with pytest.raises(error, match="Sorry"):
         await client.complete(ask)
     assert len(model_server.requests) == 1
-
-
-_SAMPLED = {"temperature": 0.5, "top_p": 0.9, "top_k": 3}
-
-
-def test_the_newest_version_is_asked_for_unless_it_lacks_a_setting():
-    client = models.AnthropicClient("m", api_key="sk-1")
-    messages = [models.Message.of("user", "a")]
-
-    def version(made, **settings):
-        return made._prepare(messages, models.Sampling(**settings), "").headers["anthropic-version"]
-
-    assert version(client) == "2026-10-21"
-    assert {version(client, **{name: value}) for name, value in _SAMPLED.items()} == {"2023-06-01"}
-    elsewhere = models.AnthropicClient("m", "http://127.0.0.1:1/v1")
-    assert version(elsewhere) == "2023-06-01"
-    pinned = models.AnthropicClient("m", headers={"Anthropic-Version": "2027-01-01"})
-    assert version(pinned, temperature=0.5) == "2027-01-01"

@@ -2,15 +2,13 @@
 
 import asyncio
 import math
-import ssl
 
 import pytest
 
 from rows import each
 from webtraj import errors
 from webtraj.agents import models
-from webtraj.agents.models import endpoint, replies
-from webtraj.http import httpx
+from webtraj.agents.models import replies
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 NO_RETRIES = models.RetryPolicy(max_retries=0)
@@ -251,13 +249,6 @@ ADDRESSES = ["", "localhost:8000", "ftp://host/v1", "http://", "http://[::1", "/
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(errors.InvalidInputError, match="base_url"):
         models.OpenAICompatibleClient("m", url)
-
-
-def test_a_certificate_that_is_no_good_does_not_heal():
-    error = httpx.ConnectError("[SSL]")
-    error.__cause__ = ssl.SSLCertVerificationError()
-    assert endpoint._is_certificate_error(error)
-    assert not endpoint._is_certificate_error(httpx.ConnectError("refused"))
 
 
 async def test_headers_that_are_none_do_not_heal(model_server, connect, ask):

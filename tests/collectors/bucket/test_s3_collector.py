@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import stat
 import subprocess
 import sys
 import textwrap
@@ -13,7 +12,6 @@ import pytest
 from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors
-from webtraj.collectors import bucket as bucket_lib
 from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
@@ -187,23 +185,6 @@ def test_a_bucket_of_another_format_is_refused(collect, tmp_path, records):
     assert not (tmp_path / "spool").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"format": "xml"}, "Unknown format='xml': expected 'json', 'pb' or 'pb.zst'"),
-        ({"format": "pb.xz"}, "Unknown format='pb.xz'"),
-        ({"max_uploads": 0}, "expected at least 1"),
-        ({"fsync": "often"}, "Unknown fsync='often'"),
-        ({"storage_options": {"endpoint": "x"}}, "do not apply to the folder"),
-    ],
-    ids=["format", "format for reading", "uploads", "fsync", "options"],
-)
-def test_wrong_arguments_are_refused_and_leave_nothing(collect, tmp_path, options, says):
-    with pytest.raises(errors.InvalidInputError, match=says):
-        collect(**options)
-    assert not (tmp_path / "bucket").exists()
-
-
 async def test_a_format_that_is_found_to_differ_later_is_reported_and_overwrites_nothing(
     collect, records, faulty, tmp_path
 ):
@@ -266,25 +247,6 @@ async def test_an_episode_that_the_bucket_never_takes_is_set_aside_and_blocks_no
     assert set(read_bucket(faulty.root).episodes) == ids
     assert collector.status().failed_episodes == 1
     assert len(faulty.writes("poison")) == 3
-
-
-async def test_drain_waits_while_much_waits_for_a_bucket_that_takes_it(
-    collect, records, shot, faulty
-):
-    may_go = threading.Event()
-    faulty.fault = lambda *_: may_go.wait(60)
-    collector = collect(check_timeout=0, max_unsent_bytes=30_000)
-    await collector.drain()
-    for number in range(10):
-        record_shots(records, collector, shot, [number])
-    await until(lambda: collector.status().unsent_episodes == 10)
-    waiting = asyncio.ensure_future(collector.drain())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-    may_go.set()
-    await waiting
-    assert collector.status().queued_bytes <= 30_000
 
 
 # What is wrong with single episodes.
@@ -404,23 +366,6 @@ def test_a_process_that_ends_without_closing_says_what_is_left(tmp_path):
 
 
 # The spool folder.
-
-
-def test_the_spool_folder_is_one_for_each_destination(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    folders = [
-        bucket_lib.spool_for(url, format_name, {"endpoint": endpoint})
-        for url in ("s3://bucket/runs/1", "s3://bucket/runs/2")
-        for format_name in ("json", "pb")
-        for endpoint in (None, "http://localhost:1")
-    ]
-    assert len(set(folders)) == 8
-    for folder in folders:
-        assert folder.parent == tmp_path / "state" / "webtraj" / "spool"
-        assert folder.name.startswith("bucket-runs-")
-    with S3TrajectoryCollector("memory://mine") as collector:
-        assert collector.spool == bucket_lib.spool_for("memory://mine", "json", {})
-        assert stat.S_IMODE(collector.spool.stat().st_mode) == 0o700
 
 
 def test_the_spool_keeps_how_to_reach_the_bucket_but_no_credentials(tmp_path):

@@ -193,41 +193,6 @@ def test_a_script_repeats_actions_and_checks_the_end():
     assert "    # Step 4 failed: click('3')" in script
 
 
-def test_typescript_says_the_same():
-    script = playwright_script(
-        episode(
-            a.Fill("1", "anna"),
-            (a.UploadFile("15", ("a.pdf",)), element("15", selector="#up")),
-            a.Click("20"),
-            a.DragAt(((1, 2), (3, 4))),
-            a.NewTab("https://shop.example/new"),
-            a.CloseTab(),
-            trees=[FORM] * 7,
-        ),
-        "typescript",
-    )
-    for line in (
-        'import { expect, test, type Page } from "@playwright/test";',
-        'const BASE_URL = process.env.BASE_URL ?? "https://shop.example";',
-        'const USER_NAME = "anna";',
-        'test("shop_tea", async ({ page }) => {',
-        '  await page.goto(BASE_URL + "/tea?x=1");',
-        '  await page.getByRole("textbox", { name: "User name" }).fill(USER_NAME);',
-        '    const chooser = page.waitForEvent("filechooser");',
-        '    await page.locator("#up").click();',
-        "    await (await chooser).setFiles([FILE]);",
-        (
-            '  await page.locator("iframe:visible").nth(1).contentFrame()'
-            '.getByRole("button", { name: "Zoom" }).click();'
-        ),
-        "  await drag(page, [[1, 2], [3, 4]]);",
-        "  page = await page.context().newPage();",
-        "  page = await page.context().pages().at(-1)!;",
-        '  await expect(page).toHaveURL(BASE_URL + "/tea?x=1");',
-    ):
-        assert line in script.splitlines(), line
-
-
 def test_a_redacted_value_is_an_environment_variable_and_no_text_of_the_script():
     made = episode(
         a.Fill("2", "<secret:password>"),

@@ -209,7 +209,7 @@ def close(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@each("verb", sorted(VERBS))
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_verb_in_every_dialect_round_trips_or_is_refused(verb, name, data):

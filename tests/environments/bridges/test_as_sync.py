@@ -137,7 +137,6 @@ def test_an_interrupt_cancels_the_call_and_waits_until_it_has_ended():
         with pytest.raises(KeyboardInterrupt):
             env.step("a")
         assert inner.cleaned_up, "the caller went on before the call had ended"
-        assert not env._loop_thread._unfinished
 
 
 class _Stubborn(fakes.ScriptedEnvironment):

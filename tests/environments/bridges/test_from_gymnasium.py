@@ -99,15 +99,6 @@ async def test_step_on_a_fresh_or_finished_environment_resets_and_ignores_its_ac
     assert inner.actions == [1]
 
 
-async def test_after_a_step_that_raised_step_resets():
-    inner = _Walk(fail_at=1)
-    async with from_gymnasium(inner) as env:
-        await env.reset()
-        with pytest.raises(RuntimeError, match="the simulator died"):
-            await env.step(1)
-        assert (await env.step(1)).first()
-
-
 async def test_every_call_is_made_on_one_thread_and_close_closes_once():
     inner = _Walk()
     env = from_gymnasium(inner)

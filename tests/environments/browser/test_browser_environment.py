@@ -91,37 +91,10 @@ async def test_changes_are_told_since_the_last_step(open_page):
     assert list((await environment.step(a.Wait(0))).observation["changes"]) == []
 
 
-async def test_boxes_are_those_of_elements_in_the_viewport(open_page):
-    environment = open_page(
-        "<style>body {margin: 0} div {height: 20px; width: 30px; background: red}</style>"
-        "<div></div><div style='margin-top: 5000px'></div>",
-        observe=("boxes",),
-    )
-    boxes = (await environment.reset()).observation["boxes"]
-    assert list(boxes["refs"]) == ["1"]
-    assert boxes["boxes"].tolist() == [[0, 0, 30, 20]]
-
-
 @each("channel", CHANNELS)
 async def test_only_the_channels_asked_for_are_there(open_page, channel):
     timestep = await open_page(BUTTON, observe=[channel]).reset()
     assert set(timestep.observation) - {"active_tab"} == {channel}
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("kind", "magic"), [("jpeg", b"\xff\xd8"), ("webp", b"RIFF"), ("png", b"\x89PNG")]
-)
-async def test_screenshots_come_encoded(open_page, kind, magic):
-    observe = Observe(("screenshot",), screenshot_format=kind, screenshot_stride=2)
-    environment = open_page(BUTTON, observe=observe)
-    timesteps = [
-        await environment.reset(),
-        await environment.step(a.Wait(0)),
-        await environment.step(a.Wait(0)),
-    ]
-    shots = [timestep.observation["screenshot"] for timestep in timesteps]
-    assert [shot[: len(magic)] for shot in shots] == [magic, b"", magic]
 
 
 @pytest.mark.smoke

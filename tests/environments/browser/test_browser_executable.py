@@ -7,7 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.environments.browser import processes as processes_lib
-from webtraj.environments.browser.processes import find_browser, find_headed_browser
+from webtraj.environments.browser.processes import find_browser
 
 
 def make_program(path, output="Chromium 1.2.3", code=0):
@@ -75,18 +75,3 @@ def test_what_the_user_names_is_never_passed_over(machine, monkeypatch, broken):
     monkeypatch.setenv("WEBTRAJ_BROWSER", str(machine / "mine"))
     with pytest.raises(errors.BrowserNotFoundError, match="mine"):
         find_browser()
-
-
-def test_a_window_needs_more_than_a_headless_shell(machine, monkeypatch):
-    monkeypatch.setattr(processes_lib, "_HEADED_PATHS", ())
-    make_program(machine / "bin" / "chromium-headless-shell", "Chromium 9")
-    make_program(machine / "downloads/chromium_headless_shell-1/chrome-linux/headless_shell")
-    with pytest.raises(errors.BrowserNotFoundError, match="playwright install chromium"):
-        find_headed_browser()
-    downloaded = make_program(machine / "downloads/chromium-1/chrome-linux/chrome", "Chromium 7")
-    assert find_headed_browser().path == str(downloaded)
-    installed = make_program(machine / "bin" / "chromium", "Chromium 8")
-    assert find_headed_browser() == processes_lib.BrowserExecutable(
-        str(installed), "Chromium 8", "system"
-    )
-    assert find_browser().version == "Chromium 1.2.3"  # It goes on preferring the shell.

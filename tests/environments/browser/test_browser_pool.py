@@ -1,18 +1,18 @@
 """The pool's promises: isolation, deadlines, replacement, and nothing left behind."""
 
 import asyncio
-import contextlib
 import dataclasses
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import psutil
 import pytest
 
-from processes import descendants
+from processes import browsers, descendants
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.processes import find_browser, process_alive
@@ -39,13 +39,17 @@ async def gone(*pids):
     await until(lambda: not any(process_alive(pid) for pid in pids))
 
 
-def pool_processes(pool):
-    """Returns the ids of the programs that the pool has started so far."""
-    return (
-        []
-        if pool._folder is None
-        else [int(p.read_text()) for p in pool._folder.path.glob("*.pid")]
-    )
+def driver_of(lease):
+    """Returns the child of this process that runs a lease's browser."""
+    above = psutil.Process(lease.browser.pid).parents()
+    return next(one for one in above if one.ppid() == os.getpid())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where pools have their folders."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 @pytest.mark.gate
@@ -112,7 +116,7 @@ async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
         pid = lease.browser.pid
-        os.kill(pool._driver.pid, signal.SIGKILL)
+        driver_of(lease).kill()
         with pytest.raises(errors.BrowserCrashedError):
             await answer(lease)
         await gone(pid)
@@ -124,45 +128,14 @@ async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
 async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pids = [lease.browser.pid, pool._driver.pid]
-        os.kill(pool._driver.pid, signal.SIGSTOP)
+        driver = driver_of(lease)
+        driver.suspend()
         with pytest.raises(errors.BrowserTimeoutError):
             await lease.run(lease.page.evaluate("1"), what="answer", seconds=0.1)
         await lease.release()
         assert await answer(await pool.lease()) == 42
-        assert not any(process_alive(pid) for pid in pids)
-
-
-async def test_a_start_that_never_goes_on_is_given_up(monkeypatch):
-    """As after a KeyboardInterrupt that takes a wake-up with it: nobody can cancel the task."""
-    stuck, freed = asyncio.Event(), asyncio.Event()
-
-    async def lose_the_wake_up(function):
-        stuck.set()
-        while not freed.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await freed.wait()
-        return function()
-
-    pool = BrowserPool()
-    short = dataclasses.replace(pool.limits, launch=0.5, close=0.25)
-    with monkeypatch.context() as broken:
-        broken.setattr(asyncio, "to_thread", lose_the_wake_up)
-        first = asyncio.create_task(pool.lease())
-        async with asyncio.timeout(60):
-            await stuck.wait()
-    pool.limits = short
-    with pytest.raises(errors.BrowserTimeoutError, match="abandoned that start"):
-        await pool.lease()
-    pool.limits = PoolLimits()
-    async with await pool.lease() as lease:
-        assert await lease.run(lease.page.evaluate("1 + 1"), what="add") == 2
-    pool.limits = short
-    async with asyncio.timeout(30):
-        await pool.close()
-    freed.set()
-    with pytest.raises(errors.WebtrajError):
-        await first
+        assert not process_alive(lease.browser.pid)
+        assert not process_alive(driver.pid)
 
 
 async def test_a_release_that_is_cancelled_goes_on():
@@ -215,13 +188,15 @@ async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_rep
 @pytest.mark.parametrize("moment", ["at once", "driver", "browser", "context"])
 async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
     limits = dataclasses.replace(QUICK, lease=60.0)
+    before = {process.pid for process in descendants()}
     async with BrowserPool(contexts_per_browser=1, limits=limits) as pool:
         leasing = asyncio.ensure_future(pool.lease(owner="nobody"))
+        await asyncio.sleep(0)
         reached = {
-            "at once": lambda: pool._openings,
-            "driver": lambda: pool_processes(pool),
-            "browser": lambda: len(pool_processes(pool)) > 1,
-            "context": lambda: any(b and b.contexts_made for b in pool._slots),
+            "at once": lambda: True,
+            "driver": lambda: {process.pid for process in descendants()} - before,
+            "browser": lambda: {process.pid for process in browsers()} - before,
+            "context": lambda: pool.stats.launched,
         }
         await until(reached[moment])
         leasing.cancel()
@@ -259,16 +234,16 @@ async def test_an_old_browser_is_replaced_when_its_leases_end():
 
 @pytest.mark.gate
 @pytest.mark.smoke
-async def test_close_ends_everything_and_refuses_more():
+async def test_close_ends_everything_and_refuses_more(folder):
     pool = BrowserPool()
     lease = await pool.lease()
-    folder = pool._folder.path
-    pids = [lease.browser.pid, pool._driver.pid]
+    pids = [lease.browser.pid, driver_of(lease).pid]
+    assert list(folder.iterdir())
     await pool.close()
     await pool.close()
     await lease.release()
     assert not any(process_alive(pid) for pid in pids)
-    assert not folder.exists()
+    assert not list(folder.iterdir())
     with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
         await pool.lease()
 
@@ -276,7 +251,7 @@ async def test_close_ends_everything_and_refuses_more():
 async def test_a_cancelled_close_leaves_no_process():
     pool = BrowserPool(limits=QUICK)
     lease = await pool.lease()
-    pids = [lease.browser.pid, pool._driver.pid]
+    pids = [lease.browser.pid, driver_of(lease).pid]
     os.kill(lease.browser.pid, signal.SIGSTOP)
     closing = asyncio.ensure_future(pool.close())
     await asyncio.sleep(0)
@@ -287,23 +262,21 @@ async def test_a_cancelled_close_leaves_no_process():
 
 
 _CLOSING_EARLY = """
-import asyncio, gc
+import asyncio, gc, psutil
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool
 
 async def main(programs):
     pool = BrowserPool()
     leasing = asyncio.ensure_future(pool.lease())
-    while not (pool._openings and started(pool) >= programs):
+    await asyncio.sleep(0)
+    while len(psutil.Process().children(recursive=True)) < programs:
         await asyncio.sleep(0)
     await pool.close()
     try:
         await leasing
     except errors.EnvironmentMisuseError:
         print("refused")
-
-def started(pool):
-    return 0 if pool._folder is None else len(list(pool._folder.path.glob("*.pid")))
 
 for programs in (0, 1, 2):
     asyncio.run(main(programs))
@@ -329,7 +302,7 @@ from webtraj.environments.browser.pool import BrowserPool
 async def main():
     async with BrowserPool(browsers=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
-        print(pool._folder.path, flush=True)
+        print("ready", flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -337,12 +310,14 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def child():
-    """A process that holds two browsers and waits; its folder is on its first line of output."""
+def child(folder):
+    """A process that holds two browsers and waits."""
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(_CHILD)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(_CHILD)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
     )
-    process.folder = process.stdout.readline().strip()
+    assert process.stdout.readline() == b"ready\n"
     yield process
     process.kill()
     process.wait()
@@ -364,13 +339,13 @@ async def test_nothing_survives_a_killed_parent(child, stopped):
 
 
 @pytest.mark.gate
-async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
+async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child, folder):
     child.kill()
     child.wait()
-    assert os.path.isdir(child.folder)  # noqa: PTH112
+    assert list(folder.iterdir())
     async with BrowserPool() as pool:
         await pool.lease()
-    assert not os.path.isdir(child.folder)  # noqa: PTH112
+    assert not list(folder.iterdir())
 
 
 @pytest.fixture

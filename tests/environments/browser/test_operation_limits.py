@@ -104,18 +104,6 @@ async def test_what_fails_gives_its_turn_back():
                 raise ValueError("no")
 
 
-async def test_other_limits_hold_for_turns_to_come():
-    operations = Operations(OperationLimits(execute=1))
-    turns = Turns(operations)
-    async with turns.at("execute"):
-        operations.limit(OperationLimits(execute=1))  # The same: the one under way still counts.
-        assert operations.gate("execute").locked()
-        operations.limit(OperationLimits(execute=2))
-        async with turns.at("execute"), turns.at("execute"):
-            assert operations.gate("execute").locked()
-    assert not operations.gate("execute").locked()
-
-
 async def test_pages_of_one_site_are_loaded_evenly():
     clock = Clock()
     limits = OperationLimits(requests_per_minute=30)

@@ -10,7 +10,6 @@ import dm_env
 import numpy as np
 import pytest
 
-import webtraj
 from rows import each
 from webtraj import (
     Decision,
@@ -154,31 +153,6 @@ async def test_ares_shaped_episodes_are_recorded_as_emitted(recording, truncate)
         contract.MISSING_OBSERVATION,
     )
     assert refused.end.violations == (contract.ALREADY_LAST_RAISED,)
-
-
-async def test_a_gymnasium_environment_is_recorded(recording):
-    gymnasium = pytest.importorskip("gymnasium")
-
-    class Door(gymnasium.Env):
-        observation_space = gymnasium.spaces.Discrete(3)
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            return 0, {}
-
-        def step(self, action):
-            return 1 + action, 1.0, action == 0, action == 1, {}
-
-    async with recording.env(webtraj.from_gymnasium(Door())) as env:
-        for action in (0, 1):
-            await env.reset()
-            await env.step(action)
-    shut, walked_past = await recording.episodes()
-    assert shut.terminated
-    assert walked_past.truncated
-    assert [step.observation for step in walked_past.steps] == [0, 2]
-    assert shut.end.violations == walked_past.end.violations == ()
 
 
 DECISION = Decision(

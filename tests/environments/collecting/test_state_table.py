@@ -401,22 +401,6 @@ async def test_a_cancelled_step_leaves_the_environment_free_for_the_next_call(re
     assert await env.reset() is FIRST
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [("reset", "first: cancelled in reset"), ("step", "first: cancelled in step")],
-)
-async def test_cancelled_while_draining_the_action_went_nowhere(
-    recording, monkeypatch, call, expected
-):
-    inner = ScriptedEnvironment([FIRST])
-    env = recording.env(inner)
-    await env.reset()
-    monkeypatch.setattr(recording.collector, "drain", asyncio.Event().wait)
-    await cancelled(env.reset() if call == "reset" else env.step("a1"))
-    assert await recording.lines() == [expected]
-    assert len(inner.calls) == 1
-
-
 async def test_two_tasks_at_once_are_refused_and_the_first_goes_on(recording):
     release = asyncio.Event()
 

@@ -57,24 +57,6 @@ def test_gymnasiums_own_checker_passes(bridge):
     env.close()
 
 
-@pytest.mark.slow
-@pytest.mark.browser
-def test_gymnasiums_own_checker_passes_on_miniwob():
-    from webtraj.environments.miniwob import MiniwobEnvironment
-
-    env = to_gymnasium(MiniwobEnvironment("click-button", observe=("goal", "axtree", "tabs")))
-    try:
-        check_env(env, skip_render_check=True)
-        observation, info = env.reset(seed=7)
-        assert info["seed"] == 7
-        assert info["task"] == "miniwob/click-button"
-        assert info["goal"] == observation["goal"]
-        _, reward, terminated, truncated, info = env.step(env.cheat())
-        assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "success")
-    finally:
-        env.close()
-
-
 @pytest.mark.parametrize(
     ("timestep", "terminated", "truncated"),
     [

@@ -2,8 +2,6 @@
 
 import pytest
 
-from webtraj import WebTask, errors
-from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.miniwob import MiniwobEnvironment
 from webtraj.environments.miniwob.tasks import MAX_STEPS
 
@@ -26,10 +24,6 @@ async def solve(environment):
     return timestep, steps
 
 
-def web_task(**fields):
-    return WebTask(goal="Look.", start_url="about:blank", **fields)
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize("task", sorted(MAX_STEPS))
 async def test_an_oracle_solves_a_long_task_by_default(play, task):
@@ -50,9 +44,3 @@ async def test_an_oracle_solves_a_long_task_by_default(play, task):
 )
 async def test_the_callers_limit_outweighs_the_tasks(options, limit):
     assert MiniwobEnvironment("hot-cold", **options).max_steps == limit
-
-
-@pytest.mark.parametrize("limit", [0, -1, 1.5, "many"])
-async def test_a_limit_that_is_none_is_refused(limit):
-    with pytest.raises(errors.InvalidInputError, match="max_steps must be at least 1"):
-        BrowserEnvironment(web_task()).set_max_steps(limit)
