@@ -6,17 +6,16 @@ import math
 import re
 
 import numpy as np
-import orjson
 import pytest
 
 import webtraj
+from rows import each
 from webtraj import trajectory as trajectory_lib
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
     EpisodeInfo,
     EpisodeTrajectory,
-    Outcome,
     StepType,
 )
 
@@ -36,10 +35,9 @@ PLAYED = episode(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "record",
     [EpisodeInfo(), PLAYED, PLAYED.steps[0], PLAYED.end, webtraj.Decision(), webtraj.ModelCall()],
-    ids=lambda record: type(record).__name__,
 )
 def test_records_are_frozen_and_slotted(record):
     name = dataclasses.fields(record)[0].name
@@ -64,7 +62,7 @@ def test_num_steps_counts_transitions(steps, expected):
     assert found.num_steps == len(list(found.transitions())) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("rewards", "total"),
     [
         ([], None),
@@ -81,7 +79,6 @@ def test_num_steps_counts_transitions(steps, expected):
         ([10**400], math.nan),
         ([np.array([3e38, 3e38], np.float32)], math.inf),
     ],
-    ids=repr,
 )
 def test_total_reward(rewards, total):
     steps = [step(0, StepType.FIRST), *(step(i + 1, reward=r) for i, r in enumerate(rewards))]
@@ -94,7 +91,7 @@ def test_the_reward_of_first_is_no_reward_and_that_of_a_headless_start_is():
     assert episode(step(0, StepType.MID, reward=5.0)).total_reward == 5.0
 
 
-@pytest.mark.parametrize("reason", EndReason)
+@each("reason", EndReason)
 def test_terminated_and_truncated_follow_the_end_s_reason(reason):
     found = episode(reason=reason)
     assert found.terminated is (reason is EndReason.TERMINATED)
@@ -126,23 +123,7 @@ def test_only_an_episode_that_ended_by_itself_with_a_verdict_or_none_has_a_rewar
         assert total == (1.5 if by_itself and outcome in scored else None), (outcome, reason)
 
 
-def test_zero_means_unknown():
-    assert EndReason(0) is EndReason.UNKNOWN
-    assert trajectory_lib.Outcome(0) is trajectory_lib.Outcome.UNKNOWN
-
-
 def test_new_ids_are_unique_and_name_files():
     ids = {trajectory_lib.new_episode_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{16}", episode_id) for episode_id in ids)
-
-
-def test_steps_and_episodes_have_the_names_of_ares_too():
-    step = trajectory_lib.StepRecord(3, trajectory_lib.StepType.MID, "seen", end_time=7.0)
-    episode = trajectory_lib.EpisodeTrajectory(trajectory_lib.EpisodeInfo(task="shop"), (step,))
-    assert (step.step_index, step.timestamp, episode.task_name) == (3, 7.0, "shop")
-
-
-def test_reasons_and_outcomes_print_their_names():
-    assert f"{Outcome.SUCCESS} {EndReason.TRUNCATED}" == "success truncated"
-    assert orjson.dumps([Outcome.SUCCESS, EndReason.TRUNCATED]) == b"[1,2]"

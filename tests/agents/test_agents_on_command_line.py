@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from webtraj import Outcome, open_dataset
+from rows import each
 
 
 def rollout(folder, *arguments):
@@ -16,7 +16,7 @@ def rollout(folder, *arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         (["--agent", "oracle", "--model", "tiny"], "'oracle' does not take 'model'"),
@@ -29,7 +29,6 @@ def rollout(folder, *arguments):
         (["--agent-set", "mode"], "--agent-set got 'mode'; expected KEY=VALUE"),
         (["--agent", "scripted", "--agent-set", "script=none.txt"], "cannot be read"),
     ],
-    ids=["not taken", "no dataset", "no model", "mode", "no value", "no script"],
 )
 def test_wrong_options_are_one_line_and_nothing_is_written(arguments, words, tmp_path):
     done = rollout(tmp_path, *arguments)
@@ -37,18 +36,3 @@ def test_wrong_options_are_one_line_and_nothing_is_written(arguments, words, tmp
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_what_was_played_is_played_again(tmp_path):
-    (tmp_path / "script.txt").write_text("# The only button.\nclick('1')\n")
-    scripted = ("--agent", "scripted", "--agent-set", "script=script.txt", "--out", "first")
-    assert rollout(tmp_path, *scripted).returncode == 0
-    replayed = ("--agent", "replay", "--agent-set", "dataset=first", "--out", "second")
-    assert rollout(tmp_path, *replayed).returncode == 0
-    (first,), (second,) = (open_dataset(tmp_path / name) for name in ("first", "second"))
-    assert [first.info.policy, second.info.policy] == ["scripted", "replay"]
-    assert first.info.seed == second.info.seed
-    assert first.outcome is second.outcome is Outcome.SUCCESS
-    assert second.steps[1].decision.metadata["replay"]["episode_id"] == first.episode_id

@@ -1,11 +1,8 @@
 """Agents by name, and their options."""
 
-import dataclasses
-from functools import partial
-
 import pytest
 
-from installed import install
+from rows import each
 from webtraj import (
     EpisodeInfo,
     JsonTrajectoryCollector,
@@ -13,15 +10,10 @@ from webtraj import (
     errors,
     open_dataset,
 )
-from webtraj.agents.catalog import AGENTS, agent_names, make_agent, shared_options
+from webtraj.agents.catalog import AGENTS, make_agent
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models import AnthropicClient, BalancedClient, OpenAICompatibleClient, Sampling
-from webtraj.agents.options import ModelOptions
 from webtraj.agents.random import RandomAgent
-from webtraj.environments.actions import Click
-from webtraj.rollouts.configuration import load_configuration
-from webtraj.rollouts.configuration.recipes import player_of
-from webtraj.rollouts.configuration.webgym import spec_of
 from webtraj.testing.fakes import CatchEnvironment
 
 
@@ -65,57 +57,7 @@ def test_unknown_agent_is_an_error_that_names_those_there_are():
         make_agent("ramdom")
 
 
-STRANGER = """
-import dataclasses
-from webtraj.agents.catalog import AgentKind
-
-@dataclasses.dataclass(frozen=True)
-class Asker:
-    options: dict
-    seed: int
-    name: str = "asker"
-
-    def begin_episode(self, environment):
-        return lambda observation: "left"
-
-ASKER = AgentKind(
-    "Asks.", lambda seed, options: Asker(dict(options), seed), shared=("model", "temperature")
-)
-"""
-
-
-@pytest.fixture
-def stranger(tmp_path, monkeypatch):
-    """A package with an agent that shares options with the agent `model`, and one that does not."""
-    install(
-        tmp_path, {"stranger_agents": STRANGER},
-        agents={"asker": "stranger_agents:ASKER", "plain": "stranger_agents:Asker"},
-    )  # fmt: skip
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-
-def test_installed_agents_say_which_options_they_share(stranger):
-    assert {"asker", "plain", "oracle"} <= set(agent_names())
-    assert shared_options("asker") == ("model", "temperature")
-    assert shared_options("plain") == shared_options("oracle") == shared_options("nobody") == ()
-    assert {"model", "base_url", "temperature", "top_p"} <= set(shared_options("model"))
-    agent = make_agent("asker", seed=3, options={"model": "m"})
-    assert (agent.options, agent.seed) == ({"model": "m"}, 3)
-
-
-def test_keys_of_a_rollout_reach_installed_agents_that_share_them(stranger, tmp_path):
-    load = partial(load_configuration, "rollout_train")
-    keys = ["policy_config.base_model=m", "policy_config.temperature=0.5", "save_path=runs"]
-    given = [*keys, "policy_config.agent=asker", "policy_config.agent_options.temperature=0.7"]
-    player = player_of(spec_of(load(given).values, None))
-    assert (player.name, player.options) == ("asker", {"model": "m", "temperature": 0.7})
-    plain = load([*keys, "policy_config.agent=plain"]).values
-    assert player_of(spec_of(plain, None)).options == {}
-    with pytest.raises(errors.InvalidInputError, match=r"policy_config\.agent: .*mean 'asker'"):
-        load([*keys, "policy_config.agent=askr"])
-
-
-@pytest.mark.parametrize(
+@each(
     ("name", "options", "words"),
     [
         ("oracle", {"model": "tiny"}, "'oracle' does not take 'model'; its options: none"),
@@ -207,15 +149,3 @@ async def test_replay_of_one_episode_out_of_a_dataset(tmp_path):
     assert [recording.episode_id for recording in chosen.recordings] == [dataset.episode_ids[1]]
     with pytest.raises(errors.UnknownEpisodeError):
         make_agent("replay", options={**options, "episode": "none"})
-
-
-async def test_scripted_agent_has_its_script_from_the_file(tmp_path):
-    (tmp_path / "script.txt").write_text("click('12')")
-    agent = make_agent("scripted", options={"script": str(tmp_path / "script.txt")})
-    assert agent.script == (Click("12"),)
-
-
-def test_every_setting_of_a_context_has_an_option():
-    settings = {field.name for field in dataclasses.fields(ContextSettings)}
-    sampling = {field.name for field in dataclasses.fields(Sampling)} - {"structure", "extra"}
-    assert settings | sampling <= set(ModelOptions.model_fields)

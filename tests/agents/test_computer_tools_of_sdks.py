@@ -61,13 +61,6 @@ def test_every_member_of_anthropics_toolset_is_an_action():
                 assert model.model_validate(written, strict=True)
 
 
-def test_a_click_of_anthropic_without_a_place_is_no_click():
-    dialect = make_dialect("anthropic")
-    for name, model in anthropic_members().items():
-        if model is not None and "coordinate" in model.model_fields and name != "scroll":
-            assert isinstance(dialect.parse({"action": name}), a.InvalidAction)
-
-
 def test_every_action_of_openais_tool_is_an_action():
     from openai.types.responses.computer_action import ComputerAction
 

@@ -1,8 +1,6 @@
 """The model agent, with a model server over real HTTP: what it asks, reads, and leaves behind."""
 
-import itertools
 import json
-import re
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
-from webtraj.agents.models import AnthropicClient, Sampling
+from webtraj.agents.models import Sampling
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import BrowserGymDialect
 from webtraj.testing.model_server import Reply
@@ -69,27 +67,6 @@ async def test_history_is_what_was_seen_and_replied(model_server, served_agent):
     assert last.startswith("The last action was not done: Element 12 is covered.\n\nPage: Basket")
 
 
-@pytest.mark.parametrize("slide", [1, 3])
-async def test_rounds_are_shown_in_full_until_their_time_comes(slide, model_server, served_agent):
-    model_server.script(*[VALID] * 8)
-    act = play(served_agent(model_server, context=ContextSettings(full_rounds=2, slide=slide)))
-    for number in range(8):
-        await act(title=f"Page {number}")
-    for number, request in enumerate(model_server.requests):
-        said = [request.parts(index)[-1]["text"] for index in range(1, len(request.messages), 2)]
-        full = [re.findall(r"^Page: Page (\d)", text, re.MULTILINE) for text in said]
-        lines = re.findall(r"^\d\. On Page (\d)", said[0], re.MULTILINE)
-        assert [*lines, *itertools.chain(*full)] == [str(n) for n in range(number + 1)]
-
-
-async def test_step_without_effect_is_told_as_such(model_server, served_agent):
-    model_server.script("click('1')", "click('12')")
-    act = play(served_agent(model_server, context=ContextSettings(full_rounds=0)))
-    await act()
-    await act()
-    assert "click('1') -> done; the page looks the same" in model_server.requests[-1].text
-
-
 async def test_invalid_reply_is_kept_and_the_model_told_why(model_server, served_agent):
     model_server.script(INVALID, VALID)
     act = play(served_agent(model_server))
@@ -117,14 +94,6 @@ async def test_too_many_invalid_replies_in_a_row_give_the_episode_up(model_serve
         await act()
     assert up.value.decision.model_calls[0].text == "nothing"
     assert isinstance(up.value.decision.action, a.InvalidAction)
-
-
-async def test_reply_cut_off_at_its_longest_is_told_so(model_server, served_agent):
-    model_server.script("Thought: It is a long story.\nAction: click('12')")
-    decision = await play(served_agent(model_server, sampling=Sampling(max_tokens=12)))()
-    assert isinstance(decision.action, a.InvalidAction)
-    assert "cut off at its longest" in decision.parse_error
-    assert decision.model_calls[0].finish_reason == "length"
 
 
 async def test_context_that_is_too_long_is_cut_harder(model_server, served_agent):
@@ -286,22 +255,6 @@ async def test_tool_call_that_the_server_took_out_of_the_text(model_server, serv
     assert model_server.requests[-1].messages[2]["content"] == "I press it."
 
 
-async def test_anthropics_tool_use_is_read_by_its_dialect(model_server, served_agent):
-    block = {"type": "tool_use", "id": "t", "name": "computer", "input": {"action": "screenshot"}}
-    content = [{"type": "thinking", "thinking": "Look."}, block]
-    body = {"type": "message", "content": content, "stop_reason": "tool_use", "usage": {}}
-    model_server.script(Reply(body=json.dumps(body).encode()))
-    agent = served_agent(
-        model_server,
-        client=AnthropicClient,
-        dialect="anthropic",
-        prompt="bare",
-        viewport=(800, 600),
-    )
-    decision = await play(agent)()
-    assert (decision.action, decision.thought) == (a.Screenshot(), "Look.")
-
-
 async def test_actions_can_be_enforced_by_the_server(model_server, served_agent):
     model_server.script("click('12')", "click('9')")
     agent = served_agent(model_server, enforce_actions=True, prompt="bare")
@@ -347,16 +300,6 @@ async def test_episodes_at_once_keep_their_own_history(model_server, served_agen
     assert "Task: one" in model_server.requests[-1].parts(1)[0]["text"]
 
 
-async def test_goal_may_come_from_the_environment(model_server, served_agent):
-    class Described:
-        def describe_episode(self):
-            return {"goal": "Order tea."}
-
-    model_server.script(VALID)
-    await play(served_agent(model_server), Described())(goal="")
-    assert model_server.requests[0].text.startswith("Task: Order tea.")
-
-
 class NoModel:
     name = "vllm/tiny"
 
@@ -374,9 +317,3 @@ class NoModel:
 def test_agent_that_could_never_act_is_not_made(options, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         ModelAgent(client=NoModel(), **options)
-
-
-def test_agent_is_named_after_its_model():
-    assert ModelAgent(client=NoModel()).name == "model/vllm/tiny"
-    assert ModelAgent(client=NoModel(), name="mine").name == "mine"
-    assert ModelAgent(client=NoModel()).channels == ContextSettings().channels

@@ -71,61 +71,6 @@ async def test_reading_model_solves_tasks_and_leaves_all_that_training_needs(
         assert times.settle + times.observe > 0
 
 
-async def test_model_that_reads_the_aria_snapshot_and_what_changed(tmp_path, served_agent):
-    told = []
-
-    def rule(request):
-        first = request.parts(1)[-1]["text"]
-        if len(request.messages) > 2:
-            told.append(request.text)
-            return f"Action: click('{re.search(r'- button [^[]*.ref=([0-9]+)', first)[1]}')"
-        return f"Action: click('{re.search(r'- checkbox [^[]*.ref=([0-9]+)', first)[1]}')"
-
-    with FakeModelServer(rule) as server:
-        agent = served_agent(server, context=ContextSettings(mode="aria", changes=True))
-        task = "miniwob/click-checkboxes-large"
-        (episode,) = await roll_out(agent, tmp_path / "data", task, episodes=1)
-        assert not server.errors
-    assert episode.terminated
-    assert [step.action.verb for step in episode.steps[1:]] == ["click", "click"]
-    (text,) = told
-    assert "What changed since the page above" in text
-    assert "[checked]" in text
-    assert "unchanged lines" in text
-
-
-async def test_model_that_sees_marks_and_names_them_by_number(tmp_path, served_agent):
-    def rule(request):
-        assert len(request.images) == 1
-        number = ref(request.text, "button")
-        return (
-            "Action: Press the button.\n<tool_call>\n"
-            '{"name": "web_interaction", "arguments": '
-            f'{{"action": "click", "element_id": "{number}"}}}}\n</tool_call>'
-        )
-
-    with FakeModelServer(rule) as server:
-        agent = served_agent(
-            server,
-            dialect="webgym_marks",
-            prompt="webgym_vanilla",
-            context=ContextSettings(mode="marks"),
-        )
-        dataset = await roll_out(agent, tmp_path / "data", "miniwob/click-test", episodes=2)
-        assert not server.errors
-        sent = [request.images[0] for request in server.requests]
-    assert [t.outcome for t in dataset] == [Outcome.SUCCESS] * 2
-    for trajectory, image in zip(dataset, sent, strict=True):
-        assert trajectory.steps[0].observation["set_of_marks"]["image"] == image
-        (call,) = trajectory.steps[1].decision.model_calls
-        assert image in str_parts(call.messages[-1])
-
-
-def str_parts(message):
-    """Returns the pictures of a recorded message."""
-    return [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
-
-
 def looker(request):
     """A model that sees: it finds the one button in the picture, and points at its middle."""
     picture = Image.open(io.BytesIO(request.images[-1])).convert("L")
@@ -162,22 +107,6 @@ async def test_model_that_looks_and_points(tmp_path, served_agent):
         assert trajectory.steps[1].decision.thought == "Press it."
 
 
-async def test_invalid_replies_change_nothing_and_end_in_a_truncation(tmp_path, served_agent):
-    with FakeModelServer(lambda request: "Click the button!") as server:
-        agent = served_agent(server, max_invalid_actions=3)
-        (trajectory,) = await roll_out(agent, tmp_path / "data", "miniwob/click-test")
-        assert len(server.requests) == 3
-    assert trajectory.end_reason is EndReason.TRUNCATED
-    assert trajectory.outcome not in (Outcome.SUCCESS, Outcome.AGENT_ERROR, Outcome.ENV_ERROR)
-    assert "3 replies in a row" in trajectory.end.detail
-    assert len({step.observation["axtree"] for step in trajectory.steps}) == 1
-    assert [type(step.action) for step in trajectory.steps[1:]] == [a.InvalidAction] * 2
-    assert trajectory.steps[1].observation["last_action"]["error_kind"] == "invalid_no_action"
-    last = trajectory.end.in_flight_decision
-    assert last.model_calls[0].text == "Click the button!"
-    assert not trajectory.end.action_in_flight
-
-
 async def test_server_that_fails_is_a_model_error_with_the_call_on_record(tmp_path, served_agent):
     def rule(request):
         failed = len(request.messages) > 2
@@ -195,18 +124,6 @@ async def test_server_that_fails_is_a_model_error_with_the_call_on_record(tmp_pa
     assert "Out of memory" in call.error
     assert call.latency is not None
     assert trajectory.num_steps == 1
-
-
-async def test_context_overflow_is_a_truncation_with_all_calls_on_record(tmp_path, served_agent):
-    with FakeModelServer(reader, max_model_len=50) as server:
-        (trajectory,) = await roll_out(
-            served_agent(server), tmp_path / "data", "miniwob/click-test"
-        )
-    assert trajectory.end_reason is EndReason.TRUNCATED
-    assert "too long for the model" in trajectory.end.detail
-    calls = trajectory.end.in_flight_decision.model_calls
-    assert len(calls) == 3
-    assert all(call.error for call in calls)
 
 
 def test_model_plays_from_the_command_line(tmp_path):

@@ -1,7 +1,5 @@
 """The oracle agent does what the environment's own solution says."""
 
-import dataclasses
-
 import pytest
 
 from webtraj import errors
@@ -42,16 +40,3 @@ async def test_solution_that_knows_no_further_is_an_agent_error():
 def test_environment_without_solution_is_refused_by_name():
     with pytest.raises(errors.InvalidInputError, match="no solution for the environment object"):
         OracleAgent().begin_episode(object())
-
-
-def test_environment_that_says_it_has_none_is_refused_by_task():
-    riddle = Riddle()
-    riddle.has_oracle = False
-    with pytest.raises(errors.InvalidInputError, match="no solution for the task 'riddle/one'"):
-        OracleAgent().begin_episode(riddle)
-
-
-def test_agents_are_values():
-    assert OracleAgent() == OracleAgent()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        OracleAgent().name = "other"

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 import webtraj.agents.prompts as prompts
+from rows import each
 from webtraj import errors
 from webtraj.environments.actions.dialects import DIALECTS, make_dialect
 
 FOLDER = Path(prompts.__file__).parent
 
 
-@pytest.mark.parametrize("name", prompts.prompt_names())
+@each("name", prompts.prompt_names())
 def test_prompt_is_recorded_by_the_hash_of_its_file(name):
     prompt = prompts.load_prompt(name)
     digest = hashlib.sha256((FOLDER / "v1" / f"{name}.txt").read_bytes()).hexdigest()
@@ -20,21 +21,14 @@ def test_prompt_is_recorded_by_the_hash_of_its_file(name):
     assert prompt == prompts.load_prompt(f"v1/{name}")
 
 
-@pytest.mark.parametrize("name", prompts.prompt_names())
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each("name", prompts.prompt_names())
+@each("dialect", DIALECTS)
 def test_system_message_has_the_dialects_own_words(name, dialect):
     actions = make_dialect(dialect).prompt()
     system = prompts.load_prompt(name).render(actions)
     # The tools describe themselves.
     assert (actions in system) == (name != "tools")
     assert "${" not in system.replace(actions, "")
-
-
-@pytest.mark.parametrize("name", prompts.prompt_names())
-def test_prompt_asks_for_the_sections_that_it_says_it_does(name):
-    prompt = prompts.load_prompt(name)
-    positions = [prompt.system.rindex(f"{label}: ") for label in prompt.sections]
-    assert positions == sorted(positions)
 
 
 def test_webgyms_prompts_have_its_structure():
@@ -65,14 +59,6 @@ def test_prompt_of_ones_own(tmp_path):
     assert prompt.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_prompt_with_windows_line_ends(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_bytes(b"sections: Action\r\n---\r\n${actions}\r\nGo on.\r\n---\r\nGo.\r\n")
-    prompt = prompts.load_prompt(str(path))
-    assert (prompt.sections, prompt.ask) == (("Action",), "Go.")
-    assert prompt.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -87,8 +73,3 @@ def test_prompt_with_windows_line_ends(tmp_path):
 def test_text_that_is_no_prompt_is_refused(text, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         prompts.read_prompt(text, name="mine")
-
-
-def test_file_that_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="Cannot read the prompt"):
-        prompts.load_prompt(str(tmp_path / "none.txt"))

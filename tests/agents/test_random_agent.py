@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import errors
 from webtraj.agents.random import SHARES, RandomAgent
 from webtraj.environments import actions
@@ -53,25 +54,12 @@ async def test_another_seed_task_or_episode_gives_others(agent, page):
     assert await choices(agent, page) != await choices(RandomAgent(3), Page())
 
 
-async def test_environment_that_describes_nothing_is_played_too():
-    assert await choices(RandomAgent(), object()) == await choices(RandomAgent(), object())
-
-
 async def test_every_element_is_chosen_about_equally_often():
     chosen = collections.Counter(
         action.ref for action in await choices(RandomAgent(), Page(), n=2000)
     )
     assert set(chosen) == {"1", "2", "3", "4"}
     assert min(chosen.values()) > 400
-
-
-async def test_untouched_elements_come_first_if_asked_for():
-    for seed in range(20):
-        chosen = [
-            action.ref for action in await choices(RandomAgent(seed, untouched=1.0), Page(), n=8)
-        ]
-        assert sorted(chosen[:4]) == ["1", "2", "3", "4"]
-        assert set(chosen[4:]) <= {"1", "2", "3", "4"}  # Nothing is left: all are as likely.
 
 
 async def test_untouched_elements_are_preferred_as_often_as_asked_for():
@@ -82,52 +70,14 @@ async def test_untouched_elements_are_preferred_as_often_as_asked_for():
     assert 25 <= again <= 80  # Half of a quarter of 400.
 
 
-async def test_forms_are_filled_in_before_they_are_sent_if_asked_for():
-    form = """
-[1] paragraph
-  text "Name"
-  [2] textbox
-  [3] textbox readonly
-[4] combobox "Colour"
-  [5] option "Red"
-[6] searchbox
-[7] button "Send"
-"""
-    for seed in range(20):
-        made = await choices(RandomAgent(seed, fields=1.0), Page(), n=4, axtree=form)
-        assert sorted(action.ref for action in made[:3]) == ["2", "4", "6"]
-        kinds = {"2": {actions.Fill}, "6": {actions.Fill}}
-        for action in made[:3]:
-            assert type(action) in kinds.get(action.ref, {actions.Fill, actions.SelectOption})
-
-
-async def test_episodes_end_as_often_as_asked_for():
-    chosen = await choices(RandomAgent(ends=0.2), Page(), n=2000)
-    counts = collections.Counter(map(type, chosen))
-    assert 200 <= counts[actions.Answer] <= 400  # Three of four ends.
-    assert 50 <= counts[actions.ReportInfeasible] <= 150
-    answers = {action.text for action in chosen if isinstance(action, actions.Answer)}
-    assert answers == {"Name", "Submit", "Colour"}
-    (end,) = await choices(RandomAgent(ends=1), Page(), n=1, axtree="")
-    assert end in (actions.Answer("done"), actions.ReportInfeasible("It cannot be done."))
-
-
-async def test_fields_are_clicked_as_often_as_asked_for():
-    field = '[1] textbox "Name"'
-    made = await choices(RandomAgent(clicks=0.7), Page(), n=1000, axtree=field)
-    assert 700 <= collections.Counter(map(type, made))[actions.Click] <= 800  # And 1 in 6 others.
-    made = await choices(RandomAgent(clicks=1.0), Page(), n=20, axtree=field)
-    assert made == [actions.Click("1")] * 20
-
-
-@pytest.mark.parametrize("option", SHARES)
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+@each("option", SHARES)
+@each("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(option, share):
     with pytest.raises(errors.InvalidInputError, match=f"{option} must be a number from 0 to 1"):
         RandomAgent(**{option: share})
 
 
-@pytest.mark.parametrize(
+@each(
     ("role", "verbs"),
     [
         ("button", {actions.Click}),
@@ -152,19 +102,6 @@ async def test_words_of_the_goal_are_typed_as_they_stand_there():
     assert {"Anna", "Anna Smith", "Submit"} <= typed
     words = {"Enter", "Anna", "Smith", "as", "the", "name", "then", "press", "Submit"}
     assert set(" ".join(typed).split()) <= words
-
-
-async def test_what_is_quoted_is_typed_about_half_of_the_time():
-    chosen = await choices(RandomAgent(), Page(), n=3000, axtree='[7] textbox "x"\n')
-    typed = [action.value for action in chosen if isinstance(action, actions.Fill)]
-    assert 0.45 < typed.count("Anna Smith") / len(typed) < 0.65
-
-
-async def test_without_a_goal_letters_are_typed():
-    chosen = await choices(RandomAgent(), Page(), goal="")
-    typed = {action.value for action in chosen if isinstance(action, actions.Fill)}
-    assert typed
-    assert all(len(text) == 1 and text.islower() for text in typed)
 
 
 async def test_page_without_elements_is_scrolled():

@@ -16,11 +16,6 @@ def picture(width, height):
     return data.getvalue()
 
 
-@pytest.mark.parametrize("name", ["webtraj", "browsergym"])
-def test_calls_need_no_viewport(name):
-    assert dialect_for(name, None).name == name
-
-
 @pytest.mark.parametrize("name", ["webgym", "webgym_marks", "anthropic", "openai"])
 def test_others_do(name):
     with pytest.raises(errors.InvalidInputError, match=rf"{name}.*size of the viewport"):
@@ -35,11 +30,6 @@ def test_pixels_are_those_of_the_picture_that_is_shown():
     assert dialect_for("anthropic", (800, 600)).parse(click) == a.ClickAt(200, 150)
     click = '{"type": "click", "button": "left", "x": 200, "y": 150}'
     assert dialect_for("openai", (800, 600), half).parse(click) == a.ClickAt(400, 300)
-
-
-def test_dialect_that_is_none_is_refused():
-    with pytest.raises(errors.InvalidInputError, match="Unknown dialect 'klingon'"):
-        dialect_for("klingon", (800, 600))
 
 
 @pytest.mark.parametrize("observation", [None, 3, {}, {"scroll": None}, {"scroll": {"width": 3}}])

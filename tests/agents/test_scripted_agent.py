@@ -13,23 +13,6 @@ async def test_actions_come_in_order_whatever_is_seen():
     assert [(await actor.act(None)).action for _ in range(2)] == ["click('1')", a.Click("2")]
 
 
-async def test_episodes_that_run_at_once_are_each_at_their_own_place():
-    agent = ScriptedAgent(("one", "two"))
-    first, second = agent.begin_episode(None), agent.begin_episode(None)
-    assert (await first.act(None)).action == "one"
-    assert (await second.act(None)).action == "one"
-    assert (await first.act(None)).action == "two"
-
-
-async def test_script_may_follow_from_the_episode():
-    class Described:
-        def describe_episode(self):
-            return {"task": "shop", "seed": 3}
-
-    agent = ScriptedAgent(lambda episode: [f"{episode['task']} {episode['seed']}"])
-    assert (await agent.begin_episode(Described()).act(None)).action == "shop 3"
-
-
 async def test_episode_that_outlasts_the_script_is_given_up():
     actor = ScriptedAgent(("one",)).begin_episode(None)
     await actor.act(None)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import errors
 from webtraj.agents import structures
 from webtraj.agents.parsing import parse_reply
@@ -23,8 +24,8 @@ def structure(dialect, refs=REFS, sections=()):
     return structures.action_structure(make_dialect(dialect), refs=refs, sections=sections)
 
 
-@pytest.mark.parametrize("sections", [(), ("Thought", "Action"), ("Thought", "Memory", "Action")])
-@pytest.mark.parametrize("dialect", LINES)
+@each("sections", [(), ("Thought", "Action"), ("Thought", "Memory", "Action")])
+@each("dialect", LINES)
 @given(data=st.data())
 def test_what_matches_the_expression_is_an_action(dialect, sections, data):
     pattern = structure(dialect, sections=sections).value
@@ -64,36 +65,13 @@ def test_every_word_that_it_has_can_be_said(dialect):
         assert not pattern.fullmatch(reply), reply
 
 
-def test_schema_has_every_action_of_the_dialect():
-    words = {
-        option["properties"]["action"]["const"]
-        for option in structure("webgym").value["properties"]["arguments"]["anyOf"]
-    }
-    assert words == {
-        "left_click", "type", "scroll", "wait", "go_back", "navigate", "answer"
-    }  # fmt: skip
-
-
-def test_without_elements_there_are_no_actions_on_them():
-    assert not re.compile(structure("webtraj", refs=()).value).fullmatch("click('1')")
-    options = structure("webgym_marks", refs=()).value["properties"]["arguments"]["anyOf"]
-    assert "click" not in {option["properties"]["action"]["const"] for option in options}
-
-
-def test_making_one_leaves_the_dialects_schema_alone():
-    dialect = make_dialect("webgym_marks")
-    before = json.dumps(dialect.schema())
-    structures.action_structure(dialect, refs=REFS)
-    assert json.dumps(dialect.schema()) == before
-
-
 @pytest.mark.parametrize("dialect", ["anthropic", "openai"])
 def test_dialects_without_one_are_refused(dialect):
     with pytest.raises(errors.InvalidInputError, match="has no structure"):
         structure(dialect)
 
 
-@pytest.mark.parametrize("name", prompt_names())
+@each("name", prompt_names())
 def test_expression_holds_for_the_sections_of_every_prompt(name):
     sections = load_prompt(name).sections
     before = "".join(f"{label}: So it is.\n" for label in sections if label != "Action")

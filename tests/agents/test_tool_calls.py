@@ -11,7 +11,6 @@ from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.contexts import NOT_PLAYED, ContextSettings
 from webtraj.agents.model import ModelAgent
-from webtraj.agents.models import replies
 from webtraj.environments import actions as a
 from webtraj.testing.model_server import Reply
 
@@ -151,21 +150,6 @@ async def test_a_call_that_cannot_be_read_is_answered_and_never_played(
     assert "was not carried out" in model_server.requests[-1].body.decode()
 
 
-@pytest.mark.parametrize("arguments", ["{", "[]", '"x"', "null", '{"bid": "1"} {"bid": "2"}'])
-async def test_arguments_that_are_no_object_are_never_played(arguments, model_server, begin):
-    model_server.script(Reply(calls=[{"name": "click", "arguments": arguments}]))
-    decision = await begin("chat")()
-    assert isinstance(decision.action, a.InvalidAction)
-
-
-async def test_without_a_call_the_model_is_asked_for_one(model_server, begin):
-    model_server.script("I'd click('12').", Reply("x" * 30, finish_reason="length"), "")
-    act = begin("chat")
-    assert [(await act()).action.kind for _ in range(3)] == ["no_action", "no_action", "empty"]
-    assert "call one of the tools" in model_server.requests[1].text
-    assert "cut off" in model_server.requests[2].text
-
-
 async def test_older_rounds_lose_their_calls_and_results_together(model_server, begin):
     model_server.script(*[Reply(calls=[click("1")])] * 4)
     act = begin("chat", context=ContextSettings(full_rounds=1))
@@ -233,19 +217,6 @@ async def test_zoom_enlarges_a_part_of_the_screenshot(model_server, begin):
     assert "the part [40, 30, 60, 45] of the page" in model_server.requests[-1].text
 
 
-async def test_the_cursors_position_is_told(model_server, begin):
-    model_server.script(
-        Reply(calls=[use("mouse_move", coordinate=[7, 8])]),
-        Reply(calls=[use("cursor_position")]),
-        Reply(calls=[use("left_mouse_down")]),
-    )
-    act = begin("messages", dialect="anthropic", context=LOOK)
-    assert (await act()).action == a.MoveMouse(7, 8)
-    assert (await act()).action == a.CursorPosition()
-    assert (await act()).action == a.MouseDown()
-    assert "[7, 8]" in model_server.requests[-1].text
-
-
 def computer(*actions, **more):
     """Returns a call of OpenAI's computer tool."""
     return {"type": "computer_call", "actions": list(actions), **more}
@@ -295,17 +266,6 @@ async def test_one_unreadable_action_spoils_a_batch(model_server, begin):
     assert (await settled()).action == a.Answer("Done.")
 
 
-async def test_the_preview_has_one_action_per_call(model_server, begin):
-    call = {"type": "computer_call", "action": CLICK}
-    model_server.script(Reply(calls=[call]), Reply("Done."))
-    act = begin("responses", dialect="openai:computer_use_preview", context=LOOK)
-    assert (await act()).action == a.ClickAt(60, 45)
-    await act()
-    asked = model_server.requests[0].json
-    assert asked["tools"][0]["display_width"] == 80
-    assert asked["truncation"] == "auto"
-
-
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "Look out."}
 
 
@@ -328,28 +288,3 @@ async def test_a_safety_check_is_acknowledged_only_by_an_option(model_server, be
     await act()
     (output,) = [m for m in model_server.requests[1].messages if "output" in m]
     assert output["acknowledged_safety_checks"] == [CHECK]
-
-
-async def test_a_screenshot_that_is_left_out_is_one_pixel(model_server, begin):
-    model_server.script(*[Reply(calls=[computer(CLICK)])] * 3)
-    settings = ContextSettings(mode="coordinates", screenshots=1)
-    act = begin("responses", dialect="openai", context=settings)
-    for _ in range(3):
-        await act()
-    sizes = [Image.open(io.BytesIO(data)).size for data in model_server.requests[-1].images]
-    assert sizes == [(1, 1), (80, 60)]
-
-
-async def test_tools_and_a_grammar_exclude_each_other(model_server):
-    client = models.OpenAICompatibleClient("fake-model", model_server.url)
-    with pytest.raises(errors.InvalidInputError, match="Leave one of the two out"):
-        ModelAgent(client=client, tools=True, enforce_actions=True)
-    await client.aclose()
-
-
-def test_reasoning_of_a_response_is_its_summary():
-    summary = [{"type": "summary_text", "text": "Two."}]
-    call = models.ToolCall("1", "click", {"bid": "é"})
-    assert call.to_data()["function"]["arguments"] == '{"bid": "é"}'
-    items = [{"type": "reasoning", "summary": summary}, {"type": "message", "content": []}]
-    assert replies.items_of({"output": items}) == tuple(items)

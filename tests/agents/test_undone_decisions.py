@@ -6,15 +6,12 @@ import pytest
 from webtraj import (
     Decision,
     EndReason,
-    JsonTrajectoryCollector,
     MemoryTrajectoryCollector,
     ModelCall,
     Outcome,
     TrajectoryCollectingEnvironment,
     errors,
-    open_dataset,
 )
-from webtraj.datasets.verification import verify
 
 UNDONE = Decision(
     thought="I do not know.", model_calls=(ModelCall(text="", error="503", latency=1.5),)
@@ -82,13 +79,6 @@ async def test_agents_error_keeps_its_decision():
     assert trajectory.outcome is Outcome.MODEL_ERROR
 
 
-async def test_agents_error_without_one_has_none():
-    collector = MemoryTrajectoryCollector()
-    with pytest.raises(errors.AgentError):
-        await fail_in(recorded(collector), errors.AgentError("no idea"))
-    assert collector.trajectories[0].end.in_flight_decision is None
-
-
 async def test_decision_whose_action_is_in_flight_is_not_replaced():
     collector = MemoryTrajectoryCollector()
     env = recorded(collector, fails=True)
@@ -97,13 +87,3 @@ async def test_decision_whose_action_is_in_flight_is_not_replaced():
         await env.step(Decision(action="up", thought="Up."))
     end = collector.trajectories[0].end
     assert (end.action_in_flight, end.in_flight_decision.thought) == (True, "Up.")
-
-
-async def test_it_comes_back_from_disk(tmp_path):
-    async with JsonTrajectoryCollector(tmp_path / "data") as collector:
-        env = recorded(collector)
-        await env.reset()
-        env.mark_truncated("given up", decision=UNDONE)
-    (trajectory,) = open_dataset(tmp_path / "data")
-    assert trajectory.end.in_flight_decision == UNDONE
-    assert verify(tmp_path / "data").clean

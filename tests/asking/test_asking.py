@@ -69,13 +69,6 @@ async def test_broken_reply_is_asked_for_again_and_not_shown_again(asked) -> Non
     assert all("Which goal is it?" in request.text for request in requests)
 
 
-async def test_enough_is_enough(asked) -> None:
-    answer, requests = await asked(lambda request: "Nothing.", attempts=2)
-    assert (answer.value, answer.error) == (None, None)
-    assert answer.broken == "The reply is not one JSON object."
-    assert len(answer.calls) == len(requests) == 2
-
-
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
@@ -91,12 +84,6 @@ async def test_server_without_a_reply_ends_it_on_record(asked, reply, error) -> 
     assert (answer.value, answer.broken) == (None, "")
     assert all(call.error for call in answer.calls)
     assert len(answer.calls) == len(requests) == (2 if error is errors.ModelRefusedError else 1)
-
-
-async def test_too_long_a_conversation_is_not_a_matter_of_form(asked) -> None:
-    answer, requests = await asked(lambda request: json.dumps(GOOD), max_model_len=5)
-    assert isinstance(answer.error, errors.ContextOverflowError)
-    assert len(answer.calls) == len(requests) == 1
 
 
 async def test_server_that_takes_no_form_is_asked_in_words_from_then_on(asked) -> None:
@@ -123,19 +110,6 @@ async def test_server_that_refuses_everything_is_not_remembered_for_its_form(ask
     assert first.value is None
     assert second.value == GOOD
     assert has_form(requests[-1])
-
-
-async def test_without_a_form_none_is_asked_for(asked) -> None:
-    answer, requests = await asked([json.dumps(GOOD)], sampling=Sampling())
-    assert answer.value == GOOD
-    assert not has_form(requests[0])
-
-
-def test_what_is_known_of_a_client_is_known_of_no_other() -> None:
-    forms = structured_output.Forms()
-    forms.refused(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1"))
-    # The first one is kept, so that no other can be taken for it.
-    assert all(forms.takes(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1")) for _ in range(20))
 
 
 async def test_texts_of_a_message_are_asked_as_one_and_the_last_stands_by_itself(asked) -> None:

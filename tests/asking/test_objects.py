@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.structured_output import object_of, read_object
 from webtraj.trajectory import ModelCall
 
@@ -52,33 +52,17 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("text", READ.values(), ids=READ)
+@each("text", READ.values())
 def test_object_is_read(text) -> None:
     assert read_object(text).value == VALUE
     assert read_object(text).broken == ""
 
 
-@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
+@each(("text", "said"), BROKEN.values())
 def test_all_else_is_broken_and_says_why(text, said) -> None:
     reading = read_object(text)
     assert reading.value is None
     assert said in reading.broken
-
-
-_JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text(), _JSON, max_size=4), st.booleans())
-def test_every_object_is_read_as_it_was_written(data, escaped) -> None:
-    assert read_object(json.dumps(data, ensure_ascii=escaped)).value == data
 
 
 @given(st.text(st.characters()))
@@ -89,7 +73,7 @@ def test_no_text_is_read_that_is_not_one_object(text) -> None:
         assert text.strip(" \t\r\n").startswith(("{", "```"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "complete"),
     [
         ("stop", True),
@@ -107,8 +91,3 @@ def test_only_a_reply_that_the_model_has_ended_counts(reason, complete) -> None:
     reading = object_of(ModelCall(text=GOOD, finish_reason=reason))
     assert (reading.value == VALUE) is complete
     assert bool(reading.broken) is not complete
-
-
-def test_a_call_that_failed_brought_nothing() -> None:
-    call = ModelCall(text=GOOD, finish_reason="stop", error="The server is away.")
-    assert object_of(call).value is None

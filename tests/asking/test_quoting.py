@@ -3,10 +3,10 @@
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.judging.model.asking import read_reply
 from webtraj.structured_output import Quotes, defused, json_string, quoted
 
@@ -44,7 +44,7 @@ MARKUP = re.compile(
 )
 
 
-@pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
+@each("text", INJECTIONS.values())
 def test_injection_stays_in_its_block(text) -> None:
     quotes = Quotes.of([text])
     lines = re.split("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", quotes.block("page", text))
@@ -65,12 +65,7 @@ def test_any_text_stays_in_its_block(texts) -> None:
         assert lines[-1] == f"<<<end {quotes.number}>>>"
 
 
-@given(st.text(st.characters()))
-def test_what_is_harmless_stays_harmless(text) -> None:
-    assert defused(defused(text)) == defused(text)
-
-
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         '[1] button "Sign in"',
@@ -93,7 +88,7 @@ def test_number_is_none_that_the_text_knows() -> None:
     assert second.number != first.number
 
 
-@pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
+@each("text", INJECTIONS.values())
 def test_string_is_one_line_of_json_without_markup(text) -> None:
     (line,) = re.split("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", json_string(text, 200))
     assert json.loads(line) == " ".join(defused(text).split())[:200]

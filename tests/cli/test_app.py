@@ -1,6 +1,5 @@
 """The commands together, their errors and exit codes."""
 
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -8,7 +7,7 @@ import sys
 
 import pytest
 
-import webtraj
+from rows import each
 from webtraj.cli import app as app_lib
 
 
@@ -38,22 +37,6 @@ def test_help_groups_commands_one_per_line(call):
     assert len([line for line in listed if line.startswith("  ")]) == len(top)
 
 
-def test_help_of_a_command_groups_its_options(call):
-    _, out, _ = call("rollout", "--help")
-    headings = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
-    assert headings == [
-        "Arguments:", "Options:", "Rollouts from a configuration:",
-        "Settings of the run, without a configuration:",
-        "Patience, order and browsers, without a configuration:",
-    ]  # fmt: skip
-    assert out.index("\n  --config-dir ") < out.index("\n  --preset ")
-
-
-def test_help_of_a_command_names_its_subcommands(call):
-    _, out, _ = call("train", "--help")
-    assert "webtraj train update: Prepare a LLaMA-Factory training from episodes." in out
-
-
 def test_ctrl_c_before_there_is_a_command_ends_without_a_traceback():
     program = (
         "import sys, webtraj.cli\n"
@@ -67,15 +50,6 @@ def test_ctrl_c_before_there_is_a_command_ends_without_a_traceback():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def test_version_is_the_packages(run_webtraj):
-    assert run_webtraj("--version").stdout == f"webtraj {webtraj.__version__}\n"
-
-
-def test_console_script_is_this_command():
-    (script,) = importlib.metadata.entry_points(group="console_scripts", name="webtraj")
-    assert script.value == "webtraj.cli:main"
 
 
 @pytest.fixture
@@ -92,14 +66,14 @@ def call(monkeypatch, tmp_path, capsys):
     return call
 
 
-@pytest.mark.parametrize("command", app_lib.COMMANDS)
+@each("command", app_lib.COMMANDS)
 def test_each_command_explains_itself(command, call):
     code, out, _ = call(*command.split(), "--help")
     assert code == 0
     assert f"webtraj {command}" in out
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code", "words"),
     [
         (["rollout", "--preset", "miniwob/click-tset"], 2, "mean 'miniwob/click-test'"),
@@ -147,26 +121,6 @@ def test_rollout_of_nothing_but_errors_is_exit_code_1(run_webtraj, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
-def test_debug_shows_the_traceback(run_webtraj):
-    done = run_webtraj("rollout", "--preset", "a b", env={**os.environ, "WEBTRAJ_DEBUG": "1"})
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
-    assert "InvalidSelectorError" in done.stderr
-
-
-def test_a_command_imports_its_own_module_alone():
-    program = (
-        "import sys; from webtraj.cli import app; app.make_command('ls')\n"
-        "print(sorted(name for name in sys.modules if name.startswith('webtraj.cli.')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "webtraj.cli.datasets" in done.stdout
-    assert "webtraj.cli.rollout" not in done.stdout
-
-
 def test_verbose_shows_the_traceback(run_webtraj):
     done = run_webtraj("-v", "ls", "nowhere")
     assert done.returncode == 2  # As without -v.
@@ -182,37 +136,7 @@ def test_verbose_shows_what_a_rollout_logs(play_corridor):
     assert "INFO Episode " not in play_corridor("rollout", "--out", "quiet").stderr
 
 
-def test_shells_complete_commands(run_webtraj):
-    variables = {
-        "_WEBTRAJ_COMPLETE": "complete_bash",
-        "COMP_WORDS": "webtraj ro",
-        "COMP_CWORD": "1",
-    }
-    assert run_webtraj(env={**os.environ, **variables}).stdout.split() == ["rollout"]
-
-
-def test_presets_lists_those_asked_for(call):
-    code, out, _ = call("presets", "click-tab-2")
-    assert code == 0
-    names = [line.split()[0] for line in out.splitlines()[1:-1]]
-    assert "miniwob/click-tab-2-hard" in names
-    assert all("click-tab-2" in name for name in names)
-    assert out.splitlines()[-1].startswith(f"{len(names)} of ")
-
-
 def test_presets_are_json_for_machines(call):
     code, out, _ = call("presets", "click-tab-2", "--json")
     assert code == 0
     assert {"name", "description", "num_tasks"} <= set(json.loads(out)[0])
-
-
-def test_a_run_from_flags_imports_no_other_configuration():
-    program = (
-        "import sys, webtraj.rollouts.configuration.building\n"
-        "print([name for name in ('numpy.ma', 'rich',"
-        " 'webtraj.rollouts.configuration.rollout') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "[]\n"

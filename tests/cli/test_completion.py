@@ -1,11 +1,10 @@
 """What shells complete: values of options, and second words."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+from rows import each
 from webtraj.agents.catalog import AGENTS
 from webtraj.cli import completing
 from webtraj.datasets.exporters.base import FORMATS
@@ -37,9 +36,7 @@ def completed(run_webtraj):
     return complete
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+@each(("line", "words"), [
         ("rollout su", ["submit"]),
         ("train up", ["update"]),
         ("train ", ["update"]),
@@ -55,25 +52,6 @@ def completed(run_webtraj):
         ("export d --format share", ["sharegpt"]),
         ("copy d e --format p", ["pb", "pb.zst", "pb.xz"]),
         ("openenv serve --dialect web", ["webtraj", "webgym", "webgym_marks"]),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_values_and_second_words_are_completed(line, words, completed):
     assert completed(line) == words
-
-
-def test_completing_values_loads_nothing_heavy():
-    program = (
-        "import os, sys, webtraj.cli\n"
-        "os.environ |= dict(_WEBTRAJ_COMPLETE='complete_bash', COMP_CWORD='4', COMP_WORDS="
-        "'webtraj export d --format a')\n"
-        "sys.argv = ['webtraj']\n"
-        "try: webtraj.cli.main()\n"
-        "except SystemExit: pass\n"
-        "print([name for name in ('playwright', 'numpy', 'httpx', 'rich', 'asyncio',"
-        " 'webtraj.agents.catalog') if name in sys.modules], file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split() == ["atif"]
-    assert done.stderr == "[]\n"

@@ -63,14 +63,6 @@ def test_demo_continues_what_was_interrupted(play, tmp_path):
     assert len(webtraj.open_dataset(tmp_path / "a b")) == 6
 
 
-def test_demo_leaves_another_folder_alone(run_webtraj, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    done = run_webtraj("demo", "--out", tmp_path)
-    assert done.returncode == 2
-    assert "holds something other than a demo. Choose another folder with --out" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
 def test_demo_without_a_browser_says_what_to_do(run_webtraj, tmp_path):
     done = run_webtraj("demo", env={**os.environ, "WEBTRAJ_BROWSER": "no-such-browser"})
     assert done.returncode == 1

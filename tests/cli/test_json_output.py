@@ -1,35 +1,20 @@
 """`--json`: a command's result on stdout, for machines, and nothing else."""
 
-import inspect
 import json
 
 import pytest
 from typer.testing import CliRunner
 
 from webtraj import trajectory as t
-from webtraj.cli import app, options
+from webtraj.cli import app
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
-from webtraj.training.rows import open_samples
 
 WITH_JSON = {
     "copy", "doctor", "explore", "export", "export check", "import",
     "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "push",
     "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
 }  # fmt: skip
-WITH_JSON_LINES = {"export preview", "ls", "metrics", "view"}
-
-
-def test_one_option_is_declared_for_every_command_with_a_result():
-    declared = {}
-    for name, (home, _) in app.COMMANDS.items():
-        if home:
-            module, _, function = home.partition(":")
-            command = getattr(__import__(f"webtraj.cli.{module}", fromlist=["_"]), function)
-            json_ = inspect.signature(command, eval_str=True).parameters.get("json")
-            declared[name] = None if json_ is None else json_.annotation
-    assert {name for name, kind in declared.items() if kind == options.Json} == WITH_JSON
-    assert {name for name, kind in declared.items() if kind == options.JsonLines} == WITH_JSON_LINES
 
 
 @pytest.fixture
@@ -87,22 +72,6 @@ def test_stdout_is_one_object(line, recorded):
     assert COMMANDS[line].items() <= told(line).items()
 
 
-def test_what_was_exported_is_checked_and_imported(recorded):
-    told("export d --format sharegpt --out x --json")
-    checked = told("export check x --json")
-    assert checked["clean"] is True
-    assert checked["rows"] == {"webtraj_train": 1}
-    assert told("train update --check x --json") == checked
-    told("export d --format atif --out a --json")
-    imported = told("import a --out i --json")
-    assert (imported["system"], len(imported["imported"])) == ("atif", 2)
-
-
-def test_a_spool_that_is_not_there_is_an_error_without_json(recorded):
-    done = CliRunner().invoke(app.make_app(), ["push", "nowhere", "--json"])
-    assert (done.exit_code, done.stdout) == (1, "")
-
-
 def test_a_rollout_tells_its_rates_with_intervals(play_corridor):
     done = play_corridor("rollout", "--out", "d", "--episodes", "3", "--json")
     assert done.returncode == 0, done.stderr
@@ -115,33 +84,3 @@ def test_a_rollout_tells_its_rates_with_intervals(play_corridor):
     }  # fmt: skip
     assert (data["judged"], data["proposed"]) == (None, None)
     assert f"3 of 3 episodes are in {data['dataset']}." in done.stderr
-
-
-@pytest.mark.parametrize("indent", [None, 2], ids=["one line", "pretty"])
-def test_an_export_rewritten_as_another_json_array_is_read_by_all(indent, recorded, tmp_path):
-    told("export d --format sharegpt --out x --json")
-    before = told("export preview x --json")
-    path = tmp_path / "x" / "finetune_train.json"
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
-    assert told("export check x --json")["clean"] is True
-    assert told("export preview x --json") == before
-    (sample,) = open_samples(["x"])
-    assert sample.completion == before["completion"]
-
-
-def test_a_preview_names_a_wrong_row_in_words(recorded, tmp_path):
-    told("export d --format sharegpt --out x --json")
-    (tmp_path / "x" / "finetune_train.json").write_text("[5]")
-    done = CliRunner().invoke(app.make_app(), ["export", "preview", "x"])
-    assert str(done.exception) == (
-        "Row 0 does not follow the format 'sharegpt': finetune_train.json, item 0: expected a "
-        "JSON object; got 5."
-    )
-
-
-def test_a_preview_in_a_pipe_has_no_box_and_keeps_lines(recorded):
-    done = CliRunner().invoke(app.make_app(), ["export", "preview", "d", "--samples", "1"])
-    assert done.exit_code == 0, done.output
-    assert "Buy a lamp, e1\n" in done.stdout
-    assert not {"│", "╭"} & set(done.stdout)
-    assert all(line == line.rstrip() for line in done.stdout.splitlines())

@@ -7,9 +7,7 @@ import sys
 import pytest
 
 import webtraj
-from webtraj import errors, named, open_dataset
-from webtraj.agents.catalog import make_agent
-from webtraj.judging.catalog import make_judge
+from webtraj import open_dataset
 
 MINE = """
 import dataclasses
@@ -88,11 +86,6 @@ def test_a_file_gives_names_to_what_a_rollout_plays_and_judges(run, tmp_path):
     run("rollout", "--import", "mine_of_the_test", "--out", "data", "--resume")
 
 
-def test_presets_of_a_file_are_listed(run):
-    run("rollout", *PLAY, code=2)
-    assert "mine/corridor" in run("presets", "--import", "mine_of_the_test.py").stdout
-
-
 @pytest.mark.parametrize(
     ("module", "told"),
     [("gone.py", "There is no file 'gone.py'"), ("gone", "No module named 'gone'")],
@@ -110,27 +103,3 @@ def test_a_fault_of_the_module_is_told_by_its_line(run, tmp_path):
     (tmp_path / "lacking.py").write_text("import no_such_package_at_all\n")
     told = run("rollout", "--import", "lacking", *PLAY, code=2).stderr
     assert "imports 'no_such_package_at_all', which is not installed" in told
-
-
-def test_registered_names(monkeypatch):
-    monkeypatch.setattr(named, "_registered", {})
-
-    @webtraj.agents.register("plain")
-    class Plain:
-        name = "plain-1"
-
-        def begin_episode(self, environment):
-            return self
-
-        def act(self, observation):
-            return "noop()"
-
-    assert make_agent("plain").name == "plain-1"
-    with pytest.raises(errors.InvalidInputError, match="takes no options; got 'courage'"):
-        make_agent("plain", options={"courage": 1})
-    with pytest.raises(errors.InvalidInputError, match="'oracle' is a built-in name"):
-        webtraj.agents.register("oracle")
-    with pytest.raises(errors.InvalidInputError, match="'rules' is a built-in name"):
-        webtraj.judging.register("rules")
-    with pytest.raises(errors.InvalidInputError, match="No judge is named 'plain'"):
-        make_judge("plain")

@@ -45,12 +45,6 @@ def test_position_is_no_option(show, arguments, told):
     assert told in result.output
 
 
-def test_misspelt_option_is_told_as_ever(show):
-    assert "No such option: --stepp" in show("--stepp", "1").output
-    assert show("-1", "--stepp", "1").exit_code == 2
-    assert show("-x").exit_code == 2
-
-
 def test_position_that_there_is_not_is_told(show):
     with pytest.raises(
         errors.UnknownEpisodeError, match="No episode matches '-3'; the dataset has 2"

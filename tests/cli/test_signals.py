@@ -39,30 +39,3 @@ def test_second_interrupt_is_not_held_back():
 
     with pytest.raises(KeyboardInterrupt):
         signals.run(work())
-
-
-def test_handlers_are_as_they_were_afterwards():
-    before = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
-
-    async def work():
-        return 5
-
-    assert signals.run(work()) == 5
-    after = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
-    assert after == before
-
-
-def test_error_of_the_coroutine_is_raised_as_itself():
-    async def work():
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        signals.run(work())
-
-
-def test_cancellation_without_a_signal_is_a_cancellation():
-    async def work():
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        signals.run(work())

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from rows import each
 from webtraj import (
     Decision,
     JsonTrajectoryCollector,
@@ -86,16 +87,6 @@ class TestEveryCollector:
             with pytest.raises(errors.CollectorClosedError):
                 collector.begin_episode(records.info())
 
-    def test_it_closes_with_a_plain_with(self, tmp_path, records):
-        for name in KINDS:
-            kind = Kind(name, tmp_path / name)
-            with kind.collector as collector:
-                records.record(collector)
-            if kind.keeps:
-                assert len(kind.episodes()) == 1
-                with pytest.raises(errors.CollectorClosedError):
-                    collector.begin_episode(records.info())
-
 
 class TestACollectorThatKeeps:
     async def test_an_episode_is_kept_as_it_was_recorded(self, keeping, records):
@@ -170,10 +161,10 @@ class TestACollectorThatKeeps:
             await kind.collector.aclose()
             assert len(kind.episodes()) == 1
 
-    @pytest.mark.parametrize(
+    @each(
         "episode_id", ["", ".", "..", "../x", "a/b", ".hidden", "a b", "é", "x" * 129, "a\n", None]
     )
-    @pytest.mark.parametrize("name", ["memory", *FILED])
+    @each("name", ["memory", *FILED])
     async def test_an_id_that_cannot_name_a_file_is_refused(
         self, name, tmp_path, records, episode_id
     ):
@@ -185,15 +176,8 @@ class TestACollectorThatKeeps:
         await kind.collector.aclose()
         assert kind.episodes() == {}
 
-    async def test_new_info_does_not_change_the_id(self, keeping, records):
-        recorder = keeping.collector.begin_episode(records.info("mine"))
-        recorder.record_info(records.info("yours", task="t"))
-        recorder.end_episode(records.end)
-        await keeping.collector.flush()
-        assert keeping.episodes()["mine"].info == records.info("mine", task="t")
-
-    @pytest.mark.parametrize("name", FILED)
-    @pytest.mark.parametrize(
+    @each("name", FILED)
+    @each(
         ("cls", "fields", "message"),
         [
             (EpisodeEnd, {"error": ValueError("boom")}, r"end\.error is ValueError\('boom'\)"),
@@ -203,7 +187,6 @@ class TestACollectorThatKeeps:
             (StepRecord, {"step_type": "first"}, "step.step_type is 'first'; .* StepType"),
             (StepRecord, {"index": -1}, "step.index is -1; expected a valid Count"),
         ],
-        ids=str,
     )
     async def test_a_record_with_a_wrong_field_is_refused_and_the_episode_goes_on(
         self, name, cls, fields, message, tmp_path, records
@@ -223,8 +206,8 @@ class TestACollectorThatKeeps:
         episode = kind.episodes()["e"]
         assert (len(episode.steps), episode.end) == (2, records.end)
 
-    @pytest.mark.parametrize("name", ["memory", *FILED])
-    @pytest.mark.parametrize("call", ["info", "intent", "step", "end"])
+    @each("name", ["memory", *FILED])
+    @each("call", ["info", "intent", "step", "end"])
     async def test_an_ended_episode_takes_nothing_more(self, name, call, tmp_path, records):
         kind = Kind(name, tmp_path / "dataset")
         recorder = kind.collector.begin_episode(records.info("ended"))
@@ -259,10 +242,8 @@ class TestACollectorThatKeeps:
 
 
 class TestTee:
-    @pytest.mark.parametrize("error", [errors.CollectorError, ZeroDivisionError])
-    @pytest.mark.parametrize(
-        "method", ["begin_episode", "record_info", "record_intent", "record_step", "end_episode"]
-    )
+    @each("error", [errors.CollectorError, ZeroDivisionError])
+    @each("method", ["begin_episode", "record_info", "record_intent", "record_step", "end_episode"])
     async def test_one_failing_collector_keeps_nothing_from_the_others(
         self, records, method, error
     ):
@@ -297,22 +278,6 @@ class TestTee:
             await getattr(tee, method)()
         assert caught.value.__notes__ == ["And: injected fault"]
         assert last.calls == 1
-
-    async def test_a_plain_with_in_a_coroutine_closes_every_collector(self, records, tmp_path):
-        kept = MemoryTrajectoryCollector()
-        with TeeTrajectoryCollector(kept, JsonTrajectoryCollector(tmp_path / "d")) as tee:
-            tee.begin_episode(records.info("open")).record_step(records.step(0))
-        assert [episode.end_reason for episode in kept.trajectories] == [EndReason.CLOSED]
-        assert open_dataset(tmp_path / "d")["open"].end_reason is EndReason.CLOSED
-
-    def test_a_collector_without_close_is_closed_by_aclose(self):
-        class Failing(TrajectoryCollector):
-            async def aclose(self):
-                raise errors.CollectorError("injected fault")
-
-        with pytest.raises(errors.CollectorError, match="injected fault") as caught:
-            TeeTrajectoryCollector(Failing(), Failing()).close()
-        assert caught.value.__notes__ == ["And: injected fault"]
 
     def test_an_episode_that_no_collector_can_begin_is_not_begun(self, records):
         failing = FailingCollector(NullTrajectoryCollector(), "begin_episode")

@@ -1,11 +1,9 @@
 """What the Protobuf collector promises beyond what every collector does."""
 
-import lzma
 import shutil
 import subprocess
 import sys
 
-import orjson
 import pytest
 
 import webtraj
@@ -14,8 +12,7 @@ from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.protobuf import codec
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import EndReason
 
 SUFFIXES = {None: "pb", "zst": "pb.zst"}
 SHOT = b"\xff\xd8\xff" + bytes(range(256)) * 40
@@ -78,22 +75,6 @@ async def test_the_three_formats_hold_the_same(folder, records, tmp_path):
     assert read[0].end == read[1].end == read[2].end
 
 
-def test_a_folder_keeps_to_one_format(folder):
-    ProtobufTrajectoryCollector(folder).close()
-    for other in (
-        lambda: ProtobufTrajectoryCollector(folder, compression="zst"),
-        lambda: JsonTrajectoryCollector(folder),
-    ):
-        with pytest.raises(errors.InvalidInputError, match="format 'pb'"):
-            other()
-
-
-def test_a_compression_that_is_none_is_refused(folder):
-    with pytest.raises(errors.InvalidInputError, match="expected None or 'zst'"):
-        ProtobufTrajectoryCollector(folder, compression="xz")
-    assert not folder.exists()
-
-
 def test_what_a_dead_process_left_is_recovered(folder, records, squeezed):
     program = f"""
 import os, webtraj
@@ -114,24 +95,6 @@ os._exit(9)
     assert episode.end.in_flight_action == "a1"
     assert not (folder / "unshared").exists() or not list((folder / "unshared").iterdir())
     assert verify(folder).clean
-
-
-def test_an_episode_that_is_too_large_keeps_its_journal(folder, records, monkeypatch):
-    monkeypatch.setattr(codec, "MAX_SIZE", 25_000)
-    collector = ProtobufTrajectoryCollector(folder)
-    record(collector, records).end_episode(records.end)
-    record(collector, records, "small", num_steps=1).end_episode(records.end)
-    with pytest.raises(errors.CollectorError, match=r"'one' has at least .* Its journal is kept"):
-        collector.close()
-    assert [path.name for path in (folder / "episodes").iterdir()] == ["small.pb"]
-    assert (folder / "journal/one.jsonl").exists()
-    report = recover(folder)
-    assert not report.sealed
-    assert "a Protobuf file can hold" in report.unreadable[0]
-    monkeypatch.undo()
-    (sealed,) = recover(folder).sealed
-    assert sealed.episode_id == "one"
-    assert open_dataset(folder)["one"].steps[2].observation == SEEN
 
 
 def test_a_damaged_blob_seals_nothing_and_loses_nothing(folder, records):
@@ -156,59 +119,3 @@ def test_a_changed_file_is_found(folder, records, squeezed):
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     assert any("does not match the index" in str(each) for each in verify(folder).problems)
-
-
-def test_files_compressed_by_xz_are_read_in_place(folder, records):
-    with ProtobufTrajectoryCollector(folder) as collector:
-        record(collector, records).end_episode(records.end)
-    path = folder / "episodes/one.pb"
-    (folder / "episodes/one.pb.xz").write_bytes(lzma.compress(path.read_bytes()))
-    path.unlink()
-    shutil.rmtree(folder / "index")
-    (folder / "index").mkdir()
-    dataset = open_dataset(folder)
-    assert dataset.summaries[0].format == "pb.xz"
-    assert dataset["one"].steps[2].observation == SEEN
-
-
-async def test_an_outcome_reaches_orbys_result(folder):
-    from webtraj.testing import fakes
-
-    async with ProtobufTrajectoryCollector(folder) as collector:
-        env = webtraj.TrajectoryCollectingEnvironment(fakes.CatchEnvironment(), collector)
-        timestep = await env.reset()
-        while not timestep.last():
-            timestep = await env.step(1)
-        await env.close()
-    (episode,) = open_dataset(folder)
-    message = pb.TrajectoryData.FromString(
-        (folder / f"episodes/{episode.episode_id}.pb").read_bytes()
-    )
-    results = {Outcome.SUCCESS: "success", Outcome.UNKNOWN: None}
-    assert message.WhichOneof("result") == results.get(episode.outcome, "failure")
-    assert len(message.actions) == len(episode.steps)
-
-
-@pytest.mark.parametrize("missing", ["google.protobuf", "zstandard"])
-def test_a_missing_package_is_named_before_a_folder_is_made(folder, missing):
-    program = f"""
-import sys
-sys.modules[{missing!r}] = None
-from webtraj import errors
-from webtraj.collectors.local import ProtobufTrajectoryCollector
-try:
-    ProtobufTrajectoryCollector({str(folder)!r})
-except errors.MissingDependencyError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert errors.install_command("protobuf") in done.stdout
-    assert not folder.exists()
-
-
-def test_the_header_says_the_format(folder, squeezed):
-    ProtobufTrajectoryCollector(folder, compression=squeezed).close()
-    header = orjson.loads((folder / "dataset.json").read_bytes())
-    assert header["format"] == SUFFIXES[squeezed]

@@ -12,6 +12,7 @@ import pytest
 from absl.testing import absltest
 from dm_env import test_utils
 
+from rows import each
 from webtraj import as_async, as_sync, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
@@ -88,6 +89,7 @@ def _outcomes(make, *, times):
     return result, collector
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "times",
     [
@@ -113,8 +115,8 @@ def test_the_environment_conforms(make, times):
         assert_valid_trajectory(trajectory)
 
 
-@pytest.mark.parametrize("times", [0, 1, 2], ids=["bare", "recorded", "recorded twice"])
-@pytest.mark.parametrize("name", BROKEN)
+@each("times", [0, 1, 2])
+@each("name", BROKEN)
 def test_a_broken_environment_fails_exactly_the_expected_tests(name, times):
     timesteps, expected = BROKEN[name]
     result, collector = _outcomes(
@@ -123,12 +125,6 @@ def test_a_broken_environment_fails_exactly_the_expected_tests(name, times):
     failed = {case._testMethodName for case, _ in result.failures + result.errors}
     assert failed == expected
     assert_no_open_episode(collector)
-
-
-@pytest.mark.parametrize("times", [0, 1, 2], ids=["bare", "recorded", "recorded twice"])
-def test_an_environment_of_ares_shape_fails_all(times):
-    result, _ = _outcomes(fakes.AresEnvironment, times=times)
-    assert len(result.failures + result.errors) == len(_TESTS)
 
 
 @pytest.mark.parametrize("bridges", [lambda env: env, lambda env: as_async(as_sync(env))])

@@ -63,7 +63,6 @@ class TestFrozenLakeTruncatedByItsTimeLimit(EnvironmentContract):
 
 
 @pytest.mark.browser
-@pytest.mark.browser
 class TestMiniwob(EnvironmentContract):
     """All its tests share one browser, and therefore one loop."""
 
@@ -93,6 +92,7 @@ class TestMiniwob(EnvironmentContract):
         return "this is no action"
 
 
+@pytest.mark.gate
 @pytest.mark.browser
 class TestRecordedMiniwob(TestMiniwob):
     def make_environment(self):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.datasets.dataset import parse_condition
 from webtraj.store.index import EpisodeSummary
@@ -40,7 +41,7 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), CONDITIONS.items(), ids=CONDITIONS)
+@each(("text", "expected"), CONDITIONS.items())
 def test_conditions(text, expected):
     assert parse_condition(text)(EPISODE) is expected
 
@@ -54,16 +55,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+@each("text", REFUSED)
 def test_what_is_no_condition_is_refused(text):
     with pytest.raises(errors.InvalidInputError, match="Invalid condition"):
         parse_condition(text)
-
-
-@pytest.mark.parametrize("text", ["seed > 1", "task < 3", "1 in num_steps"])
-def test_what_cannot_be_compared_is_told_of_which_episode(text):
-    with pytest.raises(errors.InvalidInputError, match="cannot be evaluated for episode 'e1'"):
-        parse_condition(text)(EPISODE)
 
 
 @given(

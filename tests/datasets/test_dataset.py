@@ -6,6 +6,7 @@ import tempfile
 import pytest
 from hypothesis import given, settings
 
+from rows import each
 from webtraj import JsonTrajectoryCollector, Outcome, errors, open_dataset
 from webtraj import trajectory as trajectory_lib
 from webtraj.store.blobs import LazyBlob
@@ -59,13 +60,6 @@ def test_it_is_a_sequence_in_the_order_in_which_episodes_began(five):
         five[5]
 
 
-@pytest.mark.parametrize("key", [slice(1, 3), slice(None, None, -2), slice(9, None)], ids=str)
-def test_a_slice_is_a_dataset(five, key):
-    names = ["e0", "e1", "e2", "e3", "e4"]
-    assert ids(five[key]) == names[key]
-    assert len(five[key].refresh()) == 5
-
-
 def test_episodes_are_found_by_id(five):
     assert five["e2"].info.task == "b"
     assert "e2" in five
@@ -94,15 +88,9 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(("conditions", "expected"), FILTERS.values(), ids=FILTERS)
+@each(("conditions", "expected"), FILTERS.values())
 def test_filters(five, conditions, expected):
     assert ids(five.filter(**conditions)) == expected
-
-
-@pytest.mark.parametrize("condition", [{"outcome": "won"}, {"end_reason": "bored"}], ids=str)
-def test_filters_by_names_that_do_not_exist_are_refused(five, condition):
-    with pytest.raises(errors.InvalidInputError, match="Expected one of unknown, "):
-        five.filter(**condition)
 
 
 def test_blobs_are_read_when_they_are_asked_for(five):
@@ -123,23 +111,6 @@ def test_blobs_are_read_when_they_are_asked_for(five):
 # What is no dataset.
 
 
-@pytest.mark.parametrize(
-    ("header", "error"),
-    [
-        (None, errors.NotADatasetError),
-        ("{", errors.CorruptDataError),
-        ("[]", errors.CorruptDataError),
-        ('{"schema_version": "x"}', errors.CorruptDataError),
-        ('{"schema_version": 99, "webtraj_version": "9.9"}', errors.UnsupportedSchemaError),
-    ],
-)
-def test_what_is_no_dataset_is_refused(tmp_path, header, error):
-    if header is not None:
-        (tmp_path / "dataset.json").write_text(header)
-    with pytest.raises(error):
-        open_dataset(tmp_path)
-
-
 def test_a_wrong_place_is_told_apart_from_one_that_is_not_there(tmp_path, five):
     file = tmp_path / "notes.txt"
     file.write_text("")
@@ -156,25 +127,6 @@ def test_a_wrong_place_is_told_apart_from_one_that_is_not_there(tmp_path, five):
             open_dataset(place)
         assert f"No dataset at {str(place)!r}: " in str(refused.value)
         assert why in str(refused.value)
-
-
-def test_of_many_datasets_in_a_folder_a_few_are_named(tmp_path):
-    for number in range(7):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "dataset.json").write_text("{}")
-    with pytest.raises(errors.NotADatasetError, match=r"/4 and 2 more\.$"):
-        open_dataset(tmp_path)
-
-
-def test_a_dataset_without_its_folders_is_empty(tmp_path):
-    (tmp_path / "dataset.json").write_text('{"schema_version": 1}')
-    assert len(open_dataset(tmp_path)) == 0
-    assert open_dataset(tmp_path).open_episodes == ()
-
-
-def test_an_unknown_way_to_read_blobs_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="blobs='never'"):
-        open_dataset(tmp_path, blobs="never")
 
 
 # While it is being written.
@@ -208,21 +160,12 @@ def test_an_episode_without_its_index_line_is_found_by_its_file(five, cut):
     assert [s.to_line() for s in again.summaries] == [s.to_line() for s in five.summaries]
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["", "{", "[]", "3", '{"task": "x"}', '{"episode_id": "../../x"}', '{"episode_id": 3}',
-     '{"episode_id": "e0", "start_time": "noon"}'],
-)  # fmt: skip
+@each("line", ["", "{", "[]", "3", '{"task": "x"}', '{"episode_id": "../../x"}',
+     '{"episode_id": 3}', '{"episode_id": "e0", "start_time": "noon"}'])  # fmt: skip
 def test_index_lines_that_cannot_be_read_are_passed_over(five, line):
     path = index_file(five.path)
     path.write_bytes(line.encode() + b"\n" + path.read_bytes())
     assert ids(five.refresh()) == ["e0", "e1", "e2", "e3", "e4"]
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "a b.json", "..json", ".e9.json.12ab.tmp"])
-def test_files_of_others_are_passed_over(five, name):
-    (five.path / "episodes" / name).write_text("{}")
-    assert len(five.refresh()) == 5
 
 
 def test_a_file_that_holds_no_episode_is_listed_and_cannot_be_read(five):

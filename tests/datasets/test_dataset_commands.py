@@ -1,6 +1,5 @@
 """The commands that work on datasets, as a person runs them."""
 
-import json
 import secrets
 
 import pytest
@@ -50,50 +49,12 @@ def test_a_dataset_goes_to_another_format_and_back(run, five, tmp_path, there):
     assert verify_dataset(tmp_path / "json").clean
 
 
-def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
-    with DatasetWriter(tmp_path / "other") as writer:
-        writer.add(episode(1, goal="another"))
-        writer.add(episode(7))
-    output = run("copy", five, tmp_path / "other", tmp_path / "all", code=1)
-    assert "different episode 'e1'" in output
-    assert "6 episodes written, 0 already there, 1 conflicting" in output
-    with pytest.raises(errors.InvalidInputError, match="one or more datasets, then"):
-        run("copy", five)
-
-
-def test_reports_are_json_for_machines(run, five, tmp_path):
-    shown = json.loads(run("show", five, "e3", "--json"))["episode"]
-    assert shown["info"]["episode_id"] == "e3"
-    assert [step["index"] for step in shown["steps"]] == [0, 1]
-    assert json.loads(run("show", five, "e3", "--step", "0", "--json"))["step"]["index"] == 0
-    assert json.loads(run("verify", five, "--json"))["problems"] == []
-    assert json.loads(run("recover", five, "--json")) == {
-        "sealed": [], "indexed": [], "being_written": [], "unreadable": [],
-    }  # fmt: skip
-    copied = json.loads(run("copy", five, tmp_path / "copy", "--json"))
-    assert (copied["target"], len(copied["added"])) == (str(tmp_path / "copy"), 5)
-    with pytest.raises(errors.NotADatasetError):
-        run("verify", tmp_path / "none", "--json")
-
-
 def test_a_dataset_is_split(run, five, tmp_path):
     output = run("split", five, tmp_path, "--part", "train=0.8", "--part", "test=0.2")
     assert "train: 4 episodes written" in output
     assert "test: 1 episode written" in output
     with pytest.raises(errors.InvalidInputError, match="--part got 'train'"):
         run("split", five, tmp_path, "--part", "train")
-
-
-def test_an_index_is_made_anew_and_written_as_parquet(run, five, tmp_path, episode):
-    with DatasetWriter(five) as writer:
-        writer.add(episode(8))
-    for choice in ([], ["--rebuild", "--parquet", tmp_path / "index.parquet"]):
-        with pytest.raises(errors.InvalidInputError, match="either --rebuild or --parquet"):
-            run("index", five, *choice)
-    assert "6 episodes, 2 index files before, 1 now" in run("index", five, "--rebuild")
-    table = tmp_path / "new" / "folder" / "index.parquet"
-    assert "6 rows" in run("index", five, "--parquet", table)
-    assert table.stat().st_size > 100
 
 
 def test_episodes_left_open_are_told(run, five, tmp_path):
@@ -109,35 +70,3 @@ def test_episodes_left_open_are_told(run, five, tmp_path):
     for more in (["--overwrite"], ["--set", "license=mit"]):
         with pytest.raises(errors.InvalidInputError, match="leave out --overwrite and --set"):
             run(*share, *more)
-
-
-@pytest.mark.parametrize(
-    ("option", "what"),
-    [
-        ("endpoint", "--option got 'endpoint'; expected name=value"),
-        ("secret_access_key=x", "Set credentials in the environment"),
-        ("allow_http=perhaps", "expected true or false"),
-        ("timeout=soon", "expected a number"),
-    ],
-)
-def test_options_that_are_none_are_refused(run, option, what):
-    with pytest.raises(errors.InvalidInputError, match=what):
-        run("ls", "s3://bucket/x", "--option", option)
-
-
-def test_a_place_that_is_none_is_refused(run, tmp_path):
-    for command in (["ls"], ["verify"], ["recover"], ["show"], ["index", "--rebuild"]):
-        with pytest.raises(errors.NotADatasetError):
-            run(*command, tmp_path)
-        with pytest.raises(errors.NotADatasetError):
-            run(*command, f"memory://{secrets.token_hex(4)}/none")
-        with pytest.raises(errors.InvalidInputError, match="No storage for"):
-            run(*command, "ftp://host/none")
-
-
-def test_a_task_that_no_episode_has_is_told_with_the_nearest(run, five):
-    said = " ".join(run("ls", five, "--task", "t11").split())
-    assert "No episode has the task 't11'. Did you mean 't1'" in said
-    assert "The tasks here: t0, t1" in said
-    assert "No episode has" not in run("ls", five, "--task", "t1", "--where", "num_steps > 1000")
-    assert "No episode matches." in run("ls", five, "--where", "num_steps > 1000")

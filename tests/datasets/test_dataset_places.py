@@ -6,15 +6,13 @@ import threading
 
 import pytest
 
-from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj import errors, open_dataset
 from webtraj.collectors.local import JournalingCollector
 from webtraj.datasets.dataset import Dataset
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, map_in_order, open_place
-from webtraj.datasets.recovery import rebuild, recover
-from webtraj.datasets.verification import verify
+from webtraj.datasets.place import BucketBlobs, DatasetPlace, open_place
+from webtraj.datasets.recovery import rebuild
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.layout import DatasetHeader, DatasetLayout
-from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 
@@ -42,26 +40,6 @@ def test_the_same_api_wherever_it_lies(five, episodes):
         errors.UnknownEpisodeError, match=r"No sealed episode 'e9' in .* \(it has 5\)"
     ):
         dataset["e9"]
-
-
-def test_a_file_url_is_a_folder(tmp_path, episodes):
-    with DatasetWriter(f"file://{tmp_path}/a%20dataset") as writer:
-        writer.add(episodes[0])
-    assert open_dataset(f"file://localhost{tmp_path}/a%20dataset").path == tmp_path / "a dataset"
-    with pytest.raises(errors.InvalidInputError, match="on another machine"):
-        open_dataset("file://elsewhere/dataset")
-
-
-def test_a_bucket_has_no_path():
-    place = f"memory://{secrets.token_hex(8)}"
-    DatasetWriter(place).close()
-    with pytest.raises(errors.InvalidInputError, match="is in a bucket and has no path"):
-        _ = open_dataset(place).path
-
-
-def test_options_are_for_buckets(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="do not apply to the folder"):
-        open_dataset(tmp_path, storage_options={"region": "x"})
 
 
 @pytest.mark.parametrize("blobs", ["eager", "lazy"])
@@ -108,16 +86,6 @@ def test_a_bucket_is_read_ahead_in_order_and_not_further_than_needed(episode):
     assert [e.episode_id for e in dataset] == [f"e{n}" for n in range(40)]
 
 
-def test_an_error_comes_in_its_turn():
-    def half(number):
-        return 1 // (number - 3)
-
-    found = map_in_order(half, range(10), workers=4)
-    assert [next(found) for _ in range(3)] == [-1, -1, -1]
-    with pytest.raises(ZeroDivisionError):
-        next(found)
-
-
 def test_a_blob_that_many_share_is_read_from_a_bucket_once(episode):
     place = f"memory://{secrets.token_hex(8)}"
     with DatasetWriter(place) as writer:
@@ -153,24 +121,6 @@ def test_a_blob_that_many_share_is_read_from_a_bucket_once(episode):
 # Half a dataset.
 
 
-def test_a_missing_blob_of_a_bucket_is_an_error(episodes):
-    place = f"memory://{secrets.token_hex(8)}"
-    with DatasetWriter(place) as writer:
-        writer.add(episodes[0])
-    storage = open_storage(place)
-    keys = [entry.key for entry in storage.list("blobs/")]
-    storage.delete(keys[0])
-    with pytest.raises(errors.CorruptDataError, match="is missing from"):
-        open_dataset(place)[0]
-    storage.write(keys[0], b"x" * 5379)
-    with pytest.raises(errors.CorruptDataError, match="does not match its name"):
-        open_dataset(place)[0]
-    storage.delete("episodes/e0.json")
-    with pytest.raises(errors.CorruptDataError, match="is in the index, but"):
-        open_dataset(place)[0]
-    assert len(verify(place).problems) == 1
-
-
 # Spools.
 
 
@@ -186,22 +136,9 @@ def spool(tmp_path):
     return tmp_path
 
 
-def test_a_spool_is_read_and_verified_like_any_other(spool):
-    assert open_dataset(spool)["e1"].steps[0].observation == b"x" * 5000
-    assert verify(spool).clean
-    recover(spool)
-    assert verify(spool).clean
-
-
 @pytest.mark.parametrize("change", [rebuild, DatasetWriter])
 def test_a_spool_is_left_to_those_who_send_it(spool, change):
     before = {path: path.read_bytes() for path in spool.rglob("*.*") if path.is_file()}
     with pytest.raises(errors.InvalidInputError, match="s3://bucket/x"):
         change(spool)
     assert {p: p.read_bytes() for p in spool.rglob("*.*") if p.is_file()} == before
-
-
-async def test_open_episodes_are_named_in_a_folder(tmp_path):
-    async with JsonTrajectoryCollector(tmp_path, fsync="never") as collector:
-        collector.begin_episode(EpisodeInfo(episode_id="open"))
-        assert open_dataset(tmp_path).open_episodes == ("open",)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
+from rows import each
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.cli import app as app_lib
 from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.transfer import convert, copy, merge, split
@@ -29,6 +28,7 @@ def load_golden():
 
 
 golden = load_golden()
+
 PROTOBUF = ["v1-pb", "v1-pb.zst", "v1-pb-json-values"]
 
 
@@ -48,16 +48,6 @@ def test_golden_datasets_are_found_without_their_index(name, tmp_path):
     found = open_dataset(tmp_path / "d").summaries
     indexed = open_dataset(GOLDEN / name).summaries
     assert list(map(repr, found)) == list(map(repr, indexed))
-
-
-@pytest.mark.parametrize("name", PROTOBUF)
-def test_golden_datasets_convert_to_the_golden_json(name, tmp_path):
-    assert convert(GOLDEN / name, tmp_path / "d", format="json").complete
-    for kind in ("episodes", "blobs"):
-        for path in (GOLDEN / "v1-json" / kind).rglob("*.*"):
-            assert (tmp_path / "d" / path.relative_to(GOLDEN / "v1-json")).read_bytes() == (
-                path.read_bytes()
-            )
 
 
 def test_a_golden_journal_is_recovered(tmp_path):
@@ -98,20 +88,13 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
+@each("enter", ENTRIES.values())
 def test_a_newer_dataset_is_refused_with_the_version_it_needs(newer, enter):
     before = {path: path.read_bytes() for path in newer.rglob("*.*")}
     with pytest.raises(errors.UnsupportedSchemaError, match=r"version 2.*webtraj 9\.9\.0"):
         enter(newer)
     assert {path: path.read_bytes() for path in newer.rglob("*.*")} == before
     assert not (newer.parent / "there").exists()
-
-
-@pytest.mark.parametrize("command", ["ls", "show", "verify", "recover"])
-def test_commands_refuse_a_newer_dataset(newer, command):
-    result = CliRunner().invoke(app_lib.make_app(), [command, str(newer)])
-    assert isinstance(result.exception, errors.UnsupportedSchemaError)
-    assert "webtraj 9.9.0" in str(result.exception)
 
 
 def with_newer_episode(tmp_path, *, indexed):
@@ -137,29 +120,6 @@ def test_a_newer_episode_is_refused_and_the_others_are_read(tmp_path, indexed):
     assert any("schema version 2" in what for what in told)
     recover(place)
     assert len(open_dataset(place)) == 3
-
-
-@pytest.mark.parametrize(
-    "enter",
-    [
-        lambda place: convert(place, place.parent / "there", format="pb"),
-        lambda place: rebuild(place),
-    ],
-    ids=["convert", "rebuild"],
-)
-def test_what_reads_all_episodes_refuses_a_newer_one(tmp_path, enter):
-    place = with_newer_episode(tmp_path, indexed=False)
-    with pytest.raises(errors.UnsupportedSchemaError, match="version 2"):
-        enter(place)
-
-
-def test_a_newer_index_line_is_refused(tmp_path):
-    shutil.copytree(GOLDEN / "v1-json", tmp_path / "d")
-    path = tmp_path / "d" / "index" / "golden-0.jsonl"
-    path.write_bytes(b'{"schema_version":2,"episode":"x"}\n' + path.read_bytes())
-    for enter in (open_dataset, verify, recover, rebuild):
-        with pytest.raises(errors.UnsupportedSchemaError, match="version 2"):
-            enter(tmp_path / "d")
 
 
 def test_a_newer_journal_is_left_and_told(tmp_path):

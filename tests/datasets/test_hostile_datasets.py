@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.transfer import copy
 from webtraj.datasets.verification import verify
 from webtraj.store.index import parse_index_file
-from webtraj.store.layout import DatasetHeader
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 FILES = sorted(path.relative_to(GOLDEN) for path in GOLDEN.rglob("*.*") if path.is_file())
@@ -95,8 +95,7 @@ NASTY = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relative", FILES, ids=[p.parts[0] + p.suffix + str(i)
-                                                 for i, p in enumerate(FILES)])  # fmt: skip
+@each("relative", FILES)
 @given(data=st.data())
 @MUTATIONS
 def test_files_that_were_changed_are_errors_and_nothing_else(relative, data):
@@ -147,19 +146,6 @@ def test_any_index_line_is_a_summary_or_passed_over(fields):
         use(place)
 
 
-@given(st.binary(max_size=60) | json_values.map(orjson.dumps))
-def test_any_header_is_one_or_an_error(content):
-    with contextlib.suppress(errors.DatasetError):
-        assert isinstance(DatasetHeader.from_bytes(content, "x"), DatasetHeader)
-
-
-@given(st.dictionaries(st.sampled_from(["schema_version", "format", "destination"]), json_values))
-@MUTATIONS
-def test_any_header_s_dataset_can_be_used_or_is_refused(header):
-    with spoilt("dataset.json", orjson.dumps(header)) as place:
-        use(place)
-
-
 SHA = "0" * 64
 HOSTILE = {
     "ids that lead out": {"info": {"episode_id": "../../../victim"}},
@@ -193,7 +179,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)
+@each("fields", HOSTILE.values())
 def test_hostile_episodes_are_errors_or_harmless(fields):
     episode = {"schema_version": 1, "info": {"episode_id": "h"}, "start_time": 1.0,
                "end_time": 2.0, "steps": [], "end": {"reason": "closed"}, **fields}  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import orjson
-import pytest
 
+from rows import each
 from webtraj.store.index import EpisodeSummary, IndexFile, parse_index_file
 from webtraj.trajectory import EndReason, Outcome
 
@@ -45,7 +45,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", KEPT)
+@each("case", KEPT)
 def test_every_readable_line_is_a_summary_beside_usual_ones_and_alone(case):
     content, summary = KEPT[case]
     (found,) = parse_index_file(content).summaries
@@ -54,14 +54,8 @@ def test_every_readable_line_is_a_summary_beside_usual_ones_and_alone(case):
     assert parse_index_file(line() + content).summaries == (USUAL, summary)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each("case", REFUSED)
 def test_other_lines_are_counted(case):
     content = REFUSED[case]
     assert parse_index_file(content) == IndexFile(unreadable=1)
     assert parse_index_file(line() + content + line()) == IndexFile((USUAL, USUAL), unreadable=1)
-
-
-def test_summaries_of_usual_lines_are_frozen():
-    (found,) = parse_index_file(line()).summaries
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.task = "other"

@@ -1,12 +1,11 @@
 """The tail of an index gives each line once, and all of them again where lines have gone."""
 
 import secrets
-from pathlib import Path
 
 import pytest
 
 from removing import remove
-from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, errors
+from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 from webtraj.datasets.dataset import IndexTail
 from webtraj.datasets.recovery import rebuild
 from webtraj.datasets.writer import DatasetWriter
@@ -59,14 +58,6 @@ def test_an_index_made_anew_makes_it_begin_anew(place):
     assert read(tail) == (False, [])
 
 
-def test_only_lines_about_something_are_parsed(place):
-    add(place, "run1-a", "run2-a")
-    tail = IndexTail(open_storage(place), "run2")
-    assert read(tail) == (True, ["run2-a"])
-    add(place, "run1-b", "run2-b")
-    assert read(tail) == (False, ["run2-b"])
-
-
 def test_a_line_counts_when_it_is_whole(tmp_path):
     DatasetWriter(tmp_path / "d").close()
     path = tmp_path / "d" / "index" / "w.jsonl"
@@ -79,34 +70,3 @@ def test_a_line_counts_when_it_is_whole(tmp_path):
     assert read(tail) == (False, ["a"])
     path.write_bytes(line + line.replace(b'"a"', b'"b"') + b"{")
     assert read(tail) == (False, ["b"])
-
-
-def test_files_of_others_in_the_index_are_skipped(place, tmp_path):
-    add(place, "a")
-    storage = open_storage(place)
-    tail = IndexTail(storage)
-    if place.startswith("memory:"):
-        # As another program puts it there.
-        store = storage._store()
-        store.put(f"{storage._prefix}index/foo (copy).jsonl", b"{}")
-    else:
-        Path(place, "index", "foo (copy).jsonl").write_bytes(b"{}")
-    assert read(tail) == (True, ["a"])
-    add(place, "b")
-    assert read(tail) == (False, ["b"])
-
-
-def test_what_could_not_be_read_is_read_by_the_next_call(place, monkeypatch):
-    add(place, "a")
-    tail = IndexTail(open_storage(place))
-    read(tail)
-    add(place, "b")
-
-    def away(*_):
-        raise errors.StorageError("it is away")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(tail, "_new", away)
-        with pytest.raises(errors.StorageError):
-            tail.read()
-    assert read(tail) == (True, ["a", "b"])

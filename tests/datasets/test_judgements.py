@@ -7,18 +7,17 @@ import re
 
 import pytest
 
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
-from webtraj.datasets.transfer import convert, copy
+from webtraj.datasets.transfer import convert
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.judging.judged import check_judging, judge_dataset
+from webtraj.judging.judged import judge_dataset
 from webtraj.judging.quality import evaluate, labels_of_dataset
-from webtraj.processing.pipeline import Pipeline, process
-from webtraj.trajectory import EndReason, Judgement, ModelCall, Outcome
-from webtraj.view.source import Follower
+from webtraj.trajectory import Judgement, ModelCall, Outcome
 
 PICTURE = b"\x89PNG" + bytes(range(256)) * 40
 PROMPT = "What do you see? " * 500
@@ -154,46 +153,6 @@ def test_a_changed_judgement_is_told_and_does_not_count(tmp_path, episodes):
     assert verify(tmp_path / "d").clean
 
 
-def test_a_judgement_whose_picture_is_lost_is_told(tmp_path, episodes):
-    with DatasetWriter(tmp_path / "d") as writer:
-        writer.add(episodes[0])
-    add(tmp_path / "d", {"e0": asked()})
-    for path in (tmp_path / "d/blobs").rglob("*"):
-        if path.is_file() and path.read_bytes() == PICTURE:
-            path.unlink()
-    assert not verify(tmp_path / "d").clean
-    with pytest.raises(errors.CorruptDataError, match="Cannot read the blob"):
-        open_dataset(tmp_path / "d")["e0"]
-    assert open_dataset(tmp_path / "d").summaries[0].outcome is Outcome.FAILURE
-    assert copy(tmp_path / "d", tmp_path / "copy").failed
-
-
-def test_what_reads_datasets_goes_by_the_judgements(tmp_path, episodes):
-    with DatasetWriter(tmp_path / "d") as writer:
-        for each in episodes:
-            writer.add(each)
-    pipeline = Pipeline(())
-    asyncio.run(process(tmp_path / "d", tmp_path / "early", pipeline))
-    add(tmp_path / "d", {"e1": verdict()})
-    report = asyncio.run(process(tmp_path / "d", tmp_path / "made", pipeline))
-    assert (report.stale, len(open_dataset(tmp_path / "made"))) == ((), 5)
-    assert [one.outcome.name for one in open_dataset(tmp_path / "made")].count("FAILURE") == 1
-    again = asyncio.run(process(tmp_path / "d", tmp_path / "early", pipeline))
-    assert again.stale == ("e1",)
-    won = open_dataset(tmp_path / "d").filter(outcome="success")
-    assert [episode.episode_id for episode in won] == ["e0", "e2", "e3", "e4"]
-
-
-def test_a_viewer_sees_a_verdict_that_comes_later(dataset):
-    opened = open_place(dataset)
-    follower = Follower(opened, Judgements(opened))
-    assert len(follower.look().sealed) == 5
-    assert not follower.look().sealed
-    add(dataset, {"e1": verdict()})
-    (changed,) = follower.look().sealed
-    assert (changed.episode_id, changed.outcome) == ("e1", Outcome.FAILURE)
-
-
 # Judging a dataset.
 
 
@@ -202,14 +161,17 @@ class Judge:
 
     name, version = "anna", "1"
 
-    def __init__(self, says=None, waits=0.0):
+    def __init__(self, says=None, hangs_after=None):
         self._says = says or {}
-        self._waits = waits
+        self._hangs_after = hangs_after
+        self.hangs = asyncio.Event()
         self.asked = []
 
     async def judge(self, trajectory):
         self.asked.append(trajectory.episode_id)
-        await asyncio.sleep(self._waits)
+        if len(self.asked) == self._hangs_after:
+            self.hangs.set()
+            await asyncio.Event().wait()
         said = self._says.get(trajectory.episode_id, Outcome.FAILURE)
         if isinstance(said, str):
             return verdict(Outcome.JUDGE_ERROR, findings={"unanswered": True}, reason=said)
@@ -247,66 +209,17 @@ async def test_a_judge_sees_what_was_recorded_and_not_what_others_said(dataset):
     ]  # fmt: skip
 
 
-async def test_a_judge_that_is_away_is_not_asked_for_each_of_many(tmp_path, episode):
-    with DatasetWriter(tmp_path / "d") as writer:
-        for number in range(40):
-            writer.add(episode(number))
-    judge = Judge({f"e{number}": "Away." for number in range(40)})
-    done = await judge_dataset(tmp_path / "d", judge, when="always", parallel=2)
-    assert len(judge.asked) <= 12
-    assert "10 episodes in a row got no verdict" in done.stopped
-
-
 async def test_verdicts_are_kept_when_judging_is_cancelled(dataset):
-    judge = Judge(waits=0.05)
+    judge = Judge(hangs_after=3)
     task = asyncio.create_task(judge_dataset(dataset, judge, when="always", parallel=1))
-    while len(judge.asked) < 3:
-        await asyncio.sleep(0.01)
+    await judge.hangs.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(open_dataset(dataset).judgements.episode_ids) == 2
 
 
-async def test_episodes_that_did_not_end_by_themselves_are_left_out(tmp_path, episode):
-    broken = episode(1)
-    end = dataclasses.replace(broken.end, reason=EndReason.ERRORED, outcome=Outcome.ENV_ERROR)
-    with DatasetWriter(tmp_path / "d") as writer:
-        writer.add(dataclasses.replace(broken, end=end))
-    judge = Judge()
-    done = await judge_dataset(tmp_path / "d", judge, when="always")
-    assert (judge.asked, done.complete, done.verdicts) == ([], True, 0)
-
-
-async def test_a_dataset_that_cannot_be_written_stops_the_judging(tmp_path, episode, monkeypatch):
-    with DatasetWriter(tmp_path / "d") as writer:
-        writer.add(episode(1))
-    (tmp_path / "d/judgements").symlink_to(tmp_path)
-    done = await judge_dataset(tmp_path / "d", Judge(), when="always")
-    assert "symbolic link" in done.stopped
-    assert not done.complete
-    assert done.outcomes == {"e1": Outcome.SUCCESS}
-
-
-async def test_wrong_arguments_are_told(dataset):
-    with pytest.raises(errors.InvalidInputError, match="when='never'"):
-        await judge_dataset(dataset, Judge(), when="never")
-    with pytest.raises(errors.InvalidInputError, match="parallel"):
-        await judge_dataset(dataset, Judge(), parallel=0)
-    with pytest.raises(errors.InvalidInputError, match="parallel"):
-        await judge_dataset(dataset, Judge(), parallel="2")
-    for no_judge, told in {
-        lambda trajectory: True: "has the name None; expected text",
-        type("Numbered", (Judge,), {"version": 1})(): "has the version 1; expected text",
-        type("Mute", (), {"name": "mute", "version": "1"})(): "has no method `judge`",
-    }.items():
-        with pytest.raises(errors.InvalidInputError, match=told):
-            check_judging(no_judge)
-        with pytest.raises(errors.InvalidInputError, match=told):
-            await judge_dataset(dataset, no_judge)
-
-
-@pytest.mark.parametrize(
+@each(
     "returned",
     [
         None,
@@ -318,7 +231,6 @@ async def test_wrong_arguments_are_told(dataset):
         verdict(Outcome.SUCCESS, reward=float("nan")),
         verdict(Outcome.SUCCESS, reward="1"),
     ],
-    ids=repr,
 )
 async def test_what_is_no_judgement_is_refused_by_name(dataset, returned):
     class Odd(Judge):
@@ -335,25 +247,3 @@ async def test_what_is_no_judgement_is_refused_by_name(dataset, returned):
         told = str(refused.value)
         assert told.startswith(f"The judge 'anna' returned {returned!r:.300} for the episode 'e")
     assert not open_dataset(dataset).judgements.episode_ids
-
-
-@pytest.mark.parametrize("error", [TimeoutError("no reply"), KeyError("x"), ZeroDivisionError()])
-async def test_a_judge_that_raises_leaves_that_episode_without_a_verdict(dataset, error):
-    class Raising(Judge):
-        async def judge(self, trajectory):
-            if trajectory.episode_id == "e2":
-                raise error
-            return await super().judge(trajectory)
-
-    done = await judge_dataset(dataset, Raising(), when="always")
-    assert done.failures == {"e2": f"{type(error).__name__}: {error}"}
-    assert (done.verdicts, done.stopped) == (4, "")
-
-
-async def test_what_could_not_be_decided_is_asked_again_and_stored_once(dataset):
-    undecided = Judge(dict.fromkeys(["e0", "e1"], Outcome.JUDGE_ERROR))
-    assert (await judge_dataset(dataset, undecided, when="always")).verdicts == 5
-    assert (await judge_dataset(dataset, undecided, when="always")).verdicts == 0
-    assert sorted(undecided.asked[5:]) == ["e0", "e1"]
-    assert open_dataset(dataset).judgements.of("e0") == (verdict(Outcome.JUDGE_ERROR),)
-    assert (await judge_dataset(dataset, Judge(), when="always")).verdicts == 2

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import lzma
 import pickle
 import shutil
 import struct
@@ -16,11 +15,11 @@ import numpy as np
 import orjson
 import pytest
 
+from rows import each
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.pickles import Limits, read_pickle
 from webtraj.store import decoding
-from webtraj.store.protobuf import codec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 MEMORY = 1 << 30
@@ -93,18 +92,10 @@ VALUES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", VALUES)
+@each("case", VALUES)
 def test_a_value_that_asks_for_too_much_is_an_error_that_names_it(case):
     with pytest.raises(errors.CorruptDataError):
         decoding.decode(VALUES[case])
-
-
-@pytest.mark.parametrize("case", ["empty rows", "keys of one hash"])
-def test_verify_names_the_episode_and_reads_the_others(case, tmp_path):
-    said, memory = read_confined("dataset", with_value(tmp_path / "ds", VALUES[case]))
-    assert "golden-1-won" in said
-    assert "CorruptDataError" in said
-    assert memory < MEMORY
 
 
 def test_one_blob_referred_to_many_times_is_read_once(tmp_path):
@@ -168,14 +159,6 @@ def test_a_pickle_that_asks_for_too_much_is_refused(case, tmp_path):
     assert memory < 1.5 * MEMORY
 
 
-def test_gunzip_takes_no_more_than_the_file_holds(tmp_path):
-    """4 GiB at once made every AgentLab import fail where less could be had."""
-    (tmp_path / "x.gz").write_bytes(gzip.compress(pickle.dumps({"a": 1})))
-    said, memory = read_confined("gzip", tmp_path / "x.gz")
-    assert said == ""
-    assert memory < MEMORY
-
-
 def test_gunzip_refuses_a_bomb():
     with pytest.raises(errors.CorruptDataError, match="decompresses to more than"):
         base.gunzip(gzip.compress(bytes(100 << 20)), "x.gz", 4 << 30)
@@ -206,35 +189,8 @@ def test_what_takes_too_long_is_ended():
         read_pickle(flood(keys_of_one_hash(90_000)), "x.pkl", limits=SHORT)
 
 
-def test_a_key_that_takes_for_ever_to_hash_is_refused():
-    key = b"N\x85" + b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(90))
-    # Newer versions of Python hash each tuple once.
-    with pytest.raises(errors.CorruptDataError, match=r"processor time|values"):
-        read_pickle(flood([key + b"N"]), "x.pkl", limits=SHORT)
-
-
-def test_a_key_too_deep_to_hash_ends_only_the_process_that_reads_it():
-    with pytest.raises(errors.CorruptDataError, match=r"'x\.pkl' "):
-        read_pickle(flood([b")" + b"\x85" * 3_000_000 + b"N"]), "x.pkl")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="Only Linux limits a process's memory.")
 @pytest.mark.parametrize("bomb", [b"]r\xff\xff\xff\x7f.", b"\x8e" + struct.pack("<Q", 2**40)])
 def test_a_few_bytes_that_ask_for_gigabytes_are_refused(bomb):
     with pytest.raises(errors.CorruptDataError, match="needs more than 268,435,456 bytes"):
         read_pickle(b"\x80\x04" + bomb, "x.pkl")
-
-
-def test_many_dicts_with_the_same_large_keys_are_read():
-    value = [{2**70: 1, 0.5: 2, (1, 2): 3} for _ in range(3000)]
-    assert read_pickle(pickle.dumps(value), "x.pkl") == value
-
-
-@pytest.mark.parametrize("kind", ["xz", "zst"])
-def test_empty_frames_are_bounded(kind):
-    one = lzma.compress(b"") if kind == "xz" else codec.compress_zst(b"")
-    with pytest.raises(errors.CorruptDataError, match="more than 10000"):
-        codec.decompress(one * 12_000, kind, "x")
-    some = lzma.compress(b"abc") if kind == "xz" else codec.compress_zst(b"abc")
-    padding = bytes(8) if kind == "xz" else b""
-    assert codec.decompress((some + padding) * 50, kind, "x") == b"abc" * 50

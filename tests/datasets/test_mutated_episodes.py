@@ -15,6 +15,7 @@ from click.exceptions import ClickException
 from typer.testing import CliRunner
 
 from mutations import changed, places_in
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.cli.datasets import show
@@ -232,8 +233,8 @@ def read_changed_field(number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", ["v1-json", "v1-pb", "v1-pb.zst"])
+@each("seed", range(2))
+@each("name", ["v1-json", "v1-pb", "v1-pb.zst"])
 def test_fields_and_bytes_that_were_changed(name, seed):
     confined(read_changed_fields_and_bytes, name, seed)
 

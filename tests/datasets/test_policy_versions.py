@@ -1,22 +1,18 @@
 """The version of the weights that acted is in the index, whoever writes that; old ones lack it."""
 
 import dataclasses
-from pathlib import Path
-
-import orjson
-import pytest
 
 import webtraj
+from rows import each
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, open_dataset
 from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.steps.filters import Filter
-from webtraj.store.index import EpisodeSummary, version_span
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepType
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 LONG = "w" * 9000  # Long enough to be a blob.
 
 
@@ -62,8 +58,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("format", ["json", "pb.zst"])
+@each("name", CASES)
+@each("format", ["json", "pb.zst"])
 def test_the_index_has_it_and_so_has_what_is_found_by_its_file(name, format, tmp_path):  # noqa: A002
     trajectory, version = CASES[name]
     with DatasetWriter(tmp_path / "d", format=format) as writer:
@@ -94,29 +90,6 @@ async def test_collectors_write_it_and_recovery_does(tmp_path):
     assert found == {"ended": version, "open": "3..4"}
 
 
-@pytest.mark.parametrize("name", ["v1-json", "v1-pb", "v1-pb.zst"])
-def test_an_index_of_before_there_was_one_is_read_and_agrees_with_its_files(name, tmp_path):
-    lines = [path.read_bytes() for path in (GOLDEN / name / "index").iterdir()]
-    assert b"policy_version" not in b"".join(lines)
-    dataset = open_dataset(GOLDEN / name)
-    assert [summary.policy_version for summary in dataset.summaries] == [""] * 3
-    assert verify(GOLDEN / name).clean
-
-
-def test_old_and_new_lines_are_read_side_by_side(tmp_path):
-    with DatasetWriter(tmp_path / "d") as writer:
-        for number in range(2):
-            writer.add(episode(("7",), episode_id=f"e{number}"))
-    (path,) = (tmp_path / "d" / "index").iterdir()
-    old, new = path.read_bytes().splitlines()
-    data = orjson.loads(old)
-    del data["policy_version"]
-    path.write_bytes(orjson.dumps(data) + b"\n" + new + b"\n")
-    found = open_dataset(tmp_path / "d").summaries
-    assert sorted(summary.policy_version for summary in found) == ["", "7"]
-    assert verify(tmp_path / "d").clean
-
-
 def test_a_false_one_does_not_agree_with_its_file(tmp_path):
     with DatasetWriter(tmp_path / "d") as writer:
         writer.add(episode(("7",)))
@@ -130,17 +103,3 @@ def test_episodes_are_chosen_by_it():
     met = parse_condition("policy_version in ('7', '8')")
     assert met(EpisodeSummary(episode_id="e", policy_version="8"))
     assert not met(EpisodeSummary(episode_id="e"))
-
-
-def test_a_version_that_is_no_text_is_no_summary():
-    with pytest.raises(ValueError, match="policy_version"):
-        EpisodeSummary.from_line(b'{"episode_id":"e1","policy_version":7}')
-
-
-@pytest.mark.parametrize(
-    ("versions", "span"),
-    [(["1..2", "2..3"], "1..3"), (["a", "b", "a"], "a..b"), (["..", "x"], "....x")],
-    ids=["spans", "back", "dots"],
-)
-def test_spans_of_versions(versions, span):
-    assert version_span(versions) == span

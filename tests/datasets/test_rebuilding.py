@@ -4,16 +4,14 @@ import contextlib
 import secrets
 import threading
 
-import orjson
 import pytest
 
-from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj import JsonTrajectoryCollector, open_dataset
 from webtraj.datasets import recovery
 from webtraj.datasets.place import DatasetPlace, open_place
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.index import IndexFile, IndexWriter, parse_index_file
 from webtraj.store.places import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo
 
@@ -33,14 +31,6 @@ def index_names(place):
 
 def lines(place):
     return sorted(s.to_line() for s in open_dataset(place).summaries)
-
-
-def test_one_file_of_many(many):
-    before = lines(many)
-    report = rebuild(many)
-    assert (report.num_episodes, report.files_before, report.files_after) == (12, 12, 1)
-    assert lines(many) == before
-    assert verify(many).clean
 
 
 def test_the_file_of_a_living_writer_is_left_alone(tmp_path, episode):
@@ -134,31 +124,6 @@ def bucket(episode):
     return place
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_shard_that_goes_between_list_and_read_is_looked_for_again(bucket, at):
-    opened = hooked(bucket, "read", lambda: rebuild(bucket), at=at)
-    files = opened.read_index()
-    assert sum(len(file.summaries) for file in files.values()) >= 4
-    assert {s.episode_id for f in files.values() for s in f.summaries} == {"e0", "e1", "e2", "e3"}
-
-
-def test_an_index_that_never_holds_still_is_an_error(bucket):
-    class Restless(Hooked):
-        def __getattr__(self, name):
-            if name == "read":
-
-                def read(key):
-                    raise errors.StorageMissingError(key)
-
-                return read
-            return getattr(self._storage, name)
-
-    opened = open_place(bucket)
-    place = DatasetPlace(Restless(opened.storage, "", None), opened.header, None, opened.blobs)
-    with pytest.raises(errors.CorruptDataError, match="changed during all"):
-        place.read_index()
-
-
 @pytest.mark.parametrize(
     ("method", "at"),
     [(method, at) for method in ("read", "list", "delete") for at in (1, 2, 3)] + [("write", 1)],
@@ -215,15 +180,6 @@ def test_a_rebuild_that_dies_loses_nothing(many, monkeypatch, method, at):
     assert verify(many).clean
 
 
-def test_lines_that_cannot_be_read_are_told_and_made_anew(many):
-    storage = open_storage(many)
-    name = index_names(many)[0]
-    storage.write(f"index/{name}", b"{\n" + storage.read(f"index/{name}"))
-    assert [p.what for p in verify(many).problems] == ["1 lines cannot be read"]
-    assert rebuild(many).files_after == 1
-    assert verify(many).clean
-
-
 @pytest.mark.parametrize("spoil", ["lost", "wrong", "stale"])
 def test_an_index_is_made_anew_from_the_episodes(many, spoil):
     storage = open_storage(many)
@@ -269,54 +225,4 @@ def test_an_unindexed_episode_of_a_bucket_is_found_when_asked_for(bucket):
     assert verify(bucket).clean
 
 
-def test_a_bucket_without_any_index_is_read_all_the_same(bucket):
-    storage = open_storage(bucket)
-    for name in index_names(bucket):
-        storage.delete(f"index/{name}")
-    assert len(open_dataset(bucket)) == 4
-
-
 # What webtraj before 0.2 left where it deleted episodes.
-
-
-def test_a_removal_takes_back_the_lines_of_the_files_that_it_names(tmp_path, episode):
-    with DatasetWriter(tmp_path) as writer:
-        for number in range(3):
-            summary = writer.add(episode(number))
-    (name,) = index_names(tmp_path)
-    (tmp_path / "episodes" / "e1.json").unlink()
-    removals = [{"removed": "e1", "from": [name]}, {"removed": "e2", "from": [name]}]
-    (tmp_path / "index" / "w-removed.jsonl").write_bytes(
-        b"".join(orjson.dumps(removal) + b"\n" for removal in removals)
-    )
-    writer = IndexWriter(tmp_path / "index")
-    writer.append(summary)  # Of e2, which was added again since.
-    writer.close()
-    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
-    assert [episode.episode_id for episode in open_dataset(tmp_path)] == ["e0", "e2"]
-    assert verify(tmp_path).clean
-    assert recover(tmp_path).indexed == ()
-    assert rebuild(tmp_path).dropped == ()
-    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
-    (file,) = open_place(tmp_path).read_index().values()
-    assert not file.removals
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b'{"removed":"../x","from":[]}', b'{"removed":"e1"}', b'{"removed":"e1","from":"a"}',
-     b'{"removed":"e1","from":[1]}', b'{"removed"'],
-)  # fmt: skip
-def test_removals_that_cannot_be_read_are_counted(line):
-    assert parse_index_file(line + b"\n") == IndexFile(unreadable=1)
-
-
-def test_blobs_that_were_taken_aside_are_put_back(tmp_path, episode):
-    with DatasetWriter(tmp_path) as writer:
-        writer.add(episode(1))
-    for path in list((tmp_path / "blobs").glob("??/*")):
-        path.rename(path.with_name(f".{path.name}.removing"))
-    assert not verify(tmp_path).clean
-    recover(tmp_path)
-    assert verify(tmp_path).clean
-    assert not list((tmp_path / "blobs").glob("??/.*"))

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import webtraj
+from rows import each
 from webtraj import errors
-from webtraj.datasets import sharing, transfer
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.sharing import check_shareable, share, shareable
 from webtraj.datasets.stripping import Stripper
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.environments.redaction import RedactionRules
 from webtraj.trajectory import (
     Decision,
     EndReason,
@@ -136,7 +135,7 @@ HIDDEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", HIDDEN)
+@each("case", HIDDEN)
 def test_what_is_not_shared_is_found_and_counted(case: str) -> None:
     kind, value = HIDDEN[case]
     stripper = Stripper()
@@ -172,18 +171,11 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("value", KEPT, ids=range(len(KEPT)))
+@each("value", KEPT)
 def test_what_may_be_shared_is_returned_itself(value: Any) -> None:
     stripper = Stripper()
     assert stripper.strip(value) is value
     assert not stripper.counts
-
-
-@pytest.mark.parametrize("kind", ["files", "html", "credentials", "storage"])
-def test_a_kind_may_be_kept(kind: str) -> None:
-    for given_kind, value in HIDDEN.values():
-        if given_kind == kind:
-            assert Stripper(frozenset({kind})).strip(value) is value
 
 
 # Episodes.
@@ -267,39 +259,6 @@ def test_an_episode_keeps_what_was_done_and_said() -> None:
     }
 
 
-def test_the_episode_that_was_given_is_not_changed() -> None:
-    given = episode()
-    shareable(given)
-    assert given.steps[0].observation["screenshot"] is JPEG
-
-
-def test_rules_are_applied_again_and_counts_add_up() -> None:
-    given = episode(metadata={"redactions": {"email": 2, "key": 1}})
-    made = shareable(given, rules=RedactionRules(patterns=("email",)))
-    assert made.steps[1].observation["axtree"] == "mail <secret:email>"
-    assert made.info.metadata["redactions"] == {"email": 3, "key": 1}
-    assert made.info.metadata["shareable"]["redactions"] == {"email": 1}
-
-
-def test_a_model_call_that_lost_text_loses_its_tokens() -> None:
-    call = ModelCall(messages=({"content": HTML},), completion_token_ids=(1,), response={"a": 1})
-    step = StepRecord(0, StepType.FIRST, {}, decision=Decision(model_calls=(call,)))
-    made = shareable(EpisodeTrajectory(EpisodeInfo(), (step,)))
-    kept = made.steps[0].decision.model_calls[0]
-    assert (kept.completion_token_ids, kept.response) == ((), None)
-
-
-def test_pictures_cannot_be_kept() -> None:
-    with pytest.raises(errors.InvalidInputError, match="Pictures are always dropped"):
-        shareable(episode(), keep=("images",))
-
-
-def test_sharing_again_changes_nothing_more() -> None:
-    once = shareable(episode())
-    again = shareable(once)
-    assert again.steps == once.steps
-
-
 LEFT = {
     "bytes": JPEG,
     "long bytes": PNG + bytes(100_000),
@@ -357,8 +316,8 @@ def files_of(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("source_format", ["json", "pb", "pb.zst"])
-@pytest.mark.parametrize("target_format", [None, "json", "pb"])
+@each("source_format", ["json", "pb", "pb.zst"])
+@each("target_format", [None, "json", "pb"])
 def test_a_dataset_is_shared_in_any_format(
     tmp_path: Path, source_format: str, target_format: str | None
 ) -> None:
@@ -377,43 +336,6 @@ def test_a_dataset_is_shared_in_any_format(
         assert path.suffix not in (".jpg", ".png")
 
 
-def test_pictures_are_dropped_unread(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    with DatasetWriter(source) as writer:
-        step = StepRecord(0, StepType.FIRST, {"axtree": "a", "screenshot": PNG + bytes(100_000)})
-        end = EpisodeEnd(reason=EndReason.CLOSED)
-        writer.add(EpisodeTrajectory(EpisodeInfo(episode_id="e1"), (step,), end))
-    (blob,) = (source / "blobs").rglob("*.png")
-    blob.unlink()
-    assert share(source, tmp_path / "target").added == ("e1",)
-
-
-def test_an_interrupted_call_is_gone_on_with(tmp_path: Path, monkeypatch: Any) -> None:
-    source = fill(tmp_path / "source", ["e1", "e2", "e3"])
-    written = sharing._written
-
-    def cut(made: EpisodeTrajectory, writer: DatasetWriter) -> Any:
-        if made.episode_id == "e2":
-            raise errors.StorageUnavailableError("The disk went away.")
-        return written(made, writer)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sharing, "_written", cut)
-        with pytest.raises(errors.StorageError):
-            share(source, tmp_path / "target")
-    report = share(source, tmp_path / "target")
-    assert (report.skipped, report.added) == (("e1",), ("e2", "e3"))
-    assert share(source, tmp_path / "target").skipped == ("e1", "e2", "e3")
-
-
-def test_other_rules_on_the_same_target_are_a_clash(tmp_path: Path) -> None:
-    source = fill(tmp_path / "source", ["e1"])
-    share(source, tmp_path / "target")
-    report = share(source, tmp_path / "target", rules=RedactionRules(patterns=("email",)))
-    assert len(report.clashes) == 1
-    assert not report.complete
-
-
 def test_an_episode_that_cannot_be_read_is_reported_and_the_others_are_shared(
     tmp_path: Path,
 ) -> None:
@@ -423,25 +345,3 @@ def test_an_episode_that_cannot_be_read_is_reported_and_the_others_are_shared(
     assert report.added == ("e2",)
     assert len(report.failed) == 1
     assert report.failed[0].startswith("e1")
-
-
-def test_a_dataset_is_not_shared_into_itself(tmp_path: Path) -> None:
-    source = fill(tmp_path / "source", ["e1"])
-    with pytest.raises(errors.InvalidInputError, match="both the source and the target"):
-        share(source, source)
-    assert len(open_dataset(source)) == 1
-
-
-def test_some_episodes_may_be_chosen(tmp_path: Path) -> None:
-    source = fill(tmp_path / "source", ["e1", "e2"])
-    report = share(source, tmp_path / "target", where=lambda summary: summary.episode_id == "e2")
-    assert report.added == ("e2",)
-    dataset = open_dataset(source).filter(lambda summary: summary.episode_id == "e1")
-    assert share(dataset, tmp_path / "target").added == ("e1",)
-
-
-def test_it_reads_as_any_dataset_and_can_be_converted(tmp_path: Path) -> None:
-    source = fill(tmp_path / "source", ["e1"])
-    share(source, tmp_path / "target")
-    report = transfer.convert(tmp_path / "target", tmp_path / "pb", format="pb")
-    assert report.added == ("e1",)

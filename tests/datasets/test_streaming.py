@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.datasets import Dataset, DatasetWriter, open_dataset
-from webtraj.datasets.streaming import EpisodeStream, to_hugging_face
+from webtraj.datasets import DatasetWriter, open_dataset
+from webtraj.datasets.streaming import EpisodeStream
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
@@ -40,16 +40,6 @@ def steps(episode):
 
 
 EVERY = {(f"e{number}", index) for number in range(11) for index in range(2)}
-
-
-def test_without_items_and_seed_it_is_the_dataset(dataset):
-    stream = EpisodeStream(dataset.url)
-    assert [episode.episode_id for episode in stream] == list(dataset.episode_ids)
-
-
-def test_a_buffer_does_not_search_the_whole_index(dataset, monkeypatch):
-    monkeypatch.setattr(Dataset, "filter", None)
-    assert len(list(EpisodeStream(dataset, buffer=2))) == 11
 
 
 @given(seed=st.integers(0, 9) | st.none(), buffer=st.integers(1, 12), world=st.integers(1, 4))
@@ -95,17 +85,6 @@ def test_resuming_yields_the_rest(dataset, seed, buffer, at):
     assert list(resumed) == whole  # The next iteration is a whole one.
 
 
-def test_a_position_fits_only_its_own_stream(dataset):
-    state = EpisodeStream(dataset, seed=0).state_dict()
-    for other in (
-        EpisodeStream(dataset, seed=1),
-        EpisodeStream(dataset[:3], seed=0),
-        EpisodeStream(dataset, seed=0, rank=1, world_size=2),
-    ):
-        with pytest.raises(errors.InvalidInputError, match="of another stream"):
-            other.load_state_dict(state)
-
-
 def test_the_processes_of_torchrun_share_the_episodes(dataset, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     found = []
@@ -115,24 +94,3 @@ def test_the_processes_of_torchrun_share_the_episodes(dataset, monkeypatch):
     assert sorted(found) == sorted(dataset.episode_ids)
     with pytest.raises(errors.InvalidInputError, match="rank < world_size"):
         EpisodeStream(dataset, rank=2)
-
-
-@pytest.mark.slow
-def test_hugging_face_reads_the_rows_of_the_exporter(dataset):
-    datasets = pytest.importorskip("datasets")
-    from datasets.distributed import split_dataset_by_node
-
-    stream = to_hugging_face(dataset)
-    assert isinstance(stream.features["screenshot"], datasets.Image)
-    rows = list(stream)
-    assert {(row["episode_id"], row["step"]) for row in rows} == EVERY
-    assert rows[1]["action"] == "click"
-    shuffled = [row["episode_id"] for row in stream.shuffle(seed=1, buffer_size=8)]
-    assert sorted(shuffled) == sorted(row["episode_id"] for row in rows)
-    assert shuffled != [row["episode_id"] for row in rows]
-    halves = [list(split_dataset_by_node(stream, rank=r, world_size=11)) for r in range(11)]
-    assert [len(half) for half in halves] == [2] * 11
-    episodes = list(to_hugging_face(dataset[:3], "trajectories"))
-    assert [row["total_reward"] for row in episodes] == [1.0] * 3
-    with pytest.raises(errors.InvalidInputError, match="No table"):
-        to_hugging_face(dataset, "pictures")

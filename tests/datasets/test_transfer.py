@@ -1,7 +1,6 @@
 """Copying, converting, merging and splitting: the identity, round and round, and nothing lost."""
 
 import contextlib
-import dataclasses
 import secrets
 import tempfile
 from pathlib import Path
@@ -9,18 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from rows import each
 from webtraj import errors, open_dataset
-from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.place import open_place
-from webtraj.datasets.transfer import assign, convert, copy, merge, split
+from webtraj.datasets.transfer import convert, copy, merge, split
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
-from webtraj.store.protobuf.codec import ProtobufFormat
 from webtraj.testing.strategies import same, trajectories
-
-FORMATS = ["json", "pb", "pb.zst"]
 
 
 def bucket():
@@ -60,8 +55,8 @@ ROUTES = {
 }
 
 
-@pytest.mark.parametrize("where", ["folders", "buckets", "both"])
-@pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+@each("where", ["folders", "buckets", "both"])
+@each("route", ROUTES.values())
 def test_round_and_round_is_the_identity(source, tmp_path, route, where):
     here = source
     for number, format_name in enumerate(route):
@@ -87,17 +82,6 @@ def test_any_episode_comes_back_byte_for_byte(trajectory):
             assert convert(here, there, format=format_name).complete
             here = there
         assert content(here) == content(json)
-
-
-def test_lazy_blobs_are_read_when_they_are_asked_for_in_every_format(source, tmp_path):
-    for format_name in FORMATS:
-        place = bucket()
-        convert(source, place, format=format_name)
-        (first, *_) = open_dataset(place, blobs="lazy")
-        lazy = first.steps[0].observation["shot"]
-        assert lazy.load() == open_dataset(source)[0].steps[0].observation["shot"]
-        with pytest.raises(errors.InvalidInputError, match="no file of its own"):
-            lazy.path  # noqa: B018
 
 
 class DiedError(Exception):
@@ -162,28 +146,6 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_copied(
     assert verify(place).clean
 
 
-def test_a_missing_blob_is_reported_with_its_episode(source, place):
-    dataset = open_dataset(source, blobs="lazy")
-    dataset["e2"].steps[1].observation.path.unlink()
-    report = copy(source, place)
-    assert [what[:2] for what in report.failed] == ["e2"]
-    assert "e2" not in open_dataset(place)
-
-
-def test_an_episode_that_cannot_be_kept_without_loss_is_reported(source, place, monkeypatch):
-    decode = ProtobufFormat.decode
-
-    def lossy(self, content, where):
-        stored = decode(self, content, where)
-        return dataclasses.replace(stored, data={**stored.data, "end": {}})
-
-    monkeypatch.setattr(ProtobufFormat, "decode", lossy)
-    report = convert(source, place, format="pb")
-    assert len(report.failed) == 5
-    assert "without loss" in report.failed[0]
-    assert content(place) == {}
-
-
 # Merging.
 
 
@@ -225,37 +187,6 @@ def test_parts_by_share_are_whole_and_apart(source, place):
     assert all(verify(part.url).clean for part in parts)
 
 
-def test_a_split_depends_on_its_seed_and_on_nothing_else(source):
-    summaries = open_dataset(source).summaries
-    found = [assign(summaries, {"a": 0.5, "b": 0.5}, seed=seed) for seed in range(20)]
-    again = [assign(reversed(summaries), {"a": 0.5, "b": 0.5}, seed=seed) for seed in range(20)]
-    assert [sorted(part["a"]) for part in found] == [sorted(part["a"]) for part in again]
-    assert len({tuple(sorted(part["a"])) for part in found}) > 3
-
-
-@pytest.mark.parametrize("together", ["task", "site", "group"])
-def test_what_belongs_together_stays_so(together):
-    summaries = [
-        EpisodeSummary(episode_id=f"e{n}", task=f"x{n % 7}", site=f"x{n % 7}", group_id=f"x{n % 7}")
-        for n in range(70)
-    ]
-    parts = assign(summaries, {"a": 0.7, "b": 0.3}, together=together)
-    groups = [{int(e[1:]) % 7 for e in ids} for ids in parts.values()]
-    assert not groups[0] & groups[1]
-    assert [len(ids) for ids in parts.values()] == [50, 20]
-
-
-def test_a_rest_goes_nowhere(source):
-    parts = assign(open_dataset(source).summaries, {"a": 0.2, "b": 0.2})
-    assert [len(ids) for ids in parts.values()] == [1, 1]
-
-
-def test_parts_by_condition(source, place):
-    split(source, place, {"even": "task == 't0'", "late": "seed >= 3"})
-    assert list(open_dataset(f"{place}/even").episode_ids) == ["e0", "e2", "e4"]
-    assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
-
-
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_dataset_that_has_grown_is_split_again_and_nothing_moves(tmp_path, episode, seed):
     source, into = tmp_path / "source", tmp_path / "parts"
@@ -273,28 +204,6 @@ def test_a_dataset_that_has_grown_is_split_again_and_nothing_moves(tmp_path, epi
     assert not after["train"] & after["test"]
 
 
-def test_conditions_that_would_move_an_episode_are_refused(source, place):
-    split(source, place, {"even": "task == 't0'", "late": "seed >= 3"})
-    with pytest.raises(errors.InvalidInputError, match="'e4' is in 'even', and would be in 'late'"):
-        split(source, place, {"late": "seed >= 3", "even": "task == 't0'"})
-    assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
-
-
-def test_a_split_into_other_parts_is_refused_if_an_episode_would_be_in_two(source, place):
-    split(source, place, {"train": 0.6, "test": 0.4})
-    with pytest.raises(errors.InvalidInputError, match="a dataset 'test', which is not one of the"):
-        split(source, place, {"train": 0.6, "val": 0.4})
-    with pytest.raises(errors.NotADatasetError):
-        open_dataset(f"{place}/val")
-
-
-def test_other_datasets_beside_the_parts_are_left_alone(source, tmp_path, episode):
-    with DatasetWriter(tmp_path / "other") as writer:
-        writer.add(episode(9))
-    split(source, tmp_path, {"train": 1.0})  # The source is beside them too.
-    assert len(open_dataset(tmp_path / "train")) == 5
-
-
 @pytest.mark.parametrize("call", [copy, lambda d, into: split(d, into, {"a": 1.0})])
 def test_nothing_is_written_into_the_source(source, place, call):
     copy(source, place)
@@ -308,19 +217,8 @@ def test_nothing_is_written_into_the_source(source, place, call):
     assert len(copy(source, source).skipped) == 5
 
 
-def test_a_condition_that_cannot_be_evaluated_leaves_nothing(source, place):
-    with pytest.raises(errors.InvalidInputError, match="cannot be evaluated"):
-        copy(source, place, where=parse_condition("total_reward > 'a'"))
-    with pytest.raises(errors.NotADatasetError):
-        open_dataset(place)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [{}, {"a": 0.8, "b": 0.3}, {"a": -0.1}, {"a": float("nan")}, {"a": 0.5, "b": "seed > 1"},
-     {"../a": 0.5}, {"a": "import os"}, {"": 1.0}],
-    ids=str,
-)  # fmt: skip
+@each("parts", [{}, {"a": 0.8, "b": 0.3}, {"a": -0.1}, {"a": float("nan")},
+     {"a": 0.5, "b": "seed > 1"}, {"../a": 0.5}, {"a": "import os"}, {"": 1.0}])  # fmt: skip
 def test_parts_that_are_none_are_refused_and_leave_nothing(source, tmp_path, parts):
     with pytest.raises(errors.InvalidInputError):
         split(source, tmp_path / "parts", parts)

@@ -6,15 +6,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj import JsonTrajectoryCollector, open_dataset
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.store.files import LineFile
-from webtraj.store.journal import claim
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 
@@ -151,12 +149,6 @@ def test_damage_keeps_no_sound_episode_from_its_reader(dataset, damage):
         assert found[episode_id].num_steps == 1
 
 
-def test_what_is_no_dataset_is_refused(tmp_path):
-    for check in (verify, recover):
-        with pytest.raises(errors.NotADatasetError):
-            check(tmp_path)
-
-
 # Recovery.
 
 WRITER = """
@@ -235,14 +227,6 @@ def test_recoveries_at_once_seal_each_episode_once(orphans):
     assert verify(orphans).clean
 
 
-def test_a_torn_line_does_not_count(orphans):
-    journal = orphans / "journal" / "o0.jsonl"
-    journal.write_bytes(journal.read_bytes() + b'{"kind": "step", "st')
-    recover(orphans)
-    assert len(open_dataset(orphans)["o0"].steps) == 1
-    assert verify(orphans).clean
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -287,17 +271,6 @@ def test_a_writer_that_died_after_any_effect_of_sealing_is_recovered(orphans):
     assert verify(orphans).clean
 
 
-def test_journals_whose_first_line_was_never_whole_are_removed(dataset):
-    unnamed = dataset / "journal" / ".o0.jsonl.tmp"
-    unnamed.write_bytes(b'{"kind": "beg')
-    with claim(unnamed) as claimed:
-        assert claimed
-        recover(dataset)
-        assert unnamed.exists()
-    recover(dataset)
-    assert not unnamed.exists()
-
-
 async def test_recovery_beside_a_busy_writer_disturbs_nothing(dataset):
     stop = threading.Event()
     reports = []
@@ -321,25 +294,6 @@ async def test_recovery_beside_a_busy_writer_disturbs_nothing(dataset):
     assert not any(report.sealed or report.unreadable for report in reports)
     assert len(open_dataset(dataset)) == 153
     assert verify(dataset).clean
-
-
-def test_an_episode_that_cannot_be_read_does_not_keep_those_before_it_from_the_index(
-    dataset, monkeypatch
-):
-    for index in (dataset / "index").iterdir():
-        index.unlink()
-    read = Path.read_bytes
-
-    def read_bytes(path):
-        if path.name == "e2.json":
-            raise OSError(5, "Input/output error")
-        return read(path)
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    with pytest.raises(errors.CollectorError, match=r"output error\. Nothing is lost"):
-        recover(dataset)
-    (index,) = (dataset / "index").iterdir()
-    assert read(index).count(b"\n") == 2
 
 
 @pytest.mark.parametrize("now", [b"", b'{"a":1}\n{"b":2}\n{"by hand":3}\n'], ids=["less", "more"])

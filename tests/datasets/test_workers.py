@@ -1,7 +1,6 @@
 """Work by several processes comes to what one does, whatever becomes of them."""
 
 import contextlib
-import operator
 import os
 import signal
 import subprocess
@@ -29,20 +28,6 @@ from webtraj.trajectory import (
 
 def refuse(job):
     raise errors.InvalidInputError(f"refused {job} in {os.getpid()}")
-
-
-@pytest.mark.parametrize("executable", [sys.executable, "/bin/false", "/bin/cat"])
-def test_jobs_are_done_there_or_here(monkeypatch, executable):
-    monkeypatch.setattr("sys.executable", executable)
-    with contextlib.closing(Workers(operator.neg, 2)) as pool:
-        assert [pool.do(number) for number in range(6)] == [0, -1, -2, -3, -4, -5]
-
-
-def test_a_process_that_dies_costs_no_job():
-    with contextlib.closing(Workers(operator.neg, 1)) as pool:
-        assert pool.do(1) == -1
-        pool._processes[0].kill()
-        assert [pool.do(2), pool.do(3)] == [-2, -3]
 
 
 def test_an_error_is_raised_here():

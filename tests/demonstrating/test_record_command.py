@@ -161,6 +161,7 @@ async def test_the_bar_undoes_pauses_and_labels(site: str, tmp_path: Path, scree
     assert (episode.info.goal, episode.end.reason) == ("Say thanks", EndReason.TERMINATED)
 
 
+@pytest.mark.gate
 async def test_a_page_reaches_no_bar(site: str, tmp_path: Path) -> None:
     async with recording(tmp_path / "out", f"{site}/hostile") as it:
         contexts = [
@@ -183,6 +184,7 @@ async def test_a_page_reaches_no_bar(site: str, tmp_path: Path) -> None:
     assert only_episode(tmp_path / "out").end.reason is EndReason.CLOSED
 
 
+@pytest.mark.gate
 async def test_a_password_is_in_no_file(site: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     async with recording(out, f"{site}/form", "--redact", "card=[name=c]") as it:
@@ -202,6 +204,7 @@ async def test_a_password_is_in_no_file(site: str, tmp_path: Path) -> None:
     assert b"4111-2222" not in found
 
 
+@pytest.mark.gate
 async def test_a_killed_recording_is_recovered(site: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     async with recording(out, f"{site}/form") as it:
@@ -236,33 +239,6 @@ async def test_ctrl_c_stops_as_the_bar_does(site: str, tmp_path: Path) -> None:
     assert episode.end.reason is EndReason.CLOSED
 
 
-async def test_a_preset_keeps_out_what_redact_names(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    async with recording(out, "--preset", "miniwob/enter-text", "--redact", "email") as it:
-        await it.hand.click("#tt")
-        await it.hand.type("anna@example.org")
-        await it.hand.click("#subbtn")
-        assert await it.ended() == 0
-    assert only_episode(out).steps[1].action == a.Fill("1", "<secret:email>")
-    found = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
-    assert not any(b"anna@example" in content for content in found)
-
-
-async def test_a_series_goes_on_after_an_answer_that_ends_the_task(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    arguments = ("--preset", "fixture/answer-order-total", "--episodes", "2")
-    async with recording(out, *arguments) as it:
-        with contextlib.suppress(Exception):  # The bar goes away at the end.
-            while it.process.poll() is None:
-                await it.bar.click("#success")
-                await asyncio.sleep(0.5)
-        assert await it.ended() == 0
-    assert [episode.end.reason for episode in webtraj.open_dataset(out)] == [
-        EndReason.TERMINATED,
-        EndReason.TERMINATED,
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -283,17 +259,3 @@ async def test_wrong_input_is_told(arguments: list[str], told: str, tmp_path: Pa
     )
     assert done.returncode == 2
     assert told in done.stderr
-
-
-async def test_a_recording_without_a_screen_says_so(tmp_path: Path) -> None:
-    known = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "webtraj", "record", "http://localhost/", "--out", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=known,
-    )
-    assert done.returncode == 2
-    assert "xvfb-run webtraj record" in done.stderr

@@ -1,4 +1,7 @@
-"""Kills recording processes at random moments and checks what recovery brings back.
+"""Recording processes that are killed at named moments, and what recovery brings back.
+
+The moments are those at which a victim opens, links, renames or removes a file of its dataset, or
+tells something. Before one of them, by its number, the victim kills itself with SIGKILL.
 
 Run as a script: `python kill_runs.py RUNS SEED FOLDER [COLLECTOR]`, where COLLECTOR is json,
 protobuf or protobuf-zst. It prints one JSON object. A warm process forks each victim, so that a run
@@ -15,13 +18,12 @@ import asyncio
 import collections
 import fcntl
 import functools
+import itertools
 import json
 import os
 import random
-import select
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,9 +79,40 @@ COLLECTORS = {
 }
 
 
-def victim(make: Callable[[], TrajectoryCollector], pipe: int, seed: int) -> None:
+FILE_EVENTS = {"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+
+
+def killed_at(number: int, folder: Path) -> Callable[[], None]:
+    """Has this process kill itself at its so manieth moment.
+
+    Returns:
+        Counts a moment that is no file's.
+    """
+    moments = itertools.count(1)
+    inside = f"{folder}{os.sep}"
+
+    def moment() -> None:
+        if next(moments) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if (
+            event in FILE_EVENTS
+            and isinstance(arguments[0], str | bytes | os.PathLike)
+            and os.fsdecode(arguments[0]).startswith(inside)
+        ):
+            moment()
+
+    sys.addaudithook(hook)
+    return moment
+
+
+def victim(
+    make: Callable[[], TrajectoryCollector], pipe: int, seed: int, moment: Callable[[], None]
+) -> None:
     def tell(what: str, episode: str, index: int) -> None:
         os.write(pipe, f"{what} {episode} {index}\n".encode())
+        moment()
 
     async def play(collector: TrajectoryCollector, rng: random.Random) -> None:
         inner = Environment(tell, rng)
@@ -109,7 +142,7 @@ def victim(make: Callable[[], TrajectoryCollector], pipe: int, seed: int) -> Non
 
 def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     """One victim's life and what is left of it; raises AssertionError if anything is missing."""
-    told = life(lambda: COLLECTORS[collector_name](folder), seed)
+    told = life(lambda: COLLECTORS[collector_name](folder), seed, folder)
     if not (folder / "dataset.json").exists():
         assert not told
         return {"episodes": 0}
@@ -121,35 +154,26 @@ def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     return compare(dataset, told)
 
 
-def life(make: Callable[[], TrajectoryCollector], seed: int, longest: int = 150) -> str:
-    """Has a victim record until it has told up to `longest` things; returns what it told."""
-    rng = random.Random(seed)
+def life(
+    make: Callable[[], TrajectoryCollector], seed: int, folder: Path, longest: int = 500
+) -> str:
+    """Has a victim record into a folder until one of `longest` moments; returns what it told."""
+    number = random.Random(seed).randint(1, longest)
     reader, writer = os.pipe()
     fcntl.fcntl(writer, F_SETPIPE_SZ, 1 << 20)
     pid = os.fork()
     if pid == 0:
         os.close(reader)
         try:
-            victim(make, writer, seed)
+            victim(make, writer, seed, killed_at(number, folder))
         finally:
             os._exit(1)
     os.close(writer)
-    told = bytearray()
-    if rng.random() < 0.1:  # While it is setting up.
-        select.select([reader], [], [], rng.random() * 0.02)
-    else:
-        wanted = rng.randint(1, longest)
-        while told.count(b"\n") < wanted:
-            chunk = os.read(reader, 1 << 12)
-            assert chunk, "the victim died before it was killed"
-            told += chunk
-        time.sleep(rng.random() * 0.004)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    while chunk := os.read(reader, 1 << 16):
-        told += chunk
-    os.close(reader)
-    return told.decode()
+    with os.fdopen(reader) as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, "the victim died by itself"
+    return told
 
 
 def compare(dataset: Dataset, told: str) -> dict[str, int]:

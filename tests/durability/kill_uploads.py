@@ -3,8 +3,8 @@
 Run as a script: `python kill_uploads.py RUNS SEED FOLDER URL FORMAT`, with the options of the
 storage, as JSON, on standard input. It prints one JSON object.
 
-Who records is killed at a random moment, and in some runs who recovers and pushes is, too. Each is
-a new process, forked from a warm one which itself never talks to the bucket.
+Who records is killed at a named moment (see `kill_runs`), and in some runs who recovers and pushes
+is, too. Each is a new process, forked from a warm one which itself never talks to the bucket.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import functools
 import json
 import os
 import random
-import select
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,14 +57,17 @@ def result_of(call: Callable[[], Any]) -> Any:
     return json.loads(said)
 
 
-def killed_within(call: Callable[[], Any], seconds: float) -> bool:
-    """Kills a new process after a while; returns whether it had not ended by then."""
-    pid, reader = forked(call)
-    ended, _, _ = select.select([reader], [], [], seconds)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def killed(call: Callable[[], Any], number: int, folder: Path) -> bool:
+    """Has a new process kill itself at a moment; returns whether it had not ended by then."""
+
+    def doomed() -> Any:
+        kill_runs.killed_at(number, folder)
+        return call()
+
+    pid, reader = forked(doomed)
+    _, status = os.waitpid(pid, 0)
     os.close(reader)
-    return not ended
+    return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
 def run(folder: Path, seed: int, url: str, format_name: str, options: dict[str, Any]) -> Any:
@@ -80,7 +81,7 @@ def run(folder: Path, seed: int, url: str, format_name: str, options: dict[str, 
         fsync="never",  # A killed process loses nothing of what the kernel has.
         index_interval=rng.choice([0.0, 0.01, 0.1]),
     )
-    told = kill_runs.life(make, seed, longest=200)
+    told = kill_runs.life(make, seed, folder)
     if not (folder / "dataset.json").exists():
         assert not told
         return {"episodes": 0}
@@ -91,7 +92,7 @@ def run(folder: Path, seed: int, url: str, format_name: str, options: dict[str, 
         return push(folder, storage_options=options).complete
 
     if rng.random() < 0.3:
-        counts["pushes_killed"] += killed_within(mend, rng.random() * 0.15)
+        counts["pushes_killed"] += killed(mend, rng.randint(1, 60), folder)
     assert result_of(mend)
     counts.update(result_of(lambda: check(folder, url, told, options)))
     return counts
@@ -126,12 +127,10 @@ def main() -> None:
     url, format_name = sys.argv[4], sys.argv[5]
     options = json.load(sys.stdin)
     totals: collections.Counter[str] = collections.Counter()
-    start = time.monotonic()
     for number in range(runs):
         name = f"run{number}"
         totals.update(run(folder / name, seed + number, f"{url}/{name}", format_name, options))
         totals["runs"] += 1
-    totals["seconds"] = round(time.monotonic() - start)
     print(json.dumps(totals))
 
 

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: every step whose call returned is in the recovered dataset."""
+"""SIGKILL at named moments: every step whose call returned is in the recovered dataset."""
 
 import json
 import os
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-KILLS = int(os.environ.get("WEBTRAJ_KILLS", "100"))
+KILLS = int(os.environ.get("WEBTRAJ_KILLS", "20"))
 SCRIPT = Path(__file__).with_name("kill_runs.py")
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("collector", "seed"),

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of collecting into a bucket: all that was recorded is there in the end.
+"""SIGKILL at named moments of collecting into a bucket: all that was recorded is there in the end.
 
 The server keeps running; what happens when it is the one that goes is tested with the collector.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-KILLS = int(os.environ.get("WEBTRAJ_KILLS", "100"))
+KILLS = int(os.environ.get("WEBTRAJ_KILLS", "20"))
 SCRIPT = Path(__file__).with_name("kill_uploads.py")
 
 
@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(path)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 @pytest.mark.parametrize(("format_name", "seed"), [("json", 0), ("pb.zst", 5000)])

@@ -1,16 +1,14 @@
 """Trajectories of Orby's collector, by the names of its fields and by any numbers."""
 
-import lzma
 import subprocess
 import sys
 
-import orjson
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from recorded_episodes import browser_episode, data_of
 
+from rows import each
 from webtraj import errors
-from webtraj.store import records
 from webtraj.store.layout import format_named
 from webtraj.store.protobuf.orby import read_orby
 from webtraj.testing.assertions import assert_valid_trajectory
@@ -244,53 +242,6 @@ def test_a_decision(make, schema):
     }
 
 
-def test_both_states_give_the_same_as_the_state_after(make, schema):
-    actions = [
-        action("START_OF_TRAJECTORY", after_state=state(0)),
-        action("click('1')", before_state=state(0), after_state=state(1)),
-        action("click('2')", before_state=state(1), after_state=state(2)),
-    ]
-    both = read_orby(trajectory(make, actions), "it", descriptor_set=schema)
-    for each in actions:
-        each.pop("before_state", None)
-    after = read_orby(trajectory(make, actions), "it", descriptor_set=schema)
-    assert both.steps == after.steps
-
-
-def test_the_state_before_stands_in_for_the_one_after(make, schema):
-    actions = [
-        action("START_OF_TRAJECTORY"),
-        action("click('1')", before_state=state(0)),
-        action("click('2')", before_state=state(1)),
-    ]
-    episode = read_orby(trajectory(make, actions), "it", descriptor_set=schema)
-    urls = [step.observation["url"] for step in episode.steps]
-    assert urls == ["https://a.example/0", "https://a.example/1", ""]
-    assert episode.steps[2].reward is None
-
-
-def test_a_trajectory_without_a_start_begins_with_its_first_state(make, schema):
-    actions = [
-        action("click('1')", before_state=state(0), after_state=state(1)),
-        action("click('2')", before_state=state(1), after_state=state(2)),
-    ]
-    episode = read_orby(trajectory(make, actions), "it", descriptor_set=schema)
-    assert [step.action for step in episode.steps] == [None, "click('1')", "click('2')"]
-    urls = [step.observation["url"][-1] for step in episode.steps]
-    assert urls == ["0", "1", "2"]
-    assert [step.index for step in episode.steps] == [0, 1, 2]
-
-
-def test_a_state_before_that_is_another_is_kept(make, schema):
-    actions = [
-        action("START_OF_TRAJECTORY", after_state=state(0)),
-        action("click('1')", before_state=state(7), after_state=state(1)),
-    ]
-    episode = read_orby(trajectory(make, actions), "it", descriptor_set=schema)
-    kept = episode.steps[1].decision.metadata["orby"]["before_state"]
-    assert kept["url"] == "https://a.example/7"
-
-
 def test_what_has_no_field_is_kept(make, schema):
     actions = [
         action("START_OF_TRAJECTORY", after_state=state(0, reward=0.5)),
@@ -305,9 +256,7 @@ def test_what_has_no_field_is_kept(make, schema):
     assert episode.steps[1].decision.metadata["orby"]["playwright_trace"] == b"PK"
 
 
-@pytest.mark.parametrize(
-    ("result", "reward", "outcome", "reason"),
-    [
+@each(("result", "reward", "outcome", "reason"), [
         ({}, 0.0, Outcome.UNKNOWN, EndReason.CLOSED),
         ({"success": {"answer": "12"}}, 0.0, Outcome.UNKNOWN, EndReason.TRUNCATED),
         ({"success": {"answer": "12"}}, 1.0, Outcome.SUCCESS, EndReason.TRUNCATED),
@@ -319,12 +268,7 @@ def test_what_has_no_field_is_kept(make, schema):
         ({"failure": {"failure_message": 3}}, 0.0, Outcome.UNKNOWN, EndReason.CLOSED),
         ({"failure": {"failure_message": 4}}, 0.0, Outcome.FAILURE, EndReason.TRUNCATED),
         ({"failure": {"failure_message": 9}}, 0.0, Outcome.UNKNOWN, EndReason.CLOSED),
-    ],
-    ids=[
-        "none", "claimed", "confirmed", "confirmed without answer", "zero", "infeasible",
-        "steps", "steps but rewarded", "error", "repetitive", "unheard of",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_claim_is_no_outcome_and_zero_is_unknown(make, schema, result, reward, outcome, reason):
     actions = [
         action("START_OF_TRAJECTORY", after_state=state(0)),
@@ -333,40 +277,6 @@ def test_a_claim_is_no_outcome_and_zero_is_unknown(make, schema, result, reward,
     episode = read_orby(trajectory(make, actions, **result), "it", descriptor_set=schema)
     assert (episode.end.outcome, episode.end.reason) == (outcome, reason)
     assert episode.info.metadata["result"].keys() == result.keys()
-
-
-@pytest.mark.parametrize("pack", [bytes, lzma.compress], ids=["pb", "pb.xz"])
-def test_the_same_file_has_the_same_id(make, schema, pack):
-    content = after_only(make)
-    one = read_orby(pack(content), "a.pb.xz", descriptor_set=schema)
-    assert one.episode_id == read_orby(content, "b.pb", descriptor_set=schema).episode_id
-    other = read_orby(after_only(make, base_url="x"), "a", descriptor_set=schema)
-    assert one.episode_id != other.episode_id
-
-
-def test_a_file_that_grows_beyond_the_usual_is_read_if_it_may(make, schema):
-    actions = [
-        action("START_OF_TRAJECTORY", after_state=state(0)),
-        action("click('1')", after_state=state(1), playwright_trace=bytes(20 * 2**20)),
-    ]
-    content = lzma.compress(trajectory(make, actions), preset=0)
-    with pytest.raises(errors.CorruptDataError, match="decompresses to more than"):
-        read_orby(content, "it", descriptor_set=schema)
-    with pytest.raises(errors.CorruptDataError, match="its limit of 20971520 bytes"):
-        read_orby(content, "it", descriptor_set=schema, max_size=20 * 2**20)
-    episode = read_orby(content, "it", descriptor_set=schema, max_size=21 * 2**20)
-    assert len(episode.steps[1].decision.metadata["orby"]["playwright_trace"]) == 20 * 2**20
-
-
-def test_what_is_read_can_be_written_in_every_format(make, schema):
-    episode = read_orby(after_only(make), "it", descriptor_set=schema)
-    data, blobs = data_of(episode)
-    for name in ("pb", "pb.zst"):
-        made = format_named(name)
-        stored = made.decode(made.encode(data, blobs), "it")
-        assert orjson.dumps(stored.data) == orjson.dumps(data)
-        back = records.decode_record(type(episode), stored.data, stored.blobs)
-        assert same(back, episode)
 
 
 class TestWithoutASchema:
@@ -382,9 +292,9 @@ class TestWithoutASchema:
         data, blobs = data_of(browser_episode())
         message = pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))
         message.ClearField("webtraj")
-        for each in message.actions:
-            each.ClearField("webtraj")
-            each.agent_state.ClearField("webtraj")
+        for one in message.actions:
+            one.ClearField("webtraj")
+            one.agent_state.ClearField("webtraj")
         episode = read_orby(message.SerializeToString(), "it")
         assert [step.action for step in episode.steps[1:]] == [
             "click('1')", "scroll(0, 100)", "fill('2', 'tea')",
@@ -400,24 +310,3 @@ class TestWithoutASchema:
     def test_what_is_no_trajectory_is_refused(self, content):
         with pytest.raises(errors.CorruptDataError, match="'it'"):
             read_orby(content, "it")
-
-
-class TestASchemaThatIsNone:
-    @pytest.mark.parametrize("schema", [b"", b"\xff", b"\x0a\x03abc"], ids=["empty", "no", "cut"])
-    def test_it_is_refused(self, schema):
-        with pytest.raises(errors.InvalidInputError, match="descriptor set"):
-            read_orby(b"\x0a\x00", "it", descriptor_set=schema)
-
-    def test_a_set_without_its_imports_is_refused(self, schema):
-        whole = descriptor_pb2.FileDescriptorSet.FromString(schema)
-        (part,) = [file for file in whole.file if file.name == "fm/trajectory_data.proto"]
-        cut = descriptor_pb2.FileDescriptorSet(file=[part]).SerializeToString()
-        with pytest.raises(errors.InvalidInputError, match="--include_imports"):
-            read_orby(b"\x0a\x00", "it", descriptor_set=cut)
-
-    def test_a_set_without_trajectories_is_refused(self):
-        file = descriptor_pb2.FileDescriptorProto(name="a.proto", package="a")
-        file.message_type.add().name = "Other"
-        other = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
-        with pytest.raises(errors.InvalidInputError, match="0 messages named TrajectoryData"):
-            read_orby(b"\x0a\x00", "it", descriptor_set=other)

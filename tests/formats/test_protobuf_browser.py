@@ -15,6 +15,7 @@ from webtraj.trajectory import Decision
 TASKS = ["click-test", "enter-text", "click-tab-2"]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.browser
 async def test_a_recorded_browser_episode_is_the_same_as_json_and_as_protobuf(tmp_path):

@@ -1,22 +1,20 @@
 """What code that knows Orby's messages alone finds in a file."""
 
 import dataclasses
-import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-import orjson
 import pytest
 from recorded_episodes import browser_episode, data_of
 
+from rows import each
 from webtraj import errors
-from webtraj.environments.actions import Answer, InvalidAction, ReportInfeasible
+from webtraj.environments.actions import Answer, ReportInfeasible
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.layout import format_named
-from webtraj.store.protobuf import codec
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 
 ROOT = Path(__file__).parents[2]
@@ -75,24 +73,6 @@ def test_what_the_agent_thought(message):
     assert list(call.webtraj.logprobs) == [-0.5, float("-inf")]
 
 
-def test_values_are_json_text_and_equal_episodes_make_equal_files(message):
-    step, info = message.actions[1].webtraj, message.webtraj.info
-    assert orjson.loads(info.metadata.json_value) == {"split": "train"}
-    assert orjson.loads(step.action.json_value)["type"] == "action/click"
-    assert orjson.loads(step.reward.json_value) == 0.0
-    kinds = {entry.WhichOneof("kind") for entry in step.observation.map_value.values}
-    assert kinds == {"place", "json_value"}
-    data, blobs = data_of(browser_episode())
-    data["steps"][0]["observation"] = [
-        {"$": "blob", "sha256": blobs.put(bytes([n]), "bin").sha256, "ext": "bin", "size": 1}
-        for n in range(50)
-    ]
-    read = pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))
-    held = [blob.content for blob in read.webtraj.blobs if len(blob.content) == 1]
-    assert held == sorted(held, key=lambda content: hashlib.sha256(content).hexdigest())
-    assert len(held) == 50
-
-
 def test_no_long_content_stands_twice():
     trajectory = browser_episode(3, shot_bytes=50_000)
     data, blobs = data_of(trajectory)
@@ -102,15 +82,6 @@ def test_no_long_content_stands_twice():
             assert content.count(what) == 1
         assert content.count(step.observation["url"].encode()) == 1
     assert len(content) < 1.05 * (sum(map(len, blobs.contents.values())) + 5000)
-
-
-def test_a_page_that_stays_is_shown_in_every_state():
-    trajectory = browser_episode(2)
-    seen = trajectory.steps[0].observation
-    steps = [dataclasses.replace(step, observation=seen) for step in trajectory.steps]
-    message = message_of(dataclasses.replace(trajectory, steps=tuple(steps)))
-    shots = {action.after_state.viewport.screenshot.content for action in message.actions}
-    assert shots == {seen["screenshot"]}
 
 
 def test_browsergyms_own_observations_are_where_its_readers_look():
@@ -140,7 +111,7 @@ def test_browsergyms_own_observations_are_where_its_readers_look():
 FAILURE = pb.TrajectoryData.ResultFailure
 
 
-@pytest.mark.parametrize("outcome", list(Outcome), ids=lambda outcome: outcome.name.lower())
+@each("outcome", list(Outcome))
 def test_success_is_said_of_success_alone(outcome):
     end = EpisodeEnd(reason=1, outcome=outcome)
     message = message_of(dataclasses.replace(browser_episode(), end=_named(end)))
@@ -176,14 +147,6 @@ def test_the_result(action, outcome, result):
         failure=message.failure if message.HasField("failure") else None,
     )
     assert " ".join(str(message).split()) == result
-
-
-def test_an_action_without_words_has_no_string():
-    action = InvalidAction("nothing there", "hm")
-    step = StepRecord(1, StepType.MID, {}, action, 0.0, 1.0)
-    steps = (StepRecord(0, StepType.FIRST, {}), step, dataclasses.replace(step, action={"a": 1}))
-    message = message_of(dataclasses.replace(browser_episode(), steps=steps))
-    assert [a.browser_gym_action.action_string for a in message.actions[1:]] == ["", ""]
 
 
 READ = """
@@ -235,27 +198,9 @@ class TestTheLargest:
         with pytest.raises(errors.DatasetError, match="'big' has at least 3221225472 bytes"):
             format_named("pb").encode(self.big(3 * 2**30), self.Unread())
 
-    def test_what_else_it_holds_counts_too(self, monkeypatch):
-        monkeypatch.setattr(codec, "MAX_SIZE", 10_000)
-        data, blobs = data_of(browser_episode(1, shot_bytes=10))
-        data["info"]["metadata"] = {"notes": ["x" * 100] * 99}
-        with pytest.raises(errors.DatasetError, match="Use JSON"):
-            format_named("pb").encode(data, blobs)
-
     def test_a_blob_that_is_not_what_its_name_says_is_not_written(self, episode):
         data, blobs = episode
         name = data["steps"][0]["observation"]["screenshot"]["sha256"]
         blobs.contents[name] = blobs.contents[name][:-1] + b"!"
         with pytest.raises(errors.CorruptDataError, match=name):
             format_named("pb").encode(data, blobs)
-
-
-def test_xz_is_for_reading_only(episode):
-    import lzma
-
-    data, blobs = episode
-    with pytest.raises(errors.InvalidInputError, match="read-only"):
-        format_named("pb.xz").encode(data, blobs)
-    content = lzma.compress(format_named("pb").encode(data, blobs))
-    stored = format_named("pb.xz").decode(content, "it")
-    assert orjson.dumps(stored.data) == orjson.dumps(data)

@@ -1,9 +1,7 @@
 """A page on this machine: a real server, and who is answered by it."""
 
-import asyncio
 import contextlib
 import socket
-import sys
 
 import httpx
 import pytest
@@ -11,7 +9,8 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from webtraj import errors, local_pages
+from rows import each
+from webtraj import errors
 from webtraj.local_pages import HEADERS, Guard, serving
 
 TOKEN = "a-token-of-enough-length"
@@ -66,24 +65,6 @@ async def test_who_is_refused_is_told_what_to_do():
                 assert reply.headers[name.decode()] == value.decode()
 
 
-async def test_a_request_that_the_end_cancels_is_not_reported(caplog):
-    arrived = asyncio.Event()
-
-    async def sleep(scope, receive, send):
-        arrived.set()
-        await asyncio.Event().wait()
-
-    with contextlib.closing(local_pages.listen("The test", "127.0.0.1", 0)) as listener:
-        async with local_pages.served(sleep, listener, lifespan="off"):
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-            async with httpx.AsyncClient(trust_env=False) as client:
-                asking = asyncio.ensure_future(client.get(url))
-                await arrived.wait()
-                asking_ends = asyncio.gather(asking, return_exceptions=True)
-    await asking_ends
-    assert [record.message for record in caplog.records if record.exc_info] == []
-
-
 async def test_methods_are_the_applications_own_affair_unless_they_are_named():
     async with served() as (client, _):
         assert (await client.put("/api/x")).text == "PUT /api/x"
@@ -95,28 +76,6 @@ async def test_methods_are_the_applications_own_affair_unless_they_are_named():
             reply = await client.request(method, "/api/x")
             assert reply.status_code == 405
             assert reply.json() == {"error": "The test only accepts GET and HEAD requests."}
-
-
-async def test_what_may_be_kept_the_application_says():
-    async with served() as (client, _):
-        assert (await client.get("/kept")).headers.get_list("cache-control") == ["private"]
-        assert (await client.get("/")).headers.get_list("cache-control") == ["no-store"]
-
-
-async def test_pages_at_two_ports_have_cookies_of_their_own():
-    async with served(token=TOKEN) as (one, url), served(token=f"{TOKEN}-2") as (two, other):
-        jar = httpx.Cookies()
-        for client, opened in ((one, url), (two, other)):
-            reply = await client.get(opened)
-            assert (reply.status_code, reply.headers["location"]) == (303, "/")
-            assert f"webtraj-test-{client.base_url.port}=" in reply.headers["set-cookie"]
-            jar.update(client.cookies)
-        assert len(jar) == 2
-        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items())}
-        for client in (one, two):
-            client.cookies.clear()
-            assert (await client.get("/api/x")).status_code == 401
-            assert (await client.get("/api/x", headers=cookies)).status_code == 200
 
 
 EVERYWHERE = {
@@ -139,7 +98,7 @@ async def test_an_address_that_others_reach_has_a_token_and_goes_by_any_number()
             assert reply.status_code == status, host
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "message"),
     [
         ({"host": "192.0.2.1"}, "The test cannot listen on '192.0.2.1', port 0"),
@@ -149,7 +108,6 @@ async def test_an_address_that_others_reach_has_a_token_and_goes_by_any_number()
         ({"token": ""}, "at least 16 characters"),
         ({"token": f"{TOKEN}; Path=/x"}, "at least 16 characters"),
     ],
-    ids=["elsewhere", "no-host", "no-port", "short", "empty", "no-cookie"],
 )
 async def test_where_it_cannot_be_served_is_named(given, message):
     with pytest.raises(errors.InvalidInputError, match=message):
@@ -163,13 +121,6 @@ async def test_a_port_that_is_taken_is_named():
         with pytest.raises(errors.InvalidInputError, match=f"port {port}"):
             async with served(port=port):
                 pass
-
-
-async def test_without_its_libraries_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"The test needs .*\[web\]"):
-        async with served():
-            pass
 
 
 @pytest.mark.parametrize(
@@ -189,12 +140,3 @@ async def test_what_is_no_request_does_not_reach_the_application(kind, answer):
     guard = Guard(reached, what="The test", command="webtraj test", hosts=frozenset())
     await guard({"type": kind}, None, send)
     assert sent == answer
-
-
-async def test_without_a_port_it_is_the_usual_one_or_a_free_one(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        free = other.getsockname()[1]
-    monkeypatch.setattr(local_pages, "DEFAULT_PORT", free)
-    async with served(port=None) as (_, first), served(port=None) as (_, second):
-        assert httpx.URL(first).port == free
-        assert httpx.URL(second).port not in (free, 0)

@@ -1,6 +1,5 @@
 """What a package index gets: a source archive and a wheel with all that users need, and no more."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from rows import each
 
 ROOT = Path(__file__).parents[2]
 TOP = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.in"}
@@ -83,11 +84,7 @@ def test_the_source_archive_is_the_package_and_what_builds_it(source, package):
     assert source - made == {*(f"src/{name}" for name in package), *TOP}
 
 
-def test_no_tests_are_in_them(source, wheel):
-    assert not [name for name in source | wheel if re.search(r"(^|/)(tests/|test_\w*\.py$)", name)]
-
-
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "py.typed",
@@ -105,13 +102,3 @@ def test_no_tests_are_in_them(source, wheel):
 )
 def test_the_wheel_has_files_that_are_not_python(wheel, name):
     assert f"webtraj/{name}" in wheel
-
-
-def test_what_it_says_of_itself(archives):
-    with zipfile.ZipFile(next(archives.glob("*.whl"))) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        about = archive.read(name).decode()
-    for label in ("Homepage", "Documentation", "Source", "Changelog", "Issues"):
-        assert f"\nProject-URL: {label}, https://github.com/webtraj/webtraj" in about
-    assert "\nLicense-Expression: MIT\n" in about
-    assert (ROOT / "README.md").read_text().strip() in about

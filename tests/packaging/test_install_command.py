@@ -42,11 +42,6 @@ def test_it_installs_from_where_webtraj_came_from(monkeypatch, source, command):
     assert errors.install_command("web") == command
 
 
-def test_a_copy_that_was_never_installed_gets_the_plain_command(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda **_: [])
-    assert errors.install_command(upgrade=True) == "pip install --upgrade webtraj"
-
-
 def test_every_extra_that_errors_name_exists():
     names = importlib.metadata.metadata("webtraj").get_all("Provides-Extra")
     assert {"web", "train", "s3", "all", "browser", "miniwob", "view"} <= set(names)

@@ -21,10 +21,6 @@ def steps_of(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_these_workflows():
-    assert [path.stem for path in WORKFLOWS] == ["docs", "release", "tests"]
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflow_may_only_read_and_runs_pinned_actions(path):
     workflow = read(path)
@@ -68,32 +64,3 @@ def test_citation_and_changelog_know_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert heading in changelog
     assert changelog.index("\n## Unreleased\n") < changelog.index(heading)
-
-
-def test_commits_are_checked_by_what_make_check_runs():
-    (repository,) = read(".pre-commit-config.yaml")["repos"]
-    assert repository["repo"] == "local"
-    tools = {" ".join(hook["entry"].split()[:2]) for hook in repository["hooks"]}
-    assert tools == {".venv/bin/ruff format", ".venv/bin/ruff check", ".venv/bin/mypy"}
-
-
-def test_security_policy_leads_to_what_exists():
-    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "SECURITY.md").read_text())
-    assert links
-    assert all((ROOT / link).exists() for link in links)
-
-
-def test_the_container_gets_what_it_copies():
-    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    names = {name for line in copied for name in line.split()}
-    assert names >= {"src", "pyproject.toml"}
-    assert all((ROOT / name).exists() for name in names)
-    assert {f"!{name}" for name in names} <= set((ROOT / ".dockerignore").read_text().split())
-
-
-def test_no_command_takes_webtraj_from_an_index_alone():
-    """Commands must suit a checkout and a Git URL, too; `errors.install_command` makes them."""
-    written = re.compile(r"pip3? install (-\S+ )*[\"']?webtraj")
-    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").iterdir()]
-    found = [path.name for path in paths if path.is_file() and written.search(path.read_text())]
-    assert not found

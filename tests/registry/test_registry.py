@@ -9,6 +9,7 @@ import dm_env
 import pytest
 
 import webtraj
+from rows import each
 from webtraj import errors, registry
 
 pytestmark = pytest.mark.usefixtures("empty_registry")
@@ -53,37 +54,10 @@ def test_info_says_what_is_known_without_making():
     assert made == []
 
 
-def test_info_of_all_is_in_the_order_of_names():
-    for name in ("b", "a/2", "a", "c"):
-        webtraj.register(name, make_counter)
-    assert [preset.name for preset in webtraj.info()] == ["a", "a/2", "b", "c"]
-
-
-def test_description_defaults_to_the_first_line_of_the_docstring():
-    webtraj.register("count", make_counter)
-    assert webtraj.info("count").description == "Counts to three."
-
-
 def test_decorator_registers_and_returns_the_factory_unchanged():
     decorated = webtraj.register("count", tasks=["a"])(make_counter)
     assert decorated is make_counter
     assert webtraj.register("again", make_counter) is make_counter
-    assert webtraj.make("count").tasks == ("a",)
-
-
-def test_tasks_given_by_a_function_are_asked_for_each_time():
-    tasks = ["a"]
-    webtraj.register("count", make_counter, tasks=lambda: tasks)
-    assert webtraj.info("count").num_tasks == 1
-    tasks.append("b")
-    assert webtraj.info("count").num_tasks == 2
-    assert webtraj.make("count:1").tasks == ("b",)
-
-
-def test_tasks_given_as_a_list_are_kept_as_they_were():
-    tasks = ["a"]
-    webtraj.register("count", make_counter, tasks=tasks)
-    tasks.append("b")
     assert webtraj.make("count").tasks == ("a",)
 
 
@@ -96,15 +70,7 @@ def test_factory_gets_the_selected_tasks(selector, tasks):
     assert webtraj.make(selector).tasks == tuple(tasks)
 
 
-def test_factory_of_a_preset_without_tasks_gets_none():
-    webtraj.register("plain", lambda color="red": Counter(None, color))
-    assert webtraj.make("plain", color="blue").color == "blue"
-    assert webtraj.info("plain").num_tasks is None
-    with pytest.raises(errors.InvalidSelectorError, match=r"'plain:0'.*no list of tasks"):
-        webtraj.make("plain:0")
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a:b", "a@b", "p\n", "é", None, 5])
+@each("name", ["", "a b", "a:b", "a@b", "p\n", "é", None, 5])
 def test_malformed_name_is_refused(name):
     with pytest.raises(errors.InvalidInputError, match="Invalid preset name"):
         webtraj.register(name, make_counter)
@@ -117,23 +83,11 @@ def test_name_taken_is_refused_and_the_first_stays():
     assert webtraj.info("count").description == "first"
 
 
-@pytest.mark.parametrize("factory", [5, "no colon", "a:b:c", ":b", "a:", "a b:c", ""])
+@each("factory", [5, "no colon", "a:b:c", ":b", "a:", "a b:c", ""])
 def test_factory_must_be_callable_or_importable(factory):
     with pytest.raises(errors.InvalidInputError, match="must be callable or a string") as caught:
         webtraj.register("count", factory)
     assert repr(factory) in str(caught.value)
-
-
-def test_factory_may_be_named_and_is_imported_when_made():
-    assert webtraj.register("pair", "no_such_module:Pair") == "no_such_module:Pair"
-    assert webtraj.info("pair").description == ""
-    with pytest.raises(ModuleNotFoundError):
-        webtraj.make("pair")
-    webtraj.register("fraction", "fractions:Fraction", tasks=(3,))
-    with pytest.raises(errors.InvalidInputError, match=r"no option 'depth'; got depth=1"):
-        webtraj.make("fraction", depth=1)
-    webtraj.register("date", "datetime:date")
-    assert webtraj.make("date", year=2026, month=11, day=20).isoformat() == "2026-11-20"
 
 
 def test_unregistered_preset_is_unknown_and_its_name_free():
@@ -177,27 +131,10 @@ def test_argument_that_the_factory_does_not_take_is_a_clear_error(arguments, nam
         assert words in str(caught.value)
 
 
-def test_argument_that_the_factory_needs_is_a_clear_error():
-    webtraj.register("site", lambda tasks, *, url: None, tasks="abc")
-    with pytest.raises(errors.InvalidInputError, match=r"'site'.*missing.*'url'.*takes: url"):
-        webtraj.make("site")
-
-
 def test_type_error_from_inside_the_factory_stays_itself():
     webtraj.register("broken", lambda tasks: len(5), tasks="abc")
     with pytest.raises(TypeError, match="has no len"):
         webtraj.make("broken")
-
-
-def test_factory_without_a_signature_is_called():
-    webtraj.register("dict", dict)
-    assert webtraj.make("dict", a=1) == {"a": 1}
-
-
-def test_make_without_collector_returns_what_the_factory_returned():
-    made = Counter(())
-    webtraj.register("count", lambda: made)
-    assert webtraj.make("count") is made
 
 
 async def test_make_with_collector_wraps_and_the_factory_never_sees_it():
@@ -271,18 +208,6 @@ class TestPlugins:
         assert names() == ["mine", "one/count"]
         assert webtraj.make("one/count") == "made"
 
-    def test_plugin_may_register_at_import_too(self, offer):
-        offer(
-            "plugin_two",
-            """
-            import webtraj
-            webtraj.register("two/import", lambda: None)
-            def presets():
-                webtraj.register("two/call", lambda: None)
-            """,
-        )
-        assert names() == ["two/call", "two/import"]
-
     @pytest.mark.parametrize(
         ("source", "entry_point", "reason"),
         [
@@ -323,23 +248,3 @@ def test_shipped_presets_cost_nothing_heavy():
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-
-
-@pytest.mark.parametrize("loads", ["_register_ours", "_load_plugins"])
-def test_presets_whose_registration_was_interrupted_are_registered_by_the_next_call(
-    monkeypatch, loads
-):
-    monkeypatch.setattr(registry, "_builtin_loaded", False)
-    monkeypatch.setattr(registry, "_plugins_loaded", False)
-
-    def interrupted():
-        registry.register("half/way", Counter, tasks=("a",))
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(registry, loads, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            registry.info("web")
-    assert registry.info("web").name == "web"
-    with pytest.raises(errors.UnknownPresetError):
-        registry.info("half/way")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import errors
 from webtraj.registry import parse_selector
 
@@ -25,7 +26,7 @@ def chosen_by(selector, tasks):
     return choose(tasks)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "chosen"),
     [
         ("p", "abcdefghij"),
@@ -49,21 +50,12 @@ def test_selector_chooses(text, chosen):
     assert choose(TASKS) == tuple(chosen)
 
 
-@pytest.mark.parametrize("name", ["p", "miniwob/click-test", "a.b_c-D/9", "-", "..", "0"])
-def test_name_may_hold(name):
-    assert parse_selector(name)[0] == name
-    assert chosen_by(name, TASKS) == TASKS
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+@each("text", [
         "", ":", "@", ":5", "@2/8", "p:", "p::", "p:a", "p:-1", "p:1:-1", "p:1:2:3", "p:1.5",
         "p@", "p@2", "p@/8", "p@2/", "p@2/8/9", "p@-1/8", "p:1@2/8", "p@2/8:1", " p", "p ",
         "p\n", "p:5\n", "p 5", "p:\u0665", "p\u00e9", "p:1_0", "p:+1", "p,q", "p:1234567890",
         5, None,
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_malformed_selector_names_the_input_and_the_expected_form(text):
     with pytest.raises(errors.InvalidSelectorError) as caught:
         parse_selector(text)
@@ -72,7 +64,7 @@ def test_malformed_selector_names_the_input_and_the_expected_form(text):
     assert "'name@2/8'" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "tasks", "names_these"),
     [
         ("p:10", TASKS, ["':10'", "from 0 to 9"]),
@@ -119,14 +111,6 @@ def test_shards_cover_every_task_once_in_order_and_evenly(sizes):
     lengths = {len(shard) for shard in shards}
     assert min(lengths) >= 1
     assert max(lengths) - min(lengths) <= 1
-
-
-@given(st.integers(1, 50), st.integers(1, 100), st.data())
-def test_more_shards_than_tasks_fail_in_every_shard(num_tasks, excess, data):
-    count = num_tasks + excess
-    index = data.draw(st.integers(0, count - 1))
-    with pytest.raises(errors.InvalidSelectorError, match=f"{num_tasks} tasks among {count}"):
-        chosen_by(f"p@{index}/{count}", range(num_tasks))
 
 
 @given(selections, st.lists(st.integers(), max_size=30))

@@ -80,7 +80,7 @@ class UdpListener(asyncio.DatagramProtocol):
         self.packets.append(data)
 
 
-async def eventually(condition: Callable[[], Any], *, seconds: float = 10.0) -> Any:
+async def eventually(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
     """Waits until a condition holds; returns what it gave."""
     async with asyncio.timeout(seconds):
         while not (found := condition()):

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from hostile_web import Response, Site
 
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import NoAccess, WebAccess
@@ -17,7 +18,7 @@ from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
 CHANNELS = ("url", "axtree", "tabs", "blocked", "http_status", "last_action")
 
@@ -62,14 +63,12 @@ async def test_a_model_opens_only_what_is_allowed(
     assert forbidden.asked == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["file:///etc/passwd", "chrome://version", "data:text/html,x", "javascript:alert(1)",
+@each("url", ["file:///etc/passwd", "chrome://version", "data:text/html,x", "javascript:alert(1)",
      "view-source:http://x.test", "blob:http://x.test/1", "about:config", "ftp://x.test",
      "chrome-extension://a/b", "devtools://devtools", "filesystem:http://x.test/a", "ws://x.test",
-     "FILE:///etc/passwd", "//etc/passwd", "/etc/passwd", "http:\\\\x.test", "http://"],
-)  # fmt: skip
-@pytest.mark.parametrize("verb", ["goto", "new_tab"])
+     "FILE:///etc/passwd", "//etc/passwd", "/etc/passwd", "http:\\\\x.test",
+     "http://"])  # fmt: skip
+@each("verb", ["goto", "new_tab"])
 async def test_a_model_opens_no_other_scheme(
     opened: Opened, site: Site, verb: str, url: str
 ) -> None:
@@ -215,13 +214,3 @@ async def test_a_proxy_beside_the_policy_is_an_error(pool: BrowserPool, site: Si
     with pytest.raises(errors.InvalidInputError, match="a proxy of its own"):
         await environment.reset()
     await environment.close()
-
-
-@pytest.mark.smoke
-async def test_a_denied_start_is_denied(pool: BrowserPool, site: Site) -> None:
-    policy = WebAccess(OriginPolicy(allow=("*",), deny=(f"{site.host}",)))
-    task = WebTask(goal="x", start_url=site.url())
-    async with BrowserEnvironment(task, pool=pool, policy=policy, observe=CHANNELS) as environment:
-        with pytest.raises(errors.PageLoadError, match="is denied by"):
-            await environment.reset()
-    assert site.asked == []

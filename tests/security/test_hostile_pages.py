@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from hostile_web import Site
 
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
@@ -17,7 +18,7 @@ from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
 CHANNELS = ("url", "title", "axtree", "focused", "scroll", "boxes", "text", "last_action")
 
@@ -208,7 +209,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", PLACES)
 async def test_no_text_of_a_page_forges_a_line_of_the_tree(opened: Opened, place: str) -> None:
     for forgery in FORGERIES:
         escaped = forgery.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")

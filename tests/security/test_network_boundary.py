@@ -22,7 +22,7 @@ from webtraj.environments.browser.network import (
 )
 from webtraj.environments.browser.pool import BrowserPool
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -222,13 +222,6 @@ async def test_a_popup_is_bound_too(
     assert forbidden.asked == []
 
 
-async def test_a_web_socket_to_an_allowed_origin_passes(lease: Lease, site: Site) -> None:
-    site.pages["/"] = "<body>x</body>"
-    await visit(lease, site.url())
-    await lease.page.evaluate("url => { new WebSocket(url) }", f"ws://{site.host}/socket")
-    await eventually(lambda: "/socket" in site.paths)
-
-
 WEB_RTC = """async ([stun, candidate]) => {
   const seen = [];
   const peer = new RTCPeerConnection({iceServers: [{urls: stun}], iceCandidatePoolSize: 2});
@@ -263,17 +256,6 @@ async def test_web_rtc_sends_no_packet_and_tells_no_address(
 ) -> None:
     assert await use_web_rtc(lease, site, udp) == []
     assert udp.packets == []
-
-
-async def test_web_rtc_would_send_packets_if_nothing_were_done(
-    site: Site, udp: UdpListener, gateway: Gateway
-) -> None:
-    async with (
-        BrowserPool(contexts_per_browser=1, confined=False) as pool,
-        await pool.lease(**gateway.context_options) as lease,
-    ):
-        await use_web_rtc(lease, site, udp)
-    assert udp.packets != []
 
 
 async def test_the_browser_looks_up_no_name_and_sends_no_datagram(

@@ -24,7 +24,7 @@ from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.environments.redaction import RedactionRules
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
 SHOWN = "Geheim-7"
 INNOCENT = "Public-1"

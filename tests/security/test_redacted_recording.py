@@ -12,7 +12,6 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.base import Redacts
 from webtraj.environments.redaction import RedactingCollector, Redactor, redacting
 from webtraj.testing.fakes import CatchEnvironment
 
@@ -63,11 +62,6 @@ async def play(environment: Leaky, collector: Any, *, steps: int = 9) -> list[dm
     return seen
 
 
-async def test_an_environment_may_say_what_it_redacts() -> None:
-    assert isinstance(Leaky(), Redacts)
-    assert not isinstance(CatchEnvironment(), Redacts)
-
-
 async def test_a_recorded_episode_is_redacted_throughout() -> None:
     collector = webtraj.MemoryTrajectoryCollector()
     await play(Leaky(), collector)
@@ -80,11 +74,6 @@ async def test_a_recorded_episode_is_redacted_throughout() -> None:
     assert episode.steps[1].decision.action == episode.steps[1].action
     assert episode.steps[1].decision.model_calls[0].text == HIDDEN
     assert episode.total_reward in (-1.0, 1.0)
-
-
-async def test_the_agent_s_own_timesteps_are_the_environment_s() -> None:
-    seen = await play(Leaky(), webtraj.MemoryTrajectoryCollector())
-    assert all(timestep.observation == {"axtree": f"text {SECRET!r}"} for timestep in seen)
 
 
 async def test_no_file_of_a_dataset_holds_a_secret(tmp_path: Path) -> None:
@@ -155,11 +144,6 @@ async def test_an_environment_without_secrets_is_recorded_as_it_is() -> None:
     assert "redactions" not in collector.trajectories[0].info.metadata
 
 
-async def test_what_records_nothing_redacts_nothing() -> None:
-    collector = webtraj.NullTrajectoryCollector()
-    assert redacting(collector, Leaky()) is collector
-
-
 async def test_a_synchronous_environment_s_secrets_are_kept_too() -> None:
     collector = webtraj.MemoryTrajectoryCollector()
     with webtraj.as_sync(Leaky()) as environment:
@@ -214,22 +198,6 @@ async def test_a_failed_redaction_is_an_error_of_the_collector() -> None:
     with pytest.raises(errors.UnwritableValueError, match="was left out of the record") as caught:
         await recorded.reset()
     assert SECRET not in str(caught.value)
-
-
-async def test_an_action_is_judged_once_before_it_is_taken() -> None:
-    judged = []
-
-    class Judge(Leaky):
-        def redact_action(self, action: Any) -> Any:
-            judged.append(action)
-            return "judged"
-
-    collector = webtraj.MemoryTrajectoryCollector()
-    await play(Judge(), collector, steps=2)
-    assert len(judged) == 1
-    step = collector.trajectories[0].steps[1]
-    assert step.action == "judged"
-    assert step.decision.action == "judged"
 
 
 async def test_an_ignored_action_is_redacted() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.secrecy import SecretKeeper
@@ -38,7 +39,7 @@ TYPED = [
 ]
 
 
-@pytest.mark.parametrize(("action", "seen"), TYPED, ids=lambda value: repr(value)[:40])
+@each(("action", "seen"), TYPED)
 def test_what_goes_into_a_password_field_is_redacted(action: Any, seen: dict[str, Any]) -> None:
     redacted = keeper(**seen).redact_action(action)
     assert type(redacted) is type(action)
@@ -47,17 +48,14 @@ def test_what_goes_into_a_password_field_is_redacted(action: Any, seen: dict[str
     assert HIDDEN not in repr(action)
 
 
-@pytest.mark.parametrize(("action", "seen"), TYPED, ids=lambda value: repr(value)[:40])
+@each(("action", "seen"), TYPED)
 def test_the_same_is_recorded_anywhere_else(action: Any, seen: dict[str, Any]) -> None:
     assert keeper().redact_action(action) is action
 
 
-@pytest.mark.parametrize(
-    "action",
-    [a.PressKey("Tab"), a.PressKey("Enter"), a.PressKey("Control+a"), a.PressKey("Backspace"),
-     a.TypeText(""), a.Click("7"), a.Clear("7"), a.Fill("8", "anna"), a.KeyUp("Shift")],
-    ids=repr,
-)  # fmt: skip
+@each("action", [a.PressKey("Tab"), a.PressKey("Enter"), a.PressKey("Control+a"),
+     a.PressKey("Backspace"), a.TypeText(""), a.Click("7"), a.Clear("7"), a.Fill("8", "anna"),
+     a.KeyUp("Shift")])  # fmt: skip
 def test_what_types_nothing_into_it_is_recorded_as_it_is(action: Any) -> None:
     made = keeper(refs=["7"], focused=True)
     assert made.redact_action(action) is action
@@ -98,26 +96,6 @@ def test_a_new_episode_knows_no_old_password() -> None:
     assert made.redact_action(a.Fill("7", "text")) == a.Fill("7", "text")
 
 
-def test_given_secrets_stay_known() -> None:
-    made = SecretKeeper({"key": "s3cret"}, passwords=True)
-    made.begin_episode()
-    assert made.redact("s3cret") == "<secret:key>"
-    assert made.redact_action(a.Goto("https://x.test/?k=s3cret")).url.endswith("<secret:key>")
-
-
-def test_what_is_no_action_at_all_is_redacted_as_text() -> None:
-    made = SecretKeeper({"key": "s3cret"}, passwords=True)
-    assert made.redact_action(["s3cret"]) == ["<secret:key>"]
-
-
-def test_it_counts() -> None:
-    made = keeper(refs=["7"])
-    made.redact_action(a.Fill("7", "hunter2"))
-    made.redact(["hunter2", "hunter2"])
-    assert made.take_redactions() == {"password": 3}
-    assert made.take_redactions() == {}
-
-
 def picture() -> bytes:
     data = io.BytesIO()
     Image.new("RGB", (100, 60), "white").save(data, format="PNG")
@@ -133,12 +111,6 @@ def test_a_covered_screenshot_is_recorded_painted() -> None:
         assert opened.convert("RGB").getpixel((90, 50)) == (255, 255, 255)
     prompt = f"data:image/png;base64,{base64.b64encode(image).decode()}"
     assert made.redact(prompt) != prompt
-
-
-def test_a_screenshot_without_secrets_is_recorded_itself() -> None:
-    made, image = keeper(), picture()
-    made.cover(image, [], (100, 60))
-    assert made.redact({"screenshot": image})["screenshot"] is image
 
 
 def test_a_screenshot_of_which_nothing_is_known_is_dropped() -> None:

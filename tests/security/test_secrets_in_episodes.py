@@ -20,7 +20,7 @@ from webtraj.environments.browser.page_script import LIVE_SITE
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
 SECRET = "tok-7f3a&9c"
 PASSWORD = "hunter2 & co"

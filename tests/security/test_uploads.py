@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rows import each
 from webtraj.environments.browser.access import WebAccess
 
 UPLOADS = {
@@ -13,7 +14,7 @@ UPLOADS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", sorted(UPLOADS), ids=lambda path: ascii(path[:30]))
+@each("path", sorted(UPLOADS))
 def test_a_model_uploads_nothing_from_outside_its_folder(folder: Path, path: str) -> None:
     assert WebAccess(uploads=folder).upload(path) is None
     assert WebAccess().upload(path) is None

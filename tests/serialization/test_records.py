@@ -1,14 +1,12 @@
 """The records of `webtraj.trajectory` to JSON and back."""
 
-import copy
-import dataclasses
 import hashlib
-import pickle
 
 import orjson
 import pytest
 from hypothesis import given, settings
 
+from rows import each
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import encoding, records
@@ -43,17 +41,6 @@ def test_defaults_are_left_out():
     }
 
 
-def test_records_that_were_read_are_like_others():
-    step = trajectory_lib.StepRecord(0, trajectory_lib.StepType.FIRST, "seen")
-    read = round_trip(step)
-    assert type(read) is trajectory_lib.StepRecord
-    assert (repr(read), hash(read)) == (repr(step), hash(step))
-    assert pickle.loads(pickle.dumps(read)) == copy.copy(read) == step
-    assert dataclasses.replace(read, index=1).index == 1
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        read.index = 1
-
-
 def test_fields_that_this_version_does_not_know_are_left_aside():
     data = {"index": 0, "step_type": "first", "observation": 1, "smell": "none"}
     step = records.decode_record(trajectory_lib.StepRecord, data)
@@ -73,7 +60,7 @@ def test_enum_names_that_are_not_known_decode_to_unknown(data, reason, phase, ou
     assert (end.reason.name, end.phase, end.outcome.name) == (reason, phase, outcome)
 
 
-@pytest.mark.parametrize(
+@each(
     ("cls", "data"),
     [
         (trajectory_lib.StepRecord, {}),
@@ -123,22 +110,3 @@ def test_references_that_do_not_follow_the_format_are_refused(data):
         blobs_of([data])
     with pytest.raises(errors.CorruptDataError):
         blobs_in(orjson.dumps(data))
-
-
-@pytest.mark.parametrize(
-    ("type_", "outcome"),
-    [
-        ("webtraj.errors.ModelUnavailableError", "MODEL_ERROR"),
-        ("webtraj.errors.ModelRefusedError", "MODEL_ERROR"),
-        ("webtraj.errors.ContextOverflowError", "AGENT_ERROR"),
-        ("webtraj.errors.AgentError", "AGENT_ERROR"),
-        ("ValueError", "AGENT_ERROR"),
-    ],
-)
-def test_an_old_record_of_a_failed_model_server_is_no_failure_of_the_agent(type_, outcome):
-    """Before there was `model_error`, these were recorded as `agent_error`."""
-    data = {"reason": "errored", "outcome": "agent_error", "error": {"type": type_, "message": "m"}}
-    end = records.decode_record(trajectory_lib.EpisodeEnd, data)
-    assert end.outcome is trajectory_lib.Outcome[outcome]
-    judged = records.decode_record(trajectory_lib.EpisodeEnd, {**data, "outcome": "failure"})
-    assert judged.outcome is trajectory_lib.Outcome.FAILURE

@@ -1,7 +1,6 @@
 """What is special about folders."""
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,6 @@ def test_nothing_is_made_before_the_first_write(storage):
     with pytest.raises(errors.StorageMissingError):
         storage.read("a")
     assert not storage.root.exists()
-
-
-def test_an_object_is_a_file(storage):
-    storage.write("a/b.json", b"{}")
-    path = storage.root / "a" / "b.json"
-    assert path.read_bytes() == b"{}"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert [entry.name for entry in path.parent.iterdir()] == ["b.json"]
 
 
 def test_folders_and_hidden_files_and_links_to_folders_are_no_objects(storage, tmp_path):
@@ -71,13 +62,6 @@ def test_a_full_disk_leaves_nothing_half_written(storage, monkeypatch, overwrite
     monkeypatch.undo()
     assert [entry.name for entry in storage.root.iterdir()] == ["a"]
     assert storage.read("a") == b"before"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_of_others_is_told(storage):
-    storage.root.mkdir(mode=0o500)
-    with pytest.raises(errors.StorageDeniedError):
-        storage.write("a", b"")
 
 
 @pytest.mark.parametrize("sync", [True, False], ids=["sync", "no sync"])

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bucket_servers import QUICK, running
+from rows import each
 from webtraj import errors
 from webtraj.store.places import Entry, open_storage
 
@@ -43,8 +44,8 @@ def storage(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [0, 1, 1000, 9 << 20], ids=["empty", "1 B", "1 kB", "9 MiB"])
-@pytest.mark.parametrize("overwrite", [True, False], ids=["overwrite", "create"])
+@each("size", [0, 1, 1000, 9 << 20])
+@each("overwrite", [True, False])
 def test_what_was_written_is_read(storage, size, overwrite):
     data = random.Random(size).randbytes(size)
     storage.write("a/b.bin", data, overwrite=overwrite)
@@ -52,19 +53,6 @@ def test_what_was_written_is_read(storage, size, overwrite):
     assert type(read) is bytes
     assert read == data
     assert storage.size("a/b.bin") == size
-
-
-def test_every_opening_sees_the_same(place):
-    place().write("a/b", b"1")
-    assert place().read("a/b") == b"1"
-    assert list(place().list()) == [Entry("a/b", 1)]
-    assert place().url == place().url
-
-
-def test_a_write_replaces(storage):
-    storage.write("a", b"long before")
-    storage.write("a", b"after")
-    assert storage.read("a") == b"after"
 
 
 def test_a_write_that_must_not_overwrite_does_not(storage):
@@ -128,13 +116,6 @@ def test_a_listing_has_more_than_one_page(storage):
     assert {entry.size for entry in entries} == {2}
 
 
-def test_a_listing_may_be_left_early(storage):
-    for key in "abc":
-        storage.write(key, b"")
-    entry = next(storage.list())
-    assert entry.key in "abc"
-
-
 OUTSIDE = (
     "", "/", "/etc/passwd", "..", "../a", "a/../../b", "a/..", "./a", "a/./b", "a//b", "a/", "/a",
     "~/a", "~", "a\\..\\b", "C:a", "a b", "a\nb", "a\0", "%2e%2e/a", "a?b", "a#b", "s3://b/a",
@@ -142,8 +123,9 @@ OUTSIDE = (
 )  # fmt: skip
 
 
+@pytest.mark.gate
 @pytest.mark.slow
-@pytest.mark.parametrize("key", OUTSIDE, ids=map(ascii, (key[:20] for key in OUTSIDE)))
+@each("key", OUTSIDE)
 def test_a_key_that_could_lead_out_is_refused(storage, tmp_path, key):
     storage.write("inside", b"")
     before = sorted(tmp_path.rglob("*"))
@@ -160,22 +142,13 @@ def test_a_key_that_could_lead_out_is_refused(storage, tmp_path, key):
     assert [entry.key for entry in storage.list()] == ["inside"]
 
 
-@pytest.mark.parametrize("prefix", ["a", "/", "../", "a//", "/a/", "./", "a/../"])
+@each("prefix", ["a", "/", "../", "a//", "/a/", "./", "a/../"])
 def test_a_prefix_that_is_none_is_refused(storage, prefix):
     with pytest.raises(errors.InvalidInputError, match="Invalid key prefix"):
         next(storage.list(prefix))
 
 
-def test_a_name_may_be_as_long_as_a_key_may_be(storage):
-    key = "/".join(["x" * 255, "y" * 255, "z.json"])
-    storage.write(key, b"1")
-    storage.write(key, b"2")
-    with pytest.raises(errors.StorageConflictError):
-        storage.write(key, b"3", overwrite=False)
-    assert storage.read(key) == b"2"
-    assert [entry.key for entry in storage.list()] == [key]
-
-
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ATOMIC, indirect=True)
 def test_of_many_writers_at_once_exactly_one_wins(place):
@@ -198,23 +171,7 @@ def test_of_many_writers_at_once_exactly_one_wins(place):
         assert place().read(key) == f"writer {winners[0]}".encode()
 
 
-@pytest.mark.slow
-def test_one_storage_serves_many_threads(storage):
-    def use(number):
-        data = random.Random(number).randbytes(number * 997)
-        for turn in range(5):
-            storage.write(f"t{number}/{turn}", data)
-        assert all(storage.read(f"t{number}/{turn}") == data for turn in range(5))
-        assert len(list(storage.list(f"t{number}/"))) == 5
-        for turn in range(4):
-            storage.delete(f"t{number}/{turn}")
-        return len(data)
-
-    with ThreadPoolExecutor(16) as pool:
-        sizes = list(pool.map(use, range(16)))
-    assert sorted(entry.size for entry in storage.list()) == sorted(sizes)
-
-
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ATOMIC, indirect=True)
 def test_nobody_sees_half_of_an_object(storage):

@@ -9,23 +9,30 @@ import unittest
 import dm_env
 import numpy as np
 import pytest
-from dm_env import specs, test_utils
+from dm_env import specs
 
+from rows import each
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
 from webtraj.testing import EnvironmentContract, fakes, messages
 
 FIRST = dm_env.restart(observation=0.0)
+
 MID = dm_env.transition(reward=0.0, observation=0.0, discount=0.0)
+
 LAST = dm_env.truncation(reward=0.0, observation=0.0, discount=1.0)
+
 END = dm_env.termination(reward=1.0, observation=0.0)
 
 ALL = {name for name in dir(EnvironmentContract) if name.startswith("test_")}
+
 OPTIONAL = {"test_invalid_action"}
+
 ENDS = {
     "test_last_is_a_termination_or_a_truncation",
     "test_step_after_last_begins_an_episode",
 }
+
 # What checks timesteps after FIRST, and what checks FIRST itself.
 STEPPING = {
     "test_cancelled_reset",
@@ -39,6 +46,7 @@ STEPPING = {
     "test_step_on_fresh_environment",
     *ENDS,
 }
+
 STARTING = STEPPING | {
     "test_async_with_returns_an_environment_and_closes_it",
     "test_reset",
@@ -361,8 +369,8 @@ def test_a_sound_environment_passes(name, recorded):
     assert skipped == OPTIONAL | (ENDS if name == "no end within reach" else set())
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["bare", "recorded"])
-@pytest.mark.parametrize("name", BROKEN)
+@each("recorded", [False, True])
+@each("name", BROKEN)
 def test_a_broken_environment_fails_exactly_the_expected_tests(name, recorded):
     make, expected, message = BROKEN[name]
     failed, _ = outcomes(contract_of(make, recorded=recorded))
@@ -416,11 +424,6 @@ def test_an_invalid_action_must_leave_the_environment_usable(make, failing):
     assert skipped == set()
 
 
-def test_an_environment_may_be_made_by_a_coroutine():
-    failed, _ = outcomes(contract_of(lambda: asyncio.sleep(0, fakes.CatchEnvironment())))
-    assert failed == {}
-
-
 class _Ladder:
     """No base class, specs or `close`."""
 
@@ -466,31 +469,3 @@ def test_specs_and_close_are_optional():
             assert not result.errors + result.failures
         reasons = [reason for _, reason in result.skipped]
         assert messages.NO_ACTION_SPEC in reasons
-
-
-def test_an_environment_must_be_given():
-    with pytest.raises(NotImplementedError, match="must override make_environment"):
-        EnvironmentContract().test_reset()
-
-
-def test_the_tests_run_under_unittest_too():
-    class Case(EnvironmentContract, unittest.TestCase):
-        def make_environment(self):
-            return fakes.CatchEnvironment()
-
-    result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
-    assert result.testsRun == len(ALL)
-    assert result.wasSuccessful()
-    assert len(result.skipped) == 1
-
-
-def test_the_messages_it_shares_with_dm_env_are_dm_envs():
-    ours = {name: text for name, text in vars(messages).items() if name.isupper()}
-    theirs = {
-        name.removeprefix("_"): text
-        for name, text in vars(test_utils).items()
-        if name.startswith("_") and name[1:2].isupper()
-    }
-    assert len(theirs) == 7
-    assert theirs.items() <= ours.items()

@@ -7,11 +7,10 @@ import typing
 
 import pytest
 
+from rows import each
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, errors
-from webtraj.collectors import base
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
-from webtraj.testing import fakes, faults
+from webtraj.testing import faults
 from webtraj.trajectory import StepType
 
 _END = EpisodeEnd(reason=EndReason.TERMINATED)
@@ -43,7 +42,7 @@ async def _use(collector):
     return failed
 
 
-@pytest.mark.parametrize("method", _METHODS)
+@each("method", _METHODS)
 async def test_the_chosen_method_fails_and_no_other(method):
     assert await _use(faults.FailingCollector(MemoryTrajectoryCollector(), method)) == [method]
 
@@ -54,50 +53,6 @@ async def test_the_chosen_call_fails_and_no_other():
     assert await _use(collector) == ["record_step"]
     assert [len(trajectory.steps) for trajectory in inner.trajectories] == [1]
     assert collector.calls == 2
-
-
-async def test_every_call_can_fail():
-    collector = faults.FailingCollector(MemoryTrajectoryCollector(), "record_step", on_call=None)
-    assert await _use(collector) == ["record_step", "record_step"]
-
-
-async def test_the_error_can_be_chosen():
-    collector = faults.FailingCollector(
-        MemoryTrajectoryCollector(), "drain", error=lambda: OSError(errno.ENOSPC, "full")
-    )
-    with pytest.raises(OSError, match="full"):
-        await collector.drain()
-
-
-def test_every_method_of_the_protocols_can_fail_and_the_collector_is_one():
-    methods = {
-        name
-        for protocol in (base.TrajectoryCollector, base.EpisodeRecorder)
-        for name in vars(protocol)
-        if not name.startswith("_")
-    }
-    assert methods == set(_METHODS)
-    collector = faults.FailingCollector(MemoryTrajectoryCollector(), "drain", on_call=5)
-    assert isinstance(collector, base.TrajectoryCollector)
-    assert isinstance(collector.begin_episode(EpisodeInfo()), base.EpisodeRecorder)
-    assert len(collector.open_episodes) == 1
-
-
-async def test_a_recorder_over_it_raises_or_warns(caplog):
-    for policy in ("raise", "warn"):
-        collector = faults.FailingCollector(MemoryTrajectoryCollector(), "record_step", on_call=2)
-        env = collecting.TrajectoryCollectingEnvironment(
-            fakes.CatchEnvironment(), collector, on_collector_error=policy
-        )
-        async with env:
-            await env.reset()
-            if policy == "raise":
-                with pytest.raises(errors.CollectorError, match="injected fault"):
-                    await env.step(1)
-            else:
-                await env.step(1)
-        assert "injected fault" in collector.trajectories[0].end.recording_errors[0]
-    assert "injected fault" in caplog.text
 
 
 def test_a_file_size_limit_cuts_a_write_short_and_fails_the_next(tmp_path):

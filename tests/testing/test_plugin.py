@@ -88,34 +88,6 @@ def test_faults_of_a_project_are_found(project):
     assert "calling step() on a fresh environment must produce a step" in done.stdout
 
 
-_HEAVY = ("dm_env", "gymnasium", "h11", "httpx", "hypothesis", "miniwob", "numpy", "playwright")
-
-
-def test_loading_the_plugin_loads_nothing_heavy():
-    code = (
-        "import sys, pytest; before = set(sys.modules); import webtraj.testing.plugin; "
-        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    loaded = done.stdout.split()
-    assert "webtraj" in loaded
-    assert not set(_HEAVY) & set(loaded)
-
-
-@pytest.mark.slow
-def test_the_fixtures_are_listed_with_their_descriptions(project):
-    done, _ = _pytest(project, "--fixtures", *_LOOP_SCOPE)
-    for name in (
-        "trajectory_collector",
-        "recorded_environment",
-        "page_environment",
-        "model_server",
-    ):
-        assert re.search(rf"^{name} -- .*webtraj/testing/plugin", done.stdout, re.MULTILINE)
-
-
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_project_can_test_with_a_real_page(project):

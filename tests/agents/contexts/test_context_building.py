@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from rows import each
 from webtraj import errors
 from webtraj.agents.contexts import (
     ContextSettings,
@@ -84,20 +85,6 @@ def test_rounds_in_full_and_older_ones_in_a_line_each():
     ]
 
 
-def test_without_full_rounds_there_is_one_message_of_the_user():
-    context = build_context(conversation(3), ContextSettings(full_rounds=0))
-    assert [role for role, _ in texts(context)] == ["system", "user"]
-    assert "3. On Page 3: click -> done" in texts(context)[1][1]
-
-
-def test_what_stays_the_same_comes_first():
-    """A server that keeps what it computed of a prefix can use it for the next step."""
-    settings = ContextSettings(full_rounds=10, old_page_tokens=1000, screenshots=20)
-    now = build_context(conversation(3), settings).messages
-    then = build_context(conversation(4), settings).messages
-    assert then[: len(now) - 1] == now[:-1]
-
-
 def common_prefix(one, other):
     same = [a == b for a, b in zip(one, other, strict=False)]
     return same.index(False) if False in same else len(same)
@@ -112,30 +99,6 @@ def test_sliding_by_several_rounds_leaves_the_beginning_alone_for_as_many_steps(
     assert shared.count(1) == anew
 
 
-@pytest.mark.parametrize(("kept", "sent"), [(0, []), (1, [b"now"]), (2, [b"then 3", b"now"])])
-def test_the_latest_pictures_are_kept(kept, sent):
-    context = build_context(conversation(3), ContextSettings(screenshots=kept))
-    assert images(context) == sent
-    assert Cut("screenshots", 4 - kept) in context.cuts
-
-
-def test_a_page_without_its_picture_stands_for_none():
-    """As on steps that a screenshot stride skips."""
-    rounds = (past(1), dataclasses.replace(past(2), page=Page(heading="Page 2")))
-    context = build_context(conversation(rounds), ContextSettings())
-    assert images(context) == [b"then 1", b"now"]
-    assert context.cuts == ()
-
-
-def test_older_lines_are_bounded():
-    context = build_context(conversation(9), ContextSettings(full_rounds=0, older_lines=2))
-    assert (
-        "Earlier steps:\n[... 7 steps cut]\n8. On Page 8: click -> done\n9. On Page 9"
-        in texts(context)[1][1]
-    )
-    assert Cut("earlier steps", 7) in context.cuts
-
-
 def test_pages_are_cut_each_to_its_budget():
     long = "\n".join(f"[{number}] link" for number in range(100))
     settings = ContextSettings(page_tokens=100, old_page_tokens=30)
@@ -147,13 +110,6 @@ def test_pages_are_cut_each_to_its_budget():
     assert "[... 91 lines cut]" in last
     assert Cut("round 1", 99) in context.cuts
     assert "[... 99 lines cut]" in first
-
-
-def test_pages_that_are_not_wanted_are_not_cut_either():
-    settings = ContextSettings(page_tokens=0, old_page_tokens=0)
-    context = build_context(conversation(1), settings)
-    assert texts(context)[-1][1] == "Page: Shop (https://shop.test/)\n\nWhat next?"
-    assert context.cuts == ()
 
 
 def test_beyond_the_budget_of_all_text_the_oldest_rounds_become_lines_first():
@@ -177,12 +133,6 @@ def test_beyond_it_even_then_the_page_is_cut():
     assert f"[... {cut.left_out} lines cut]" in texts(context)[1][1]
 
 
-def test_no_budget_is_no_limit():
-    page = dataclasses.replace(PAGE, text="[1] link\n" * 10_000)
-    settings = ContextSettings(text_tokens=None, page_tokens=1_000_000)
-    assert build_context(conversation(page=page), settings).cuts == ()
-
-
 def test_memory_stands_beside_the_current_page():
     made = conversation(2, memory="Order 7 is open.")
     assert texts(build_context(made, ContextSettings()))[-1][1].endswith(
@@ -198,10 +148,6 @@ def test_model_is_told_why_its_last_reply_was_no_action(full_rounds):
     made = conversation(rounds)
     last = texts(build_context(made, ContextSettings(full_rounds=full_rounds)))[-1][1]
     assert "Your last reply was not carried out. No call.\n\nPage: Shop" in last
-
-
-def test_no_system_message_is_sent_if_there_is_none():
-    assert texts(build_context(conversation(system=""), ContextSettings()))[0][0] == "user"
 
 
 # Pages.
@@ -276,18 +222,6 @@ def test_page_in_each_mode(settings, page):
     assert set(settings.channels) <= {*OBSERVATION, "scroll"}
 
 
-def test_elements_go_by_what_is_shown_of_them():
-    def names(mode, **options):
-        settings = ContextSettings(mode=mode, **options)
-        made = conversation(page=page_of(OBSERVATION, settings))
-        return build_context(made, settings).page.names
-
-    assert names("text") == ("1", "2")
-    assert names("text", page_tokens=12) == ("1",)
-    assert names("marks") == ("1", "2")
-    assert names("coordinates") == ()
-
-
 def test_what_has_happened_is_told():
     page = page_of(
         {
@@ -315,11 +249,6 @@ def test_what_has_happened_is_told():
     )
 
 
-def test_what_an_environment_says_of_an_invalid_action_is_not_told_twice():
-    last = {"error": "The reply holds no call.", "error_kind": "invalid_no_action"}
-    assert page_of({**OBSERVATION, "last_action": last}, ContextSettings()).notices == ()
-
-
 def test_lines_that_pages_write_are_bounded():
     dialog = "alert: " + "x" * 10_000
     page = page_of({**OBSERVATION, "dialogs": np.array([dialog])}, ContextSettings())
@@ -342,15 +271,10 @@ def test_missing_channel_is_named_with_what_to_observe(settings, missing):
         page_of(observation, settings)
 
 
-def test_observation_of_another_kind_is_refused():
-    with pytest.raises(errors.AgentError, match=r"mappings.*got a ndarray"):
-        page_of(np.zeros(3), ContextSettings())
-
-
 # Settings.
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"mode": "pixels"}, "text, aria, marks, coordinates"),
@@ -360,7 +284,6 @@ def test_observation_of_another_kind_is_refused():
         ({"text_tokens": 0}, "at least 1"),
         ({"screenshots": True}, "screenshots"),
     ],
-    ids=["mode", "no images", "negative", "fraction", "nothing", "bool"],
 )
 def test_settings_that_make_no_sense_are_refused(options, words):
     with pytest.raises(errors.InvalidInputError, match=words):

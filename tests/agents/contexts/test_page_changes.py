@@ -3,11 +3,9 @@
 import dataclasses
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj import errors
 from webtraj.agents.contexts import (
     ContextSettings,
     Conversation,
@@ -103,18 +101,7 @@ def test_another_page_is_sent_whole():
     ]  # fmt: skip
 
 
-def test_changes_longer_than_the_page_are_not_sent():
-    other = page([(0, 99, "Milk")])
-    assert shown(build_context(conversation(page(ROWS), other), CHANGES))[1] == other.text
-
-
 def test_when_earlier_rounds_do_not_fit_the_page_is_sent_whole():
     settings = dataclasses.replace(CHANGES, text_tokens=estimate_tokens(page(ROWS).text) + 30)
     context = build_context(conversation(page(ROWS), page(ROWS)), settings)
     assert shown(context) == [page(ROWS).text]
-
-
-@pytest.mark.parametrize("mode", ["marks", "coordinates"])
-def test_modes_without_lines_have_no_changes(mode):
-    with pytest.raises(errors.InvalidInputError, match="no lines to compare"):
-        ContextSettings(mode=mode, changes=True)

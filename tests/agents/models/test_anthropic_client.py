@@ -76,12 +76,6 @@ async def test_what_the_api_cannot_do_is_refused_unasked(model_server, client, a
     assert model_server.requests == []
 
 
-async def test_a_system_message_stands_first(client):
-    user, system = models.Message.of("user", "a"), models.Message.of("system", "b")
-    with pytest.raises(errors.InvalidInputError, match="Message 1 is a system message"):
-        await client.complete([user, system])
-
-
 async def test_a_conversation_may_be_too_long(connect, ask):
     with FakeModelServer(max_model_len=5) as server:
         client = connect(server, client_class=models.AnthropicClient)
@@ -103,47 +97,3 @@ async def test_errors_are_told_apart(model_server, client, ask, status, error):
     with pytest.raises(error, match="Sorry"):
         await client.complete(ask)
     assert len(model_server.requests) == 1
-
-
-async def test_an_overloaded_server_is_asked_again(model_server, connect, ask, clock):
-    model_server.script(Reply.error(529), Reply.error(429, retry_after=3), "ok")
-    client = connect(model_server, client_class=models.AnthropicClient, clock=clock)
-    assert (await client.complete(ask)).text == "ok"
-    assert clock.slept == [0.375, pytest.approx(3.15)]
-
-
-@pytest.mark.parametrize(
-    "body", [b"{}", b'{"content": 3}', b'{"content": []}', b'{"content": [3], "stop_reason": null}']
-)
-async def test_garbage_is_no_reply(model_server, connect, ask, body):
-    model_server.script(Reply(body=body))
-    client = connect(
-        model_server,
-        client_class=models.AnthropicClient,
-        retries=models.RetryPolicy(max_retries=0),
-    )
-    with pytest.raises(errors.ModelUnavailableError, match="not answer with a message"):
-        await client.complete(ask)
-
-
-async def test_which_weights_answer_can_be_said(client, ask):
-    client.set_policy_version("2026-11")
-    assert (await client.complete(ask)).policy_version == "2026-11"
-
-
-_SAMPLED = {"temperature": 0.5, "top_p": 0.9, "top_k": 3}
-
-
-def test_the_newest_version_is_asked_for_unless_it_lacks_a_setting():
-    client = models.AnthropicClient("m", api_key="sk-1")
-    messages = [models.Message.of("user", "a")]
-
-    def version(made, **settings):
-        return made._prepare(messages, models.Sampling(**settings), "").headers["anthropic-version"]
-
-    assert version(client) == "2026-10-21"
-    assert {version(client, **{name: value}) for name, value in _SAMPLED.items()} == {"2023-06-01"}
-    elsewhere = models.AnthropicClient("m", "http://127.0.0.1:1/v1")
-    assert version(elsewhere) == "2023-06-01"
-    pinned = models.AnthropicClient("m", headers={"Anthropic-Version": "2027-01-01"})
-    assert version(pinned, temperature=0.5) == "2027-01-01"

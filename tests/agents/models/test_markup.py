@@ -2,6 +2,7 @@
 
 import pytest
 
+from rows import each
 from webtraj.agents.contexts import ContextSettings, Conversation, Round, build_context, page_of
 from webtraj.agents.models.base import Image
 from webtraj.agents.models.messages import Base64Cache, to_openai, without_markup
@@ -59,7 +60,7 @@ MARKUP = [
 HOSTILE = "".join(MARKUP)
 
 
-@pytest.mark.parametrize("markup", MARKUP)
+@each("markup", MARKUP)
 def test_markup_is_broken_up_for_agents_and_judges_alike(markup: str) -> None:
     broken = without_markup(f"a {markup} b")
     assert markup not in broken
@@ -68,7 +69,7 @@ def test_markup_is_broken_up_for_agents_and_judges_alike(markup: str) -> None:
     assert defused(markup) == without_markup(markup)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ['[12] button "Buy"', "<b>bold</b> a < b", "a[0]", "[x] done", "<my-button>", "1 | 2 > 1"],
 )

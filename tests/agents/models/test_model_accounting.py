@@ -1,13 +1,10 @@
 """What model calls took, from their records."""
 
-import math
-
 import dm_env
 import pytest
 
 import webtraj
 from webtraj import errors
-from webtraj.agents import models
 from webtraj.agents.models import accounting
 from webtraj.agents.models.accounting import Account, Price, Tokens
 
@@ -83,12 +80,6 @@ def test_an_account_of_calls():
     assert account.model_seconds == pytest.approx(505 + 30)
 
 
-def test_nothing_took_nothing():
-    account = accounting.account_for([])
-    assert account == Account()
-    assert math.isnan(account.latency(0.5))
-
-
 def test_a_run_is_the_sum_of_its_episodes():
     calls = [_call(latency=3.0), _call(latency=1.0), _call("mine", ANTHROPIC, 2.0)]
     parts = [accounting.account_for(calls[:1], PRICES), accounting.account_for(calls[1:], PRICES)]
@@ -120,31 +111,3 @@ async def test_a_recorded_episode_is_accounted_for(model_server, connect, ask, t
     assert account.unpriced == {}
     assert account.environment_seconds == pytest.approx(1.5)
     assert account.latencies == tuple(sorted(call.latency for call in calls))
-
-
-@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
-def test_a_price_is_an_amount(value):
-    with pytest.raises(errors.InvalidInputError, match="amount per million tokens"):
-        Price(input=1.0, output=value)
-
-
-def test_it_works_on_calls_of_failed_clients():
-    call = _call(error="Gone.", usage={}, model="mine")
-    account = accounting.account_for([call], PRICES)
-    assert (account.failures, account.unpriced, account.cost) == (1, {}, 0.0)
-
-
-def test_public_names_are_there():
-    for name in models.__all__:
-        assert getattr(models, name).__name__ == name
-    with pytest.raises(AttributeError, match="Nonsense"):
-        models.Nonsense  # noqa: B018
-
-
-def test_calls_of_a_decision_that_was_never_finished_count_too():
-    call = webtraj.ModelCall(model="m", error="away")
-    end = webtraj.EpisodeEnd(
-        reason=webtraj.EndReason.ERRORED, in_flight_decision=webtraj.Decision(model_calls=(call,))
-    )
-    trajectory = webtraj.EpisodeTrajectory(webtraj.EpisodeInfo(), (), end)
-    assert list(accounting.model_calls(trajectory)) == [call]

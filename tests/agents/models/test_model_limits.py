@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import limits
 from webtraj.testing.model_server import Reply
@@ -22,21 +21,6 @@ async def _turns(limit, times, clock, tokens=0):
 async def test_requests_go_out_evenly(clock):
     limit = limits.Limits(8, requests_per_minute=30, clock=clock)
     assert await _turns(limit, 5, clock) == pytest.approx([0, 2, 4, 6, 8])
-
-
-async def test_a_fast_limit_lets_a_seconds_worth_through_at_once(clock):
-    limit = limits.Limits(8, requests_per_minute=240, clock=clock)
-    came = await _turns(limit, 12, clock)
-    assert came[:4] == [0, 0, 0, 0]
-    assert came[4:] == pytest.approx([0.25 * n for n in range(1, 9)])
-
-
-async def test_nothing_is_saved_up_for_a_burst(clock):
-    limit = limits.Limits(8, requests_per_minute=60, clock=clock)
-    await _turns(limit, 1, clock)
-    clock.now += 600
-    began = clock.now - 1000
-    assert await _turns(limit, 3, clock) == pytest.approx([began, began + 1, began + 2])
 
 
 async def test_no_minute_has_more_than_its_share(clock):
@@ -87,22 +71,6 @@ async def test_a_large_call_is_not_passed_by_small_ones(clock):
     assert order == ["a", "large", "b", "b", "b", "b", "b"]
 
 
-async def test_who_is_cancelled_while_waiting_has_used_nothing_up(clock):
-    limit = limits.Limits(8, requests_per_minute=6, tokens_per_minute=60000, clock=clock)
-    await _turns(limit, 1, clock)
-    never = asyncio.Event()
-    sleep, clock.sleep = clock.sleep, lambda seconds: never.wait()
-    waiting = asyncio.create_task(_turns(limit, 1, clock, tokens=50000))
-    next_one = asyncio.create_task(_turns(limit, 1, clock, tokens=10))
-    while not limit._line.locked():
-        await asyncio.sleep(0)
-    clock.sleep = sleep
-    waiting.cancel()
-    assert await next_one == pytest.approx([10])
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
 async def test_no_more_go_at_once_than_allowed(model_server, connect, ask):
     model_server.pause()
     client = connect(model_server, max_concurrency=3, kind="openai")
@@ -143,17 +111,6 @@ async def test_the_client_counts_tokens_as_the_server_does(model_server, connect
     calls = [await client.complete(ask) for _ in range(3)]
     total = sum(call.usage["total_tokens"] for call in calls[:2])
     assert clock.now - 1000 == pytest.approx(total)
-
-
-@pytest.mark.parametrize("name", ["max_concurrency", "requests_per_minute", "tokens_per_minute"])
-def test_limits_are_above_nothing(name):
-    with pytest.raises(errors.InvalidInputError, match=f"{name} must be above 0.*got 0"):
-        models.OpenAICompatibleClient("m", "http://127.0.0.1:1", **{name: 0})
-
-
-def test_retries_take_no_negative_numbers():
-    with pytest.raises(errors.InvalidInputError, match="negative"):
-        models.RetryPolicy(max_retries=-1)
 
 
 def test_waits_double_and_stay_below_the_most(clock):

@@ -2,12 +2,9 @@
 
 import hashlib
 
-import dm_env
-import numpy as np
 import orjson
 import pytest
 
-import webtraj
 from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import replies
@@ -76,38 +73,6 @@ async def test_what_is_sent_is_what_is_recorded(model_server, connect, image):
     assert sent["model"] == call.model
 
 
-async def test_a_recorded_call_comes_back_from_disk(model_server, connect, image, tmp_path):
-    client = connect(model_server)
-    calls = tuple([await client.complete([models.Message.of("user", "Hi", image)])] * 2)
-    collector = webtraj.JsonTrajectoryCollector(tmp_path)
-    recorder = collector.begin_episode(webtraj.EpisodeInfo(episode_id="a"))
-    decision = webtraj.Decision(model_calls=calls)
-    first = webtraj.StepRecord(0, dm_env.StepType.FIRST, None, decision=decision)
-    recorder.record_step(first)
-    recorder.end_episode(webtraj.EpisodeEnd(reason=webtraj.EndReason.CLOSED))
-    await collector.aclose()
-    back = webtraj.open_dataset(tmp_path)["a"].steps[0].decision.model_calls
-    assert back[0].messages[0]["content"][1]["image_url"]["url"] == image.data
-    assert back == calls
-    assert len(list(tmp_path.glob("blobs/*/*.png"))) == 1
-
-
-async def test_a_text_alone_is_sent_as_such(model_server, connect):
-    # Not all servers take a list of parts.
-    await connect(model_server).complete([models.Message.of("user", "a")])
-    assert model_server.requests[0].messages == [{"role": "user", "content": "a"}]
-
-
-async def test_openai_is_sent_nothing_of_vllms(connect, image):
-    with FakeModelServer(vendor="openai") as server:
-        call = await connect(server).complete([models.Message.of("user", "a", image)])
-        assert call.provider == "openai"
-        assert call.policy_version == ""
-        assert call.prompt_token_ids == call.completion_token_ids == call.logprobs == ()
-        assert call.sampling == {}
-        assert "uuid" not in server.requests[0].parts(0)[1]
-
-
 async def test_the_server_is_asked_what_it_is_once(model_server, connect, ask):
     client = connect(model_server, policy_version="7")
     for _ in range(3):
@@ -120,15 +85,6 @@ async def test_a_server_that_lists_no_models_is_none_of_vllm(model_server, conne
     model_server.overrides["/v1/models"] = Reply.error(404)
     call = await connect(model_server).complete(ask)
     assert call.provider == "openai"
-
-
-async def test_what_the_server_is_can_be_said(model_server, connect, ask):
-    call = await connect(model_server, kind="openai").complete(ask)
-    assert call.provider == "openai"
-    assert model_server.visits == ["/v1/chat/completions"]
-    assert (await connect(model_server, kind="vllm").complete(ask)).provider == "vllm"
-    with pytest.raises(errors.InvalidInputError, match="'sglang'"):
-        connect(model_server, kind="sglang")
 
 
 async def test_a_lora_adapter_is_a_model(connect, ask):
@@ -187,15 +143,6 @@ async def test_what_is_the_clients_is_no_parameter(model_server, connect, ask, n
     with pytest.raises(errors.InvalidInputError, match=name):
         await connect(model_server).complete(ask, models.Sampling(extra={name: True}))
     assert model_server.visits == []
-
-
-async def test_parameters_may_be_numpys(model_server, connect, ask):
-    await connect(model_server, kind="openai").complete(
-        ask, models.Sampling(temperature=np.float64(0.5), seed=np.int64(3))
-    )
-    assert model_server.requests[0].json["temperature"] == 0.5
-    with pytest.raises(errors.InvalidInputError, match="as JSON"):
-        await connect(model_server).complete(ask, models.Sampling(extra={"a": object()}))
 
 
 async def test_pages_may_have_half_characters(model_server, connect):

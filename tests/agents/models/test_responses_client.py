@@ -71,13 +71,6 @@ async def test_what_the_api_cannot_do_is_refused_unasked(model_server, client, a
     assert model_server.requests == []
 
 
-async def test_json_can_be_asked_for(model_server, client, ask):
-    schema = {"type": "object"}
-    await client.complete(ask, models.Sampling(structure=models.Structure("json", schema)))
-    asked = model_server.requests[0].json["text"]["format"]
-    assert (asked["type"], asked["schema"]) == ("json_schema", schema)
-
-
 def without_reasoning(request):
     """A model that does not reason."""
     if "include" in request.json:

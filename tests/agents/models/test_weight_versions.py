@@ -10,14 +10,6 @@ async def test_the_version_is_on_record(connect, ask):
         assert (await connect(server).complete(ask)).policy_version == "step-40"
 
 
-async def test_calls_share_what_was_read(model_server, connect, ask, clock):
-    client = connect(model_server, clock=clock)
-    for _ in range(5):
-        await asyncio.gather(*(client.complete(ask) for _ in range(10)))
-        clock.now += 0.1
-    assert model_server.visits.count("/weight_info") == 1
-
-
 async def test_it_is_read_again_when_it_is_old(model_server, connect, ask, clock):
     client = connect(model_server, version_interval=5.0, clock=clock)
     await client.complete(ask)
@@ -52,15 +44,6 @@ async def test_without_an_interval_each_record_is_exact(model_server, connect, a
     assert model_server.visits.count("/weight_info") == 6
 
 
-async def test_who_changes_the_weights_can_say_so(model_server, connect, ask, clock):
-    client = connect(model_server, clock=clock)
-    await client.complete(ask)
-    model_server.weight_version = "2"
-    client.invalidate_policy_version()
-    assert (await client.complete(ask)).policy_version == "2"
-    assert model_server.visits.count("/weight_info") == 2
-
-
 async def test_a_read_under_way_during_a_change_is_not_trusted(model_server, connect, ask, clock):
     client = connect(model_server, kind="vllm", clock=clock)
     model_server.pause()
@@ -72,40 +55,12 @@ async def test_a_read_under_way_during_a_change_is_not_trusted(model_server, con
     assert model_server.visits.count("/weight_info") == 2
 
 
-async def test_it_can_be_given(model_server, connect, ask):
-    client = connect(model_server, policy_version="mine")
-    assert (await client.complete(ask)).policy_version == "mine"
-    model_server.pause()
-    call = asyncio.create_task(client.complete(ask))
-    await model_server.until(lambda server: server.busy == 1)
-    client.set_policy_version("next")
-    model_server.resume()
-    assert (await call).policy_version == "mine..next"
-    assert "/weight_info" not in model_server.visits
-    client.set_policy_version(None)
-    assert (await client.complete(ask)).policy_version == "1"
-
-
 async def test_a_server_that_does_not_tell_is_asked_once(model_server, connect, ask):
     model_server.overrides["/weight_info"] = Reply.error(404)
     client = connect(model_server, version_interval=0.0)
     for _ in range(3):
         assert (await client.complete(ask)).policy_version == ""
     assert model_server.visits.count("/weight_info") == 1
-
-
-async def test_a_server_that_is_gone_after_the_reply_has_replied(model_server, connect, ask, clock):
-    client = connect(model_server, clock=clock)
-    await client.complete(ask)
-    model_server.overrides["/weight_info"] = Reply.error(503)
-
-    def grow_old(request):
-        clock.now += 60
-        return "ok"
-
-    model_server._rule = grow_old
-    call = await client.complete(ask)
-    assert (call.text, call.policy_version) == ("ok", "1..?")
 
 
 async def test_the_prefix_cache_can_be_kept_apart_by_version(model_server, connect, ask):

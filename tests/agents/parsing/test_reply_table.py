@@ -8,8 +8,8 @@ import dataclasses
 import json
 
 import numpy as np
-import pytest
 
+from rows import each
 from webtraj import ModelCall
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
@@ -570,13 +570,7 @@ async def decide(dialect, prompt, reply):
     return await agent.begin_episode(None).act(observation())
 
 
-def test_there_are_at_least_eighty_of_them():
-    assert len(CASES) >= 80
-    valid = [said for _, _, said in CASES.values() if not isinstance(said.action, str)]
-    assert 30 <= len(valid) <= len(CASES) - 30
-
-
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 async def test_reply_becomes_the_decision(name):
     (dialect, prompt), reply, expected = CASES[name]
     decision = await decide(dialect, prompt, reply)

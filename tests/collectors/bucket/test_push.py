@@ -1,9 +1,6 @@
 """Pushing: what waits in a spool is sent later, whatever broke off the first attempt."""
 
-import functools
 import os
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -14,16 +11,12 @@ from spool_support import read_bucket
 from typer.testing import CliRunner
 
 from webtraj import JsonTrajectoryCollector, errors
-from webtraj.cli import app
+from webtraj.cli.app import make_app
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
-from webtraj.datasets.recovery import recover
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
-from webtraj.store import files
-from webtraj.store.journal import claim
 from webtraj.store.layout import DatasetHeader
-from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason
 
 SOON = Pauses(first=0.001, cap=0.001)
@@ -70,30 +63,6 @@ def test_what_waits_is_sent_and_a_second_push_finds_nothing(abandon, faulty):
     assert files_of(spool) == ["dataset.json"]
     assert push(spool).sent_episodes == 0
     assert verify(faulty.root).clean
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        lambda collect, spool: collect(spool.parent / "elsewhere"),
-        lambda collect, spool: collect(format="pb"),
-        lambda collect, spool: JsonTrajectoryCollector(spool),
-    ],
-    ids=["another bucket", "another format", "a dataset"],
-)
-def test_who_is_refused_a_spool_is_told_how_it_gets_empty(
-    abandon, faulty, collect, tmp_path, monkeypatch, other
-):
-    spool = abandon("a", "b").rename(tmp_path / "a spool")
-    options = {"spool": spool, "check_timeout": 0}
-    with pytest.raises(errors.InvalidInputError) as refused:
-        other(functools.partial(collect, **options), spool)
-    (command,) = re.findall("`(.*?)`", str(refused.value))
-    program, *arguments = shlex.split(command)
-    monkeypatch.setattr(sys, "argv", [program, *arguments])
-    app.make_app()(standalone_mode=False)
-    assert sorted(read_bucket(faulty.root).indexed) == ["a", "b"]
-    assert Spool(spool, "json").waiting() == []
 
 
 def test_a_push_while_the_bucket_is_away_says_so_and_the_next_one_resumes(abandon, faulty):
@@ -174,20 +143,6 @@ def test_pushes_and_a_collector_may_run_side_by_side(abandon, collect, records, 
     assert len(bucket.indexed) == 80
 
 
-def test_an_episode_is_claimed_while_it_is_sent(abandon, faulty):
-    spool = abandon("a")
-    held = []
-
-    def look(operation, key):
-        if operation == "write" and key.startswith(("episodes/", "index/")):
-            with claim(spool / "episodes" / "a.json") as claimed:
-                held.append(not claimed)
-
-    faulty.fault = look
-    assert push(spool).complete
-    assert held == [True, True]
-
-
 # Where an earlier attempt may have been broken off.
 
 
@@ -224,33 +179,6 @@ def test_an_attempt_may_have_died_after_any_step(abandon, faulty, after):
     assert list((spool / "unshared").iterdir()) == []
 
 
-def test_blobs_of_an_older_spool_lie_in_folders(abandon, faulty):
-    spool = abandon("a", "b")
-    for blob in [*(spool / "unshared" / "a").iterdir()]:
-        folder = blob.parent / blob.name[:2]
-        folder.mkdir(exist_ok=True)
-        blob.rename(folder / blob.name)
-    assert verify(spool).clean
-    assert push(spool).complete
-    assert set(read_bucket(faulty.root).episodes) == {"a", "b"}
-    assert verify(faulty.root).clean
-    assert list((spool / "unshared").iterdir()) == []
-
-
-def test_a_missing_index_line_is_made_again(abandon, faulty):
-    spool = abandon("a")
-    (spool / "index" / "a.jsonl").unlink()
-    assert push(spool).complete
-    assert verify(faulty.root).clean
-
-
-def test_a_damaged_index_line_is_made_again(abandon, faulty):
-    spool = abandon("a")
-    (spool / "index" / "a.jsonl").write_bytes(b'{"episode_id": "b"}\n')
-    assert push(spool).complete
-    assert verify(faulty.root).clean
-
-
 def test_what_cannot_be_read_again_is_reported_and_left(abandon, faulty):
     spool = abandon("a", "b", "c", "d")
     (spool / "episodes" / "a.json").write_bytes(b"{")
@@ -265,36 +193,6 @@ def test_what_cannot_be_read_again_is_reported_and_left(abandon, faulty):
     assert {"episodes/a.json", "episodes/b.json", "episodes/c.json"} < set(files_of(spool))
 
 
-def test_a_full_disk_gets_room_by_sending_first(
-    abandon, collect, records, shot, faulty, monkeypatch
-):
-    spool = abandon("waits")
-    pid = os.fork()
-    if pid == 0:
-        collector = collect(check_timeout=0)
-        collector.begin_episode(records.info("dead")).record_step(records.step(0, shot(1)))
-        os._exit(0)
-    os.waitpid(pid, 0)
-    write = files.write_atomically
-
-    def full(path, data, **kwargs):
-        if path.name == "dead.json" and (spool / "episodes" / "waits.json").exists():
-            with disk_full():
-                return write(path, data, **kwargs)
-        return write(path, data, **kwargs)
-
-    monkeypatch.setattr(files, "write_atomically", full)
-    assert push(spool).complete
-    assert set(read_bucket(faulty.root).episodes) == {"waits", "dead"}
-
-
-def test_recover_alone_leaves_a_sound_spool(abandon, faulty):
-    spool = abandon("a")
-    assert recover(spool).sealed == ()
-    assert verify(spool).clean
-    assert push(spool).complete
-
-
 # Wrong folders.
 
 
@@ -305,13 +203,6 @@ def test_a_dataset_is_no_spool(tmp_path, records):
         push(tmp_path / "data")
     with pytest.raises(errors.NotADatasetError):
         push(tmp_path)
-
-
-def test_unreadable_options_are_reported(abandon):
-    spool = abandon("a")
-    (spool / "spool.json").write_text("[]")
-    with pytest.raises(errors.CorruptDataError, match=r"Delete it, and give endpoint"):
-        push(spool)
 
 
 # The command.
@@ -337,53 +228,7 @@ def test_the_command_says_what_was_sent(abandon, faulty):
     assert set(read_bucket(faulty.root).episodes) == {"a", "b"}
 
 
-def test_the_command_exits_with_1_if_something_is_left(abandon):
-    spool = abandon("a", "b")
-    (spool / "episodes" / "a.json").write_bytes(b"{")
-    result = webtraj("push", spool)
-    assert result.returncode == 1
-    assert "a  not sent: " in result.stdout
-    assert "1 sent" in result.stdout
-    assert "1 left" in result.stdout
-
-
-@pytest.mark.slow
-def test_the_command_exits_with_2_if_there_is_no_spool(tmp_path):
-    result = webtraj("push", tmp_path)
-    assert result.returncode == 2
-    assert "No dataset at" in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_the_command_takes_options_of_the_bucket_but_no_secrets(abandon):
-    spool = abandon("a")
-    result = webtraj("push", spool, "--option", "secret_access_key=SECRET")
-    assert result.returncode == 2
-    assert "SECRET" not in result.stderr
-    result = webtraj("push", spool, "--option", "region=eu-west-1")
-    assert result.returncode == 2
-    assert "Storage options region do not apply to the folder" in result.stderr
-
-
-@pytest.mark.slow
-def test_the_command_sends_all_spools_of_the_user(abandon, tmp_path, faulty):
-    home = tmp_path / "state" / "webtraj" / "spool"
-    home.mkdir(parents=True)
-    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    result = webtraj("push", **state)
-    assert (result.returncode, result.stdout) == (0, "no spools found: nothing to send\n")
-    shutil.copytree(abandon("a"), home / "one")
-    (home / "broken").mkdir()
-    (home / "broken" / "dataset.json").write_text("{}")
-    result = webtraj("push", **state)
-    assert result.returncode == 1
-    assert "broken" in result.stdout
-    assert "1 sent" in result.stdout
-    assert set(read_bucket(faulty.root).episodes) == {"a"}
-
-
 def test_a_bucket_is_not_taken_for_a_spool():
-    result = CliRunner().invoke(app.make_app(), ["push", "mine", "s3://bucket/mine"])
+    result = CliRunner().invoke(make_app(), ["push", "mine", "s3://bucket/mine"])
     assert isinstance(result.exception, errors.InvalidInputError)
     assert "webtraj copy DATASET s3://bucket/mine" in str(result.exception)

@@ -1,7 +1,6 @@
 """What waits for a bucket that is gone for good gets out of the spool, whole, to somewhere else."""
 
 import asyncio
-import os
 import subprocess
 import sys
 
@@ -12,13 +11,9 @@ from bucket_servers import QUICK as PATIENT
 from bucket_servers import S3Server
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.bucket import Pauses
-from webtraj.collectors.local import JournalingCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
-from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.layout import DatasetLayout
-from webtraj.trajectory import EndReason, EpisodeInfo
 
 SOON = Pauses(first=0.001, cap=0.001)
 SHORT = {"timeout": 2.0, "retry": {"deadline": 0.05, "first_delay": 0.01}}
@@ -162,68 +157,3 @@ def test_what_cannot_go_stays_and_is_told(waiting, records, shot, tmp_path):
     dataset = open_dataset(saved)
     assert set(dataset.episode_ids) == {"e1", "e3"}
     assert dataset["e1"].steps[0].observation["number"] == 100
-
-
-def test_a_writer_that_died_is_sealed_first(waiting, tmp_path):
-    pid = os.fork()
-    if pid == 0:
-        header = DatasetLayout(waiting).check()
-        recorder = JournalingCollector(waiting, header).begin_episode(EpisodeInfo(episode_id="e4"))
-        recorder.record_intent("the last one")
-        os._exit(0)
-    os.waitpid(pid, 0)
-    report = push(waiting, to=tmp_path / "saved")
-    assert [one.episode_id for one in report.recovery.sealed] == ["e4"]
-    assert report.sent_episodes == 4
-    episode = open_dataset(tmp_path / "saved")["e4"]
-    assert (episode.end_reason, episode.end.in_flight_action) == (
-        EndReason.CRASHED, "the last one"
-    )  # fmt: skip
-
-
-def test_a_spool_that_is_recorded_into_is_left_alone(waiting, tmp_path):
-    before = files_of(waiting)
-    with JournalingCollector(waiting, DatasetLayout(waiting).check()) as living:
-        living.begin_episode(EpisodeInfo(episode_id="e4"))
-        with pytest.raises(errors.InvalidInputError, match="'e4' is still being recorded into"):
-            push(waiting, to=tmp_path / "saved")
-    assert set(before) < set(files_of(waiting))
-    assert not (tmp_path / "saved").exists()
-
-
-def other_things(folder):
-    folder.mkdir()
-    (folder / "thesis.txt").write_text("Do not lose this.")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("make_place", "error", "match"),
-    [
-        (lambda waiting: waiting, errors.InvalidInputError, "is inside the spool"),
-        (lambda waiting: waiting / "saved", errors.InvalidInputError, "is inside the spool"),
-        (
-            lambda waiting: DatasetWriter(waiting.parent / "pb", format="pb").url,
-            errors.InvalidInputError,
-            "is a dataset in format 'pb'",
-        ),
-        (
-            lambda waiting: other_things(waiting.parent / "docs"),
-            errors.NotADatasetError,
-            "is not empty",
-        ),
-    ],
-    ids=["the spool itself", "a folder in it", "another format", "other things"],
-)
-def test_places_that_are_none(waiting, make_place, error, match):
-    before = files_of(waiting)
-    with pytest.raises(error, match=match):
-        push(waiting, to=make_place(waiting))
-    assert files_of(waiting) == before
-
-
-def test_which_spool_has_to_be_said(tmp_path):
-    result = webtraj("push", "--to", tmp_path / "saved")
-    assert result.returncode == 2
-    assert "needs the spool folders to send" in result.stderr
-    assert not (tmp_path / "saved").exists()

@@ -1,11 +1,8 @@
 """The S3 collector: what it puts where and when, and what becomes of it when that fails."""
 
 import asyncio
-import contextlib
-import itertools
 import logging
 import os
-import stat
 import subprocess
 import sys
 import textwrap
@@ -14,14 +11,11 @@ import threading
 import pytest
 from spool_support import read_bucket
 
-from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors import bucket as bucket_lib
-from webtraj.collectors import uploading
+from webtraj import JsonTrajectoryCollector, errors
 from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
-from webtraj.store import files, sealing
-from webtraj.store.journal import claim
+from webtraj.store import files
 from webtraj.trajectory import EndReason
 
 PATIENT = Pauses(first=1000.0, cap=1000.0, uniform=lambda _, most: most)
@@ -99,30 +93,6 @@ async def test_an_episode_stays_in_the_spool_until_its_index_line_is_in_the_buck
     assert files_of(tmp_path / "spool") == ["dataset.json"]
 
 
-async def test_a_seal_waits_for_the_spool_and_not_for_the_bucket(
-    collect, records, shot, faulty, tmp_path
-):
-    faulty.fault = away
-    collector = collect(pauses=PATIENT)
-    episode_id = record_shots(records, collector, shot, [1])
-    await collector.seal()
-    kept = files_of(tmp_path / "spool")
-    assert {f"episodes/{episode_id}.json", f"index/{episode_id}.jsonl"} < set(kept)
-    assert not any(name.startswith("journal/") for name in kept)
-    assert collector.status().unsent_episodes == 1
-
-
-async def test_a_seal_tells_what_could_not_be_sealed(collect, records, shot, monkeypatch):
-    def fail(*_, **__):
-        raise OSError("the disk is full")
-
-    collector = collect()
-    monkeypatch.setattr(sealing, "seal", fail)
-    episode_id = record_shots(records, collector, shot, [1])
-    with pytest.raises(errors.CollectorError, match=f"{episode_id}.*the disk is full"):
-        await collector.seal()
-
-
 # When the spool waits for its disk.
 
 
@@ -146,34 +116,6 @@ async def test_what_is_sealed_is_on_the_disk(collect, records, shot, faulty, syn
     assert all({path, path.parent} & set(synced) for path in kept)
     with pytest.raises(errors.CollectorError):
         await collector.flush()
-
-
-async def test_who_asks_for_no_sync_gets_none(collect, records, shot, faulty, synced):
-    faulty.fault = away
-    collector = collect(fsync="never")
-    record_shots(records, collector, shot, [1])
-    with pytest.raises(errors.CollectorError):
-        await collector.flush()
-    assert synced == []
-
-
-async def test_blobs_wait_while_others_fill_the_memory(collect, records, shot, faulty, monkeypatch):
-    monkeypatch.setattr(uploading, "_MEMORY", 12_000)
-    two = threading.Barrier(2)
-
-    def wait(operation, key):
-        if operation == "write" and key.startswith("blobs/"):
-            with contextlib.suppress(threading.BrokenBarrierError):
-                two.wait(0.2)
-
-    faulty.fault = wait
-    collector = collect(check_timeout=0, index_interval=1000.0)
-    record_shots(records, collector, shot, range(20))  # Of 5,003 bytes each: two fit.
-    record_shots(records, collector, lambda number: shot(number, 20_000), [30])  # Goes alone.
-    await collector.flush()
-    assert faulty.most_at_once <= 2
-    assert len(faulty.writes("blobs/")) == 21
-    assert len(read_bucket(faulty.root).episodes) == 2
 
 
 # What is sent again.
@@ -208,36 +150,6 @@ async def test_a_blob_that_lies_damaged_in_the_bucket_is_written_again(
     assert blob.read_bytes() == whole
 
 
-async def test_the_blobs_of_one_episode_go_at_once(collect, records, shot, faulty):
-    together = threading.Barrier(8)
-
-    def wait(operation, key):
-        if operation == "write" and key.startswith("blobs/"):
-            together.wait(60)
-
-    faulty.fault = wait
-    collector = collect(max_uploads=8)
-    record_shots(records, collector, shot, range(16))
-    await collector.flush()  # It comes back only if eight were under way at once, twice.
-    assert faulty.most_at_once == 8
-
-
-async def test_no_more_requests_are_under_way_than_allowed(collect, records, shot, faulty):
-    two, writes = threading.Barrier(2), itertools.count()
-
-    def wait(operation, key):
-        # On a busy machine each write would be over before the next begins.
-        if operation == "write" and key.startswith("blobs/") and next(writes) < 2:
-            two.wait(60)
-
-    faulty.fault = wait
-    collector = collect(max_uploads=3)
-    for number in range(10):
-        record_shots(records, collector, shot, range(number, number + 5))
-    await collector.flush()
-    assert 1 < faulty.most_at_once <= 3
-
-
 async def test_index_lines_go_in_batches(collect, records, faulty):
     collector = collect(index_interval=1000.0)
     for _ in range(250):
@@ -245,13 +157,6 @@ async def test_index_lines_go_in_batches(collect, records, faulty):
     await collector.flush()
     assert len(faulty.writes("index/")) <= 4
     assert len(read_bucket(faulty.root).episodes) == 250
-
-
-async def test_an_index_line_does_not_wait_for_ever_for_others(collect, records, faulty):
-    collector = collect(index_interval=0.05)
-    records.record(collector)
-    await until(lambda: collector.status().sent_episodes == 1)
-    assert len(faulty.writes("index/")) == 1
 
 
 async def test_recording_never_waits_for_the_bucket(collect, records, shot, faulty):
@@ -267,31 +172,6 @@ async def test_recording_never_waits_for_the_bucket(collect, records, shot, faul
     assert len(read_bucket(faulty.root).episodes) == 20
 
 
-async def test_two_collectors_share_a_spool(collect, records, tmp_path):
-    async with collect() as one, collect() as other:
-        ids = {records.record(one) for _ in range(30)} | {records.record(other) for _ in range(30)}
-    assert set(read_bucket(tmp_path / "bucket").episodes) == ids
-
-
-async def test_what_another_process_is_sending_is_waited_for(collect, records, faulty, tmp_path):
-    faulty.fault = away
-    collector = collect()
-    episode_id = records.record(collector)
-    with pytest.raises(errors.CollectorError):
-        await collector.flush()
-    with claim(tmp_path / "spool" / "episodes" / f"{episode_id}.json") as claimed:
-        while not claimed:  # Until the collector itself has let go of it.
-            await asyncio.sleep(0.01)
-            with claim(tmp_path / "spool" / "episodes" / f"{episode_id}.json") as claimed:
-                pass
-        faulty.fault = lambda *_: None
-        waiting = asyncio.ensure_future(collector.flush())
-        await until(lambda: "being sent by another" in collector._uploader.unsent()[0].reason)
-        assert not waiting.done()
-    await waiting
-    assert list(read_bucket(faulty.root).episodes) == [episode_id]
-
-
 # What is refused at once.
 
 
@@ -303,44 +183,6 @@ def test_a_bucket_of_another_format_is_refused(collect, tmp_path, records):
     with pytest.raises(errors.InvalidInputError, match=r"format 'pb'.*Choose another prefix"):
         collect()
     assert not (tmp_path / "spool").exists()
-
-
-def test_a_bucket_of_a_newer_webtraj_is_refused(collect, tmp_path):
-    (tmp_path / "bucket").mkdir()
-    (tmp_path / "bucket" / "dataset.json").write_text('{"schema_version": 99}')
-    with pytest.raises(errors.UnsupportedSchemaError, match="99"):
-        collect()
-
-
-def test_a_spool_for_another_place_is_refused(collect, tmp_path):
-    collect()
-    with pytest.raises(errors.InvalidInputError, match="format 'json' for") as refused:
-        collect(tmp_path / "elsewhere")
-    assert "convert" not in str(refused.value)
-
-
-def test_a_dataset_is_refused_as_a_spool(collect, tmp_path):
-    JsonTrajectoryCollector(tmp_path / "spool").close()
-    with pytest.raises(errors.InvalidInputError, match="a spool needs its own folder") as refused:
-        collect()
-    assert "convert" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"format": "xml"}, "Unknown format='xml': expected 'json', 'pb' or 'pb.zst'"),
-        ({"format": "pb.xz"}, "Unknown format='pb.xz'"),
-        ({"max_uploads": 0}, "expected at least 1"),
-        ({"fsync": "often"}, "Unknown fsync='often'"),
-        ({"storage_options": {"endpoint": "x"}}, "do not apply to the folder"),
-    ],
-    ids=["format", "format for reading", "uploads", "fsync", "options"],
-)
-def test_wrong_arguments_are_refused_and_leave_nothing(collect, tmp_path, options, says):
-    with pytest.raises(errors.InvalidInputError, match=says):
-        collect(**options)
-    assert not (tmp_path / "bucket").exists()
 
 
 async def test_a_format_that_is_found_to_differ_later_is_reported_and_overwrites_nothing(
@@ -389,76 +231,6 @@ async def test_a_bucket_that_is_away_stops_nothing_and_loses_nothing(
     assert collector.status().healthy
 
 
-async def test_it_comes_back_by_itself_when_the_bucket_does(collect, records, faulty):
-    faulty.fault = away
-    collector = collect()
-    for _ in range(5):
-        records.record(collector)
-    await until(lambda: not collector.status().healthy)
-    faulty.fault = lambda *_: None
-    await until(lambda: collector.status().sent_episodes == 5)
-
-
-async def test_a_bucket_that_is_away_is_not_hammered(collect, records, shot, faulty):
-    faulty.fault = away
-    collector = collect(max_uploads=4, pauses=PATIENT, check_timeout=0)
-    for number in range(50):
-        record_shots(records, collector, shot, [number])
-    await until(lambda: not collector.status().healthy and not collector._uploader._sending)
-    assert len(faulty.calls) <= 4
-    before = len(faulty.calls)
-    # One after the other; the first pause takes no time since a flush was begun.
-    collector._uploader._gate.pauses = Pauses(first=0.001, cap=0.001)
-    with pytest.raises(errors.CollectorError):
-        await collector.flush()
-    collector._uploader._gate.pauses = PATIENT
-    assert len(faulty.calls) - before >= 3
-    assert collector.status().unsent_episodes == 50
-
-
-async def test_pauses_grow_to_a_cap_with_full_jitter():
-    longest = Pauses(first=1.0, cap=60.0, uniform=lambda least, most: (least, most))
-    assert [longest.after(n) for n in (1, 2, 3, 7, 1000)] == [
-        (0.0, 1.0), (0.0, 2.0), (0.0, 4.0), (0.0, 60.0), (0.0, 60.0),
-    ]  # fmt: skip
-
-
-async def test_all_requests_go_again_once_a_probe_has_succeeded(collect, records, faulty):
-    faulty.fault = away
-    collector = collect(max_uploads=4, check_timeout=0)
-    for _ in range(21):
-        records.record(collector, num_steps=1)
-    with pytest.raises(errors.CollectorError):
-        await collector.flush()
-    together = threading.Barrier(4)
-    probed = threading.Event()
-
-    def wait_for_others(operation, key):
-        if operation == "write" and key.startswith("episodes/"):
-            if probed.is_set():
-                together.wait(60)
-            probed.set()
-
-    faulty.fault = wait_for_others
-    await collector.flush()  # It comes back only if four at a time sent the other twenty.
-    assert len(read_bucket(faulty.root).episodes) == 21
-
-
-@pytest.mark.parametrize("kind", [errors.StorageDeniedError, errors.StorageMissingError])
-async def test_what_a_person_must_mend_is_tried_again_too(collect, records, faulty, kind):
-    def refuse(operation, key):
-        raise kind("No such luck.")
-
-    faulty.fault = refuse
-    collector = collect()
-    records.record(collector)
-    with pytest.raises(errors.CollectorError, match="No such luck"):
-        await collector.flush()
-    assert collector.status().failed_episodes == 0
-    faulty.fault = lambda *_: None
-    await collector.flush()
-
-
 async def test_an_episode_that_the_bucket_never_takes_is_set_aside_and_blocks_no_other(
     collect, records, faulty
 ):
@@ -475,73 +247,6 @@ async def test_an_episode_that_the_bucket_never_takes_is_set_aside_and_blocks_no
     assert set(read_bucket(faulty.root).episodes) == ids
     assert collector.status().failed_episodes == 1
     assert len(faulty.writes("poison")) == 3
-
-
-async def test_drain_waits_while_much_waits_for_a_bucket_that_takes_it(
-    collect, records, shot, faulty
-):
-    may_go = threading.Event()
-    faulty.fault = lambda *_: may_go.wait(60)
-    collector = collect(check_timeout=0, max_unsent_bytes=30_000)
-    await collector.drain()
-    for number in range(10):
-        record_shots(records, collector, shot, [number])
-    await until(lambda: collector.status().unsent_episodes == 10)
-    waiting = asyncio.ensure_future(collector.drain())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-    may_go.set()
-    await waiting
-    assert collector.status().queued_bytes <= 30_000
-
-
-async def test_drain_stops_waiting_when_the_bucket_goes_away(collect, records, shot, faulty):
-    goes_away = threading.Event()
-
-    def fault(*_):
-        goes_away.wait(60)
-        away()
-
-    faulty.fault = fault
-    collector = collect(check_timeout=0, max_unsent_bytes=1)
-    record_shots(records, collector, shot, [1])
-    await until(lambda: collector.status().unsent_episodes == 1)
-    waiting = asyncio.ensure_future(collector.drain())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    goes_away.set()
-    await waiting
-    assert not collector.status().healthy
-
-
-async def test_drain_waits_for_room_on_the_disk(collect, records, faulty):
-    may_go = threading.Event()
-    faulty.fault = lambda *_: may_go.wait(60)
-    collector = collect(check_timeout=0, min_free_bytes=1 << 60)
-    await collector.drain()  # Nothing waits, so nothing could make room.
-    records.record(collector)
-    await until(lambda: collector.status().unsent_episodes == 1)
-    waiting = asyncio.ensure_future(collector.drain())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-    may_go.set()
-    await waiting
-
-
-async def test_what_was_set_aside_makes_nobody_wait(collect, records, faulty):
-    def refuse(operation, key):
-        if operation == "write" and "poison" in key:
-            raise errors.StorageError("The store answers with status 400.")
-
-    faulty.fault = refuse
-    collector = collect(max_unsent_bytes=1)
-    records.record(collector, episode_id="poison")
-    await until(lambda: collector.status().failed_episodes == 1)
-    records.record(collector)
-    await until(lambda: collector.status().sent_episodes == 1)
-    await collector.drain()
 
 
 # What is wrong with single episodes.
@@ -589,45 +294,6 @@ async def test_an_episode_in_the_bucket_is_never_overwritten(collect, records, t
     assert (tmp_path / "spool" / "episodes" / "same.json").exists()
 
 
-async def test_a_bug_in_sending_is_reported_and_ends_no_thread(collect, records, faulty, caplog):
-    def fault(operation, key):
-        if operation == "write" and "strange" in key:
-            raise ZeroDivisionError("strange")
-
-    faulty.fault = fault
-    collector = collect(max_uploads=1)
-    records.record(collector, episode_id="strange")
-    other = records.record(collector)
-    with pytest.raises(errors.CollectorError, match="ZeroDivisionError"):
-        await collector.flush()
-    assert list(read_bucket(faulty.root).episodes) == [other]
-    assert any(record.exc_info for record in caplog.records)
-
-
-async def test_a_seal_that_fails_is_reported_beside_what_was_not_sent(
-    collect, records, faulty, monkeypatch
-):
-    faulty.fault = away
-    collector = collect(pauses=PATIENT)
-    records.record(collector, episode_id="unsent")
-    await until(lambda: collector.status().unsent_episodes == 1)
-
-    def fails(*args, **kwargs):
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "write_atomically", fails)
-        records.record(collector, episode_id="unsealed")
-        await until(lambda: collector._journals._sealing.failures)
-    collector._uploader._gate.pauses = Pauses(first=0.001)
-    with pytest.raises(errors.CollectorError, match="'unsent'") as caught:
-        await collector.aclose()
-    assert "'unsealed' could not be sealed" in caught.value.__notes__[0]
-    faulty.fault = lambda *_: None
-    report = push(collector.spool)
-    assert (report.sent_episodes, report.complete) == (2, True)
-
-
 # Ends.
 
 
@@ -668,16 +334,6 @@ async def test_an_aclose_that_is_cancelled_loses_nothing(collect, records, fault
     assert list(read_bucket(faulty.root).episodes) == [episode_id]
 
 
-def test_code_without_an_event_loop_may_use_it(collect, records, tmp_path):
-    with collect() as collector:
-        episode_id = records.record(collector)
-        collector.begin_episode(records.info("open"))
-    collector.close()
-    assert set(read_bucket(tmp_path / "bucket").episodes) == {episode_id, "open"}
-    with pytest.raises(errors.CollectorClosedError):
-        collector.begin_episode(records.info())
-
-
 def run(script, *arguments, **environment):
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *map(str, arguments)],
@@ -709,40 +365,7 @@ def test_a_process_that_ends_without_closing_says_what_is_left(tmp_path):
     assert ids == {f"e{number}" for number in range(20)}
 
 
-def test_a_forked_process_leaves_it_alone(collect, records, tmp_path):
-    collector = collect()
-    records.record(collector)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            collector.begin_episode(records.info())
-        except errors.CollectorClosedError:
-            collector.close()
-            os._exit(0)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    collector.close()
-    assert len(read_bucket(tmp_path / "bucket").episodes) == 1
-
-
 # The spool folder.
-
-
-def test_the_spool_folder_is_one_for_each_destination(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    folders = [
-        bucket_lib.spool_for(url, format_name, {"endpoint": endpoint})
-        for url in ("s3://bucket/runs/1", "s3://bucket/runs/2")
-        for format_name in ("json", "pb")
-        for endpoint in (None, "http://localhost:1")
-    ]
-    assert len(set(folders)) == 8
-    for folder in folders:
-        assert folder.parent == tmp_path / "state" / "webtraj" / "spool"
-        assert folder.name.startswith("bucket-runs-")
-    with S3TrajectoryCollector("memory://mine") as collector:
-        assert collector.spool == bucket_lib.spool_for("memory://mine", "json", {})
-        assert stat.S_IMODE(collector.spool.stat().st_mode) == 0o700
 
 
 def test_the_spool_keeps_how_to_reach_the_bucket_but_no_credentials(tmp_path):
@@ -764,13 +387,3 @@ def test_the_spool_keeps_how_to_reach_the_bucket_but_no_credentials(tmp_path):
         }  # fmt: skip
     for path in (tmp_path / "spool").rglob("*"):
         assert path.is_dir() or b"SECRET" not in path.read_bytes()
-
-
-async def test_a_spool_can_be_opened_as_a_dataset(collect, records, shot, faulty):
-    faulty.fault = away
-    collector = collect()
-    episode_id = record_shots(records, collector, shot, [1, 2])
-    with pytest.raises(errors.CollectorError):
-        await collector.flush()
-    episode = open_dataset(collector.spool)[episode_id]
-    assert episode.steps[1].observation == {"shot": shot(2)}

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from spool_support import read_bucket
@@ -17,80 +16,19 @@ NUM_EPISODES = int(os.environ.get("WEBTRAJ_S3_EPISODES", "2000"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
-async def test_thousands_of_small_episodes_arrive(
-    collect, records, bucket_url, bucket_options, record_property
-):
-    start = time.monotonic()
+async def test_thousands_of_small_episodes_arrive(collect, records, bucket_url, bucket_options):
     async with collect(
-        bucket_url, storage_options=bucket_options, index_interval=1.0, close_timeout=1800.0
+        bucket_url, storage_options=bucket_options, index_interval=3600.0, close_timeout=1800.0
     ) as collector:
         ids = set()
         for _ in range(NUM_EPISODES):
             ids.add(records.record(collector))
             await collector.drain()
-    seconds = time.monotonic() - start
-    record_property("episodes_per_second", round(len(ids) / seconds))
-    print(f"{len(ids)} episodes in {seconds:.1f} s")
     assert collector.status().sent_episodes == NUM_EPISODES
     bucket = read_bucket(bucket_url, bucket_options)
     assert sorted(bucket.indexed) == sorted(ids)
     shards = [key for key in bucket.keys if key.startswith("index/")]
-    assert len(shards) <= NUM_EPISODES / 100 + seconds + 2
-
-
-BACKLOG = """
-    import asyncio, resource, sys
-    from dm_env import StepType
-    from webtraj import EpisodeEnd, EpisodeInfo, EndReason, StepRecord
-    from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
-
-    def peak():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    def record(collector, number):
-        recorder = collector.begin_episode(EpisodeInfo())
-        for index in range(4):
-            shot = b"\\xff\\xd8\\xff" + number.to_bytes(4, "big") + bytes([index]) * 60_000
-            recorder.record_step(StepRecord(index, StepType.MID, shot))
-        recorder.end_episode(EpisodeEnd(reason=EndReason.TRUNCATED))
-
-    async def main():
-        options = {"endpoint": "http://127.0.0.1:9", "allow_http": True, "region": "us-east-1",
-                   "access_key_id": "a", "secret_access_key": "b", "retry": {"deadline": 0.01}}
-        collector = S3TrajectoryCollector(
-            "s3://nowhere", spool=sys.argv[1], storage_options=options, fsync="never",
-            pauses=Pauses(first=0.01, cap=0.05),
-        )
-        for number in range(100):
-            record(collector, number)
-            await collector.drain()
-        before = peak()
-        for number in range(100, 1100):
-            record(collector, number)
-            await collector.drain()
-        try:
-            await collector.aclose()
-        except OSError as error:
-            assert "1100 episodes" in str(error), error
-        print((peak() - before) * 1024, collector.status().queued_bytes)
-
-    asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-def test_a_long_backlog_takes_no_memory(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(BACKLOG), str(tmp_path / "spool")],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    grown, queued = map(int, result.stdout.split())
-    assert queued > 1100 * 4 * 60_000
-    assert grown < 16 << 20  # For 240 MB more on the disk.
+    assert len(shards) <= NUM_EPISODES / 100 + 2
 
 
 PUSH = """

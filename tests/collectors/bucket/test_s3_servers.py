@@ -7,11 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from spool_support import QUICK, read_bucket
+from spool_support import read_bucket
 
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
-from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 
@@ -75,17 +74,6 @@ async def test_what_was_recorded_is_read_back(
     assert verify(place, storage_options=bucket_options).clean
 
 
-async def test_a_plain_client_sees_the_layout(
-    collect, records, shot, s3_server, bucket_url, bucket_options
-):
-    async with collect(bucket_url, storage_options=bucket_options) as collector:
-        record(records, collector, shot, 1)
-    client = s3_server.client()
-    listed = client.list_objects_v2(Bucket=bucket_url.removeprefix("s3://"))["Contents"]
-    kinds = sorted(item["Key"].partition("/")[0] for item in listed)
-    assert kinds == ["blobs"] * 3 + ["dataset.json", "episodes", "index"]
-
-
 @pytest.mark.slow
 async def test_two_collectors_write_to_one_place_at_once(
     collect, records, shot, tmp_path, bucket_url, bucket_options
@@ -96,15 +84,6 @@ async def test_two_collectors_write_to_one_place_at_once(
     ):
         ids = record(records, one, shot, 20) | record(records, other, shot, 20)
     assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
-
-
-async def test_large_blobs_go_in_parts(collect, records, bucket_url, bucket_options):
-    large = b"\xff\xd8\xff" + os.urandom(20 << 20)
-    async with collect(bucket_url, storage_options=bucket_options) as collector:
-        recorder = collector.begin_episode(records.info("large"))
-        recorder.record_step(records.step(0, large))
-        recorder.end_episode(records.end)
-    assert read_bucket(bucket_url, bucket_options).episodes["large"].steps[0].observation == large
 
 
 # What a person must mend.
@@ -128,21 +107,6 @@ async def test_wrong_credentials_are_reported_and_never_shown(
     assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
 
 
-async def test_a_missing_bucket_is_reported_and_used_once_it_is_there(
-    collect, records, shot, s3_server, impatient
-):
-    collector = collect("s3://not-there-yet", storage_options=impatient)
-    ids = record(records, collector, shot, 3)
-    with pytest.raises(errors.CollectorError, match="no such bucket"):
-        await collector.flush()
-    s3_server.client().create_bucket(Bucket="not-there-yet")
-    await collector.flush()
-    assert set(read_bucket("s3://not-there-yet", impatient).episodes) == ids
-    for item in s3_server.client().list_objects_v2(Bucket="not-there-yet")["Contents"]:
-        s3_server.client().delete_object(Bucket="not-there-yet", Key=item["Key"])
-    s3_server.client().delete_bucket(Bucket="not-there-yet")
-
-
 # Faults of the network and of the server.
 
 FAULTS = {
@@ -162,6 +126,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_episode_arrives_once_whatever_the_network_does(
@@ -200,6 +165,7 @@ async def test_uploads_that_were_cut_leave_no_parts_behind(
 
 
 # rclone keeps its data on disk, so that a kill loses nothing; moto would lose all.
+@pytest.mark.gate
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 @pytest.mark.parametrize(
     "way", ["killed", pytest.param("frozen", marks=pytest.mark.slow), "cut off"]
@@ -235,6 +201,7 @@ async def test_a_server_that_goes_in_the_middle_and_comes_back(
     assert verify(bucket_url, storage_options=impatient).clean
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
@@ -262,47 +229,3 @@ async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
     assert result.returncode == 0, result.stdout + result.stderr
     assert "10 sent" in result.stdout
     assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
-def test_a_process_that_ends_in_the_middle_of_requests_ends_in_good_order(
-    tmp_path, bucket_url, impatient, fault_proxy, through_proxy
-):
-    """obstore's threads must not meet an interpreter that is gone."""
-    fault_proxy.inject(Fault(delay=0.3))
-    result = subprocess.run(
-        [sys.executable, "-c", LEAVE, bucket_url, str(tmp_path / "spool"), repr(through_proxy)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    fault_proxy.clear()
-    assert push(tmp_path / "spool", storage_options=through_proxy, pauses=Pauses()).complete
-    assert len(read_bucket(bucket_url, impatient).episodes) == 40
-
-
-LEAVE = """
-import ast, sys
-from webtraj import EpisodeEnd, EpisodeInfo, EndReason
-from webtraj.collectors.bucket import S3TrajectoryCollector
-collector = S3TrajectoryCollector(
-    sys.argv[1], spool=sys.argv[2], storage_options=ast.literal_eval(sys.argv[3])
-)
-for number in range(40):
-    recorder = collector.begin_episode(EpisodeInfo(goal=f"{number} " * 3000))
-    recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED))
-while not collector.status().unsent_episodes:
-    pass
-"""
-
-
-@pytest.mark.parametrize("kind", ["memory", "file"])
-async def test_any_place_that_obstore_knows_will_do(collect, records, shot, tmp_path, kind):
-    place = {"memory": f"memory://{tmp_path.name}", "file": (tmp_path / "there").as_uri()}[kind]
-    collector = S3TrajectoryCollector(place, spool=tmp_path / "spool", **QUICK)
-    async with collector:
-        ids = record(records, collector, shot, 5)
-    assert set(read_bucket(place).episodes) == ids

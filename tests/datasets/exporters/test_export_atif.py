@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pydantic
 import pytest
-from export_episodes import ACTIONS_READ, page, picture
+from export_episodes import ACTIONS_READ, picture
 
-from webtraj import EndReason, errors, open_dataset
-from webtraj.datasets.exporters import atif, plain
+from rows import each
+from webtraj import EndReason, open_dataset
+from webtraj.datasets.exporters import atif
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.environments.actions import InvalidAction
-from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
 
 ROOT = Path(__file__).parents[3]
 
@@ -87,15 +86,6 @@ def test_a_step_that_was_lost_is_still_missing(shop, round_trip, tmp_path, lost,
     assert again.end.recording_errors == ("StorageError: disk full",)
 
 
-def test_a_version_that_is_no_unicode_is_written(shop, export):
-    def odd(episode):
-        info = dataclasses.replace(episode.info, versions={episode.info.policy: "1\ud800"})
-        return dataclasses.replace(episode, info=info)
-
-    out, _ = export(shop[:1], "atif", transform=odd)
-    assert load(out, shop[0].episode_id)["agent"]["version"] == "1?"
-
-
 def test_what_the_format_has_no_field_for_is_under_extra(shop, export):
     out, _ = export(shop, "atif")
     data = load(out, shop.episode_ids[0])
@@ -125,27 +115,6 @@ def test_pictures_are_written_once_and_named_by_what_they_hold(shop, export):
         assert path.stem == hashlib.sha256(path.read_bytes()).hexdigest()
     named = load(out, shop.episode_ids[0])["steps"][1]["message"][1]["source"]["path"]
     assert (out / named).read_bytes() == picture(0)
-
-
-def test_messages_to_models_may_be_left_out_and_that_is_said(shop, export):
-    out, report = export(shop, "atif", options={"messages": "false"})
-    data = load(out, shop.episode_ids[0])
-    assert all("messages" not in s.get("metrics", {}).get("extra", {}) for s in data["steps"])
-    assert {(n.field, n.count) for n in report.notes} == {
-        ("steps.decision.model_calls.messages", 3),
-        ("steps.decision.model_calls.messages", 1),
-    }
-
-
-@pytest.mark.parametrize("version", ["1.7", "1.8"])
-def test_an_older_version_may_be_asked_for(version, shop, export):
-    out, _ = export(shop, "atif", options={"schema_version": version})
-    new = load(out, shop.episode_ids[0])
-    assert new["schema_version"] == f"ATIF-v{version}"
-    import_episodes(Source(path=out), out.parent / "again", system="atif")
-    assert len(open_dataset(out.parent / "again")) == 2
-    with pytest.raises(errors.InvalidInputError, match=r"schema_version='1\.6'"):
-        export(shop, "atif", name="old", options={"schema_version": "1.6"})
 
 
 _JUDGE = """
@@ -182,18 +151,6 @@ def test_harbor_takes_the_versions_that_it_knows(version, reader, shop, wrecks, 
         assert "schema_version" in str(verdicts[files[0]][1])
 
 
-def test_actions_that_are_none_of_the_web_are_calls_of_one_name(catch, round_trip):
-    by_id, report = round_trip(catch)
-    assert report.notes == ()
-    for old in catch:
-        new = by_id[old.episode_id]
-        assert [s.action for s in new.steps[1:]] == [
-            {"name": "act", "arguments": {"action": int(s.action)}} for s in old.steps[1:]
-        ]
-        assert [s.reward for s in new.steps] == [s.reward for s in old.steps]
-        assert new.steps[1].observation["observation"] == old.steps[1].observation.tolist()
-
-
 def test_episodes_that_came_to_no_end_are_kept_and_flagged(wrecks, export, round_trip):
     by_id, report = round_trip(wrecks)
     reasons = [wrecks[i].end_reason for i in range(3)]
@@ -212,61 +169,6 @@ def test_episodes_that_came_to_no_end_are_kept_and_flagged(wrecks, export, round
     empty = next(e for e in wrecks if not e.steps)
     assert note.episode_id == empty.episode_id
     assert "no FIRST step" in note.why
-
-
-def odd_episode(episode, **changes):
-    """Returns an episode with one more step, which is changed."""
-    step = StepRecord(0, StepType.FIRST, page(0))
-    more = StepRecord(
-        1,
-        StepType.MID,
-        changes.pop("observation", {}),
-        **{"reward": 0.0, "discount": 1.0} | changes,
-    )
-    return dataclasses.replace(episode, steps=(step, more))
-
-
-ODD = {
-    "a reward that is no number": ({"reward": {"a": 1.0}}, "steps.reward"),
-    "a reward that is NaN": ({"reward": float("nan")}, "steps.reward"),
-    "keys of other meaning": ({"observation": {"reward": 3, "x": b"\0"}}, "steps.observation"),
-    "keys that are no text": ({"observation": {1: 2}}, "steps.observation"),
-    "a time of no calendar": ({"end_time": 1e300}, "steps.end_time"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", ODD)
-def test_what_cannot_be_said_is_kept_and_told(case, shop, export):
-    changes, field = ODD[case]
-    out, report = export(shop[:1], "atif", transform=lambda e: odd_episode(e, **dict(changes)))
-    (note,) = report.notes
-    assert (note.episode_id, note.field) == (shop.episode_ids[0], field)
-    step = load(out, shop.episode_ids[0])["steps"][-1]
-    if "observation" in changes:
-        assert "observation" in step["extra"]
-        assert step["extra"]["reward"] == 0.0
-    if "reward" in changes:
-        assert step["extra"]["reward"] in ({"a": 1.0}, {"$": "float", "v": "nan"})
-
-
-def test_what_was_no_action_stays_that(shop, export, tmp_path):
-    action = InvalidAction("no call", "hm", "no_action")
-    out, _ = export(shop[:1], "atif", transform=lambda e: odd_episode(e, action=action))
-    (call,) = load(out, shop.episode_ids[0])["steps"][-1]["tool_calls"]
-    assert call["function_name"] == "act"
-    assert call["arguments"]["action"]["type"] == "action/invalid"
-
-
-def test_text_and_bytes_of_any_kind_are_kept(shop, export):
-    observation = {"odd": "a\ud800", "pdf": b"%PDF-1.7", "none": b"", "deep": [[{"x": b"y"}]]}
-    out, report = export(
-        shop[:1], "atif", transform=lambda e: odd_episode(e, observation=observation)
-    )
-    extra = load(out, shop.episode_ids[0])["steps"][-1]["extra"]
-    assert extra["odd"]["$"] == "str"
-    assert (out / extra["pdf"]["path"]).read_bytes() == b"%PDF-1.7"
-    assert (out / extra["deep"][0][0]["x"]["path"]).read_bytes() == b"y"
-    assert report.notes == ()
 
 
 # The validator.
@@ -316,16 +218,7 @@ def test_what_follows_the_format_is_valid():
     assert read.steps[1].metrics.logprobs == [-0.5, 0]
 
 
-def test_version_1_7_has_no_audio():
-    sound = {"type": "audio", "source": {"media_type": "audio/wav", "path": "a.wav"}}
-    data = copy.deepcopy(WHOLE)
-    data["steps"][1]["message"] = [sound]
-    atif.Trajectory.model_validate(copy.deepcopy(data))
-    with pytest.raises(pydantic.ValidationError, match="audio"):
-        atif.Trajectory.model_validate(data | {"schema_version": "ATIF-v1.7"})
-
-
-@pytest.mark.parametrize("case", WRONG)
+@each("case", WRONG)
 def test_what_does_not_follow_the_format_is_refused(case):
     path, key, value = WRONG[case]
     data = copy.deepcopy(WHOLE)
@@ -335,19 +228,3 @@ def test_what_does_not_follow_the_format_is_refused(case):
     target[key] = value
     with pytest.raises(pydantic.ValidationError):
         atif.Trajectory.model_validate(data)
-
-
-def test_a_disk_that_gives_back_other_bytes_is_noticed(shop, export, monkeypatch, tmp_path):
-    class Broken(plain.FilesBeside):
-        def __contains__(self, name):
-            return False
-
-    monkeypatch.setattr("webtraj.datasets.exporters.atif.FilesBeside", Broken)
-    with pytest.raises(errors.StorageError, match="differs from what was written"):
-        export(shop, "atif")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_exported_episode_is_an_episode_again(shop, round_trip):
-    by_id, _ = round_trip(shop)
-    assert all(isinstance(episode, EpisodeTrajectory) for episode in by_id.values())

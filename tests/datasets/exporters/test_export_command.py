@@ -63,29 +63,6 @@ def test_filters_choose_episodes_and_are_written_down(case, shop, run):
     assert len(list(out.glob("*.json"))) == count
 
 
-def test_episodes_are_chosen_by_id(shop, run):
-    wanted = shop.episode_ids[1]
-    out, _ = run(shop, "--format", "atif", "--id", wanted)
-    assert [path.stem for path in out.glob("*.json")] == [wanted]
-    with pytest.raises(errors.UnknownEpisodeError, match="No sealed episode 'e9'"):
-        run(shop, "--format", "atif", "--id", "e9", out="other")
-
-
-def test_settings_go_to_the_format(shop, run):
-    out, _ = run(shop, "--format", "huggingface", "--set", "license=mit", "--set", "title=Tea")
-    assert "license: mit" in (out / "README.md").read_text()
-    for words in (["license"], ["license=a", "--set", "license=b"]):
-        with pytest.raises(errors.InvalidInputError, match="expected KEY=VALUE"):
-            run(shop, "--format", "huggingface", "--set", *words, out="other")
-
-
-def test_an_earlier_export_is_replaced_if_that_is_asked_for(shop, run):
-    run(shop, "--format", "atif")
-    with pytest.raises(errors.InvalidInputError, match="an earlier export"):
-        run(shop, "--format", "atif")
-    run(shop, "--format", "html", "--overwrite")
-
-
 def test_it_exits_with_1_if_an_episode_cannot_be_read(shop, run, tmp_path):
     import shutil
 
@@ -113,8 +90,3 @@ def test_what_may_be_shared_has_no_picture_in_any_format(shop, run):
     assert "email redacted" in read_manifest(out)[0]["transform"]
     with pytest.raises(errors.InvalidInputError):  # Pictures are what it is about.
         check_shareable(shop[0])
-
-
-def test_redacting_goes_with_sharing(shop, run):
-    with pytest.raises(errors.InvalidInputError, match="--shareable"):
-        run(shop, "--format", "atif", "--redact", "email")

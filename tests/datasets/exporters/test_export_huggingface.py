@@ -1,17 +1,11 @@
 """Parquet with a card: what `datasets`, pandas and DuckDB read of it."""
 
-import dataclasses
 import io
 import json
-import sys
 
 import numpy as np
 import pytest
 from export_episodes import SHOP_ACTIONS, picture
-
-from webtraj import errors
-from webtraj.datasets.exporters import huggingface
-from webtraj.trajectory import StepRecord, StepType
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -120,45 +114,6 @@ def test_splits_are_those_asked_for(shop, export, load):
     assert "1 episodes were left out" in (out / "README.md").read_text()
 
 
-def test_pandas_and_duckdb_read_it(shop, export):
-    pandas = pytest.importorskip("pandas")
-    duckdb = pytest.importorskip("duckdb")
-    out, _ = export(shop, "huggingface")
-    frame = pandas.read_parquet(out / "steps")
-    assert frame.groupby("episode_id", sort=False).reward.sum().tolist() == [2.5, 0.75]
-    query = f"SELECT action, screenshot.bytes FROM '{out}/steps/*.parquet' WHERE step = 1 LIMIT 1"
-    assert duckdb.sql(query).fetchall() == [("click('1')", picture(1))]
-
-
-def test_an_empty_dataset_has_columns_and_no_rows(shop, export):
-    datasets = pytest.importorskip("datasets")
-    out, report = export(shop.filter(task="none"), "huggingface")
-    assert report.written == ()
-    assert rows(out) == []
-    assert "screenshot" in pq.read_table(out / "steps").column_names
-    # `datasets` loads a split without rows only as a stream.
-    stream = datasets.load_dataset(str(out), "steps", split="train", streaming=True)
-    assert list(stream) == []
-
-
-def test_files_stay_below_their_size(shop, export, monkeypatch):
-    monkeypatch.setattr(huggingface, "_GROUP_ROWS", 2)
-
-    def long(episode):
-        steps = [
-            dataclasses.replace(
-                step, observation={**step.observation, "axtree": f"{step.index}" * 400_000}
-            )
-            for step in episode.steps
-        ]
-        return dataclasses.replace(episode, steps=tuple(steps))
-
-    out, _ = export(shop, "huggingface", options={"shard_mb": "1"}, transform=long)
-    files = sorted(path.name for path in (out / "steps").iterdir())
-    assert files == [f"train-0000{i}-of-00004.parquet" for i in range(4)]
-    assert [row["step"] for row in rows(out)] == [0, 1, 2, 3, 4, 0, 1, 2]
-
-
 def test_the_card_says_what_is_in_it(shop, export):
     out, _ = export(shop, "huggingface", options={"license": "cc-by-4.0", "title": 'A "b": c'})
     text = (out / "README.md").read_text()
@@ -169,79 +124,3 @@ def test_the_card_says_what_is_in_it(shop, export):
     assert "closed 1, terminated 1" in text
     for column in ("screenshot", "completion_token_ids", "total_reward"):
         assert f"| `{column}` |" in text
-
-
-ODD = {
-    "a reward that is a nest": ({"reward": {"a": 1.0, "b": 2.0}}, "steps.reward"),
-    "text that is no Unicode": ({"action": "a\ud800"}, "steps.action"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", ODD)
-def test_what_has_no_column_is_told(case, shop, export):
-    changes, field = ODD[case]
-
-    def odd(episode):
-        step = StepRecord(1, StepType.MID, {}, **{"reward": 0.0, "discount": 1.0} | changes)
-        return dataclasses.replace(episode, steps=(episode.steps[0], step))
-
-    out, report = export(shop[:1], "huggingface", transform=odd)
-    assert [(note.field, note.count) for note in report.notes] == [(field, 1)]
-    row = rows(out)[1]
-    if "reward" in changes:
-        assert row["reward"] == 3.0
-        assert json.loads(row["extra"])["reward"] == {"a": 1.0, "b": 2.0}
-    else:
-        assert row["action"] == "a?"
-        assert json.loads(row["action_json"])["$"] == "str"
-    assert field in (out / "README.md").read_text()
-
-
-def test_a_seed_beyond_64_bits_is_told(shop, export):
-    def large(episode):
-        return dataclasses.replace(episode, info=dataclasses.replace(episode.info, seed=2**70))
-
-    out, report = export(shop[:1], "huggingface", transform=large)
-    (note,) = report.notes
-    assert str(2**70) in note.why
-    assert rows(out, "trajectories")[0]["seed"] is None
-
-
-WRONG = {
-    "no licence": ({"license": "My Licence"}, "not a valid identifier"),
-    "a split that is none": ({"splits": "train"}, "name=share"),
-    "a split twice": ({"splits": "a=0.5;a=0.5"}, "twice"),
-    "shares above 1": ({"splits": "a=0.9;b=0.5"}, "sum to at most 1"),
-    "a name that datasets refuses": ({"splits": "a-b=1"}, "name=share"),
-    "no size": ({"shard_mb": "many"}, "shard_mb"),
-    "too large a size": ({"shard_mb": 900}, "shard_mb"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_options_that_do_not_do_are_refused(case, shop, export, tmp_path):
-    options, words = WRONG[case]
-    with pytest.raises(errors.InvalidInputError, match=words):
-        export(shop, "huggingface", options=options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_pyarrow_it_is_said_what_to_install(shop, export, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"\[parquet\]"):
-        export(shop, "huggingface")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_reads_back_otherwise_is_noticed(shop, export, monkeypatch, tmp_path):
-    written = []
-    real = huggingface._count
-
-    def count(row, digest):
-        written.append(row)
-        real({**row, "task": len(written)} if len(written) == 3 else row, digest)
-
-    monkeypatch.setattr(huggingface, "_count", count)
-    with pytest.raises(errors.StorageError, match="a row that differs"):
-        export(shop, "huggingface")
-    assert list(tmp_path.iterdir()) == []

@@ -4,9 +4,7 @@ inspect_ai needs an older click than webtraj's own environment has, so both comm
 `.venv-inspect` (made by `make test-peers`), or where `WEBTRAJ_INSPECT_PYTHON` says.
 """
 
-import asyncio
 import base64
-import dataclasses
 import json
 import os
 import subprocess
@@ -14,10 +12,6 @@ from pathlib import Path
 
 import pytest
 from export_episodes import picture
-
-import webtraj
-from webtraj import errors
-from webtraj.datasets.exporters import export_dataset
 
 ROOT = Path(__file__).parents[3]
 PYTHON = Path(os.environ.get("WEBTRAJ_INSPECT_PYTHON", ROOT / ".venv-inspect/bin/python"))
@@ -139,41 +133,6 @@ def test_what_the_machinery_broke_is_an_error_and_no_zero(wrecks, tmp_path):
             assert episode.end.error.message in sample["error"]["message"]
 
 
-def test_attempts_at_a_task_are_epochs_and_files_are_bounded(catch, tmp_path):
-    (log,) = exported(catch, tmp_path / "one")
-    log = dump(log)
-    assert [(s["id"], s["epoch"]) for s in log["samples"]] == [("catch", n) for n in (1, 2, 3)]
-    assert log["eval"]["model"] == "none/none"
-    assert log["samples"][0]["messages"][-1]["role"] == "tool"
-    assert len(exported(catch, tmp_path / "many", "--set", "per_file=2")) == 2
-
-
-def test_the_same_episodes_give_the_same_bytes(shop, shop_log, tmp_path):
-    (again,) = exported(shop, tmp_path / "shop")
-    assert again.read_bytes() == shop_log.read_bytes()
-
-
-def test_samples_that_inspect_reads_in_another_order_are_the_same(catch, tmp_path):
-    seeds = iter((3, 1, 2))
-
-    def seeded(episode):
-        info = dataclasses.replace(episode.info, seed=next(seeds))
-        return dataclasses.replace(episode, info=info)
-
-    target = webtraj.JsonTrajectoryCollector(tmp_path / "seeded", fsync="never")
-    for episode in map(seeded, catch):
-        recorder = target.begin_episode(episode.info)
-        for step in episode.steps:
-            recorder.record_step(step)
-        recorder.end_episode(episode.end)
-    asyncio.run(target.aclose())
-    (log,) = exported(webtraj.open_dataset(tmp_path / "seeded"), tmp_path / "out")
-    found = {s["id"]: s["uuid"] for s in dump(log)["samples"]}
-    assert found == {
-        f"catch seed {seed}": i for seed, i in zip((3, 1, 2), catch.episode_ids, strict=True)
-    }
-
-
 def test_inspect_lists_and_scores_the_log(shop_log, tmp_path):
     (listed,) = json.loads(run("inspect", "log", "list", "--json", "--log-dir", shop_log.parent))
     assert listed["task"] == "shop"
@@ -187,9 +146,3 @@ def test_inspect_lists_and_scores_the_log(shop_log, tmp_path):
     scores = dump(scored)["samples"][0]["scores"]
     assert scores["filled"]["value"] == "C"
     assert scores["outcome"]["value"] == "C"
-
-
-def test_without_inspect_ai_the_error_says_how_to_get_it(shop, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "inspect_ai", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"inspect"):
-        export_dataset(webtraj.open_dataset(shop.path), tmp_path / "out", format="inspect")

@@ -4,15 +4,11 @@ import base64
 import dataclasses
 import io
 import json
-import struct
-import sys
-import zlib
 
 import numpy as np
 import pytest
 from export_episodes import picture
 
-from webtraj import errors
 from webtraj.datasets.exporters import minari as minari_exporter
 from webtraj.datasets.exporters.plain import action_text, to_json
 from webtraj.trajectory import StepRecord, StepType
@@ -129,12 +125,6 @@ def test_an_episode_that_lost_a_step_is_left_out(shop, load):
     assert loaded.total_episodes == 1
 
 
-def test_pictures_may_stay_encoded(shop, load):
-    loaded, _ = load(shop[:1], options={"images": "encoded"})
-    (new,) = loaded
-    assert base64.b64decode(new.observations["screenshot"][1]) == picture(1)
-
-
 def with_values(episode, *observations, actions=None):
     steps = [
         StepRecord(
@@ -196,115 +186,8 @@ def test_values_of_any_kind_have_a_space(case, shop, load):
     assert listed(found) == expected
 
 
-def test_a_picture_that_is_missing_is_black_and_said_to_be(shop, load):
-    found, _, space = values_of(load, shop, picture(1), b"", picture(2))
-    assert found["x:present"].tolist() == [True, False, True]
-    assert not found["x"][1].any()
-    assert found["x"][2].any()
-    assert space["x"].shape == (48, 64, 3)
-
-
-def huge_picture():
-    """Returns a PNG that claims to have 60000x60000 pixels."""
-    good = picture(1)
-    header = b"IHDR" + struct.pack(">II", 60_000, 60_000) + good[24:29]
-    return good[:12] + header + struct.pack(">I", zlib.crc32(header)) + good[33:]
-
-
-@pytest.mark.parametrize("damaged", [picture(1)[:-300], huge_picture()], ids=["cut", "huge"])
-def test_a_picture_that_cannot_be_decoded_stays_as_it_is_and_is_told(shop, load, damaged):
-    found, report, _ = values_of(load, shop, picture(1), damaged, b"")
-    assert list(map(base64.b64decode, found["x"])) == [picture(1), damaged, b""]
-    (note,) = [note for note in report.notes if note.field == "steps.observation.x"]
-    assert (note.why, note.count) == (
-        "is a picture that cannot be decoded; all of them are base64", 1,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["a/b", "", ".", "..", "a:b", "%", "ü"])
 def test_names_of_any_kind_are_kept_apart(name, shop, load):
     found, _, _ = values_of(load, shop, 1, 2, name=name)
     (values,) = found.values()
     assert values.tolist() == [1, 2]
-
-
-def test_characters_that_hdf5_lacks_are_told(shop, load):
-    found, report, _ = values_of(load, shop, "a\0b", "c\ud800")
-    assert found["x"] == ["a\u2400b", "c?"]
-    (note,) = [note for note in report.notes if "x" in note.field]
-    assert (note.field, note.count) == ("steps.observation.x", 2)
-
-
-def test_actions_of_any_kind_have_a_space(shop, load):
-    for i, (actions, kind) in enumerate(
-        [
-            ([0, -2], spaces.Discrete(3, start=-2)),
-            ([0.5, 1.0], spaces.Box(-np.inf, np.inf, (), float)),
-            ([{"x": 1}, {"x": 2}], spaces.Dict(x=spaces.Discrete(3))),
-            ([np.ones(2, np.float32)] * 2, spaces.Box(-np.inf, np.inf, (2,), np.float32)),
-        ]
-    ):
-        loaded, _ = load(
-            shop[:1],
-            name=f"a{i}-v0",
-            transform=lambda e, a=actions: with_values(e, 0, 1, 2, actions=a),
-        )
-        assert loaded.action_space == kind
-
-
-def test_an_empty_dataset_loads(shop, load):
-    loaded, report = load(shop.filter(task="none"))
-    assert report.written == ()
-    assert loaded.total_episodes == 0
-
-
-def test_metadata_too_long_and_seeds_too_large_are_told(shop, load):
-    def large(episode):
-        info = dataclasses.replace(episode.info, seed=2**64, goal="g" * 70_000)
-        return dataclasses.replace(episode, info=info)
-
-    _, report = load(shop[:1], transform=large)
-    assert {"info.seed", "info.goal"} <= {note.field for note in report.notes}
-
-
-WRONG = {
-    "a name without a version": ("shop", {}, "version"),
-    "an id of another name": ("shop-v0", {"id": "web/other-v0"}, "must match its folder"),
-    "an id that is none": ("shop-v0", {"id": "../shop-v0"}, "Invalid Minari dataset id"),
-    "no such way with pictures": ("shop-v0", {"images": "jpeg"}, "images"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_options_that_do_not_do_are_refused(case, shop, export, tmp_path):
-    name, options, words = WRONG[case]
-    with pytest.raises(errors.InvalidInputError, match=words):
-        export(shop, "minari", name=name, options=options)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_an_id_with_a_namespace(shop, export, tmp_path, monkeypatch):
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    export(shop, "minari", name="web/shop-v0", options={"id": "web/shop-v0"})
-    assert minari.load_dataset("web/shop-v0").total_episodes == 2
-
-
-def test_without_minari_it_is_said_what_to_install(shop, export, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "minari.dataset.minari_storage", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"\[minari\]"):
-        export(shop, "minari", name=NAME)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_data_that_read_back_otherwise_are_noticed(shop, export, monkeypatch, tmp_path):
-    storage = minari_exporter._storage_class()
-    real = storage.update_metadata
-
-    def lose(self, metadata):
-        real(self, {**metadata, **({"total_episodes": 1} if "total_episodes" in metadata else {})})
-
-    monkeypatch.setattr(storage, "update_metadata", lose)
-    with pytest.raises(errors.StorageError, match="a number of episodes"):
-        export(shop, "minari", name=NAME)
-    assert list(tmp_path.iterdir()) == []

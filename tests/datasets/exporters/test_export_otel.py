@@ -2,11 +2,9 @@
 
 import base64
 import dataclasses
-import importlib
 import json
 import warnings
 
-import pytest
 from export_episodes import picture
 from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, TracesData
@@ -15,16 +13,12 @@ from opentelemetry.semconv.attributes import error_attributes
 from typer.testing import CliRunner
 
 from otlp_receiver import receiving, values
-from webtraj import errors
 from webtraj.cli.app import make_app
-from webtraj.datasets.exporters.otel import send_traces
 from webtraj.trajectory import (
-    Decision,
     EndReason,
     EpisodeEnd,
     ErrorInfo,
     Judgement,
-    ModelCall,
     Outcome,
 )
 
@@ -62,25 +56,6 @@ def tree(spans):
         ]
 
     return below(b"")  # fmt: skip
-
-
-def test_a_disabled_opentelemetry_is_told(shop, export, monkeypatch):
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    with pytest.raises(errors.InvalidInputError, match="OTEL_SDK_DISABLED=true"):
-        export(shop, "otel")
-
-
-def test_tool_calls_that_are_no_list_are_left_out(shop, export):
-    def odd(episode):
-        call = ModelCall(messages=({"role": "assistant", "content": "hm", "tool_calls": 5},))
-        step = dataclasses.replace(episode.steps[1], decision=Decision(model_calls=(call,)))
-        return dataclasses.replace(episode, steps=(episode.steps[0], step))
-
-    out, _ = export(shop[:1], "otel", options={"content": True}, transform=odd)
-    ((spans),) = read(out).values()
-    (chat,) = [span for span in spans if span.name == "chat"]
-    (message,) = json.loads(values(chat.attributes)["gen_ai.input.messages"])
-    assert message["parts"] == [{"type": "text", "content": "hm"}]
 
 
 def test_an_episode_is_a_trace_of_its_steps_calls_and_actions(shop, export):
@@ -200,16 +175,6 @@ def test_failures_are_errors_of_their_spans_and_no_reward(shop, export):
     assert values(action.attributes)["error.type"] == "gone"
 
 
-def test_an_agents_failure_is_no_error(shop, export):
-    failed = dataclasses.replace(shop[0].end, outcome=Outcome.FAILURE)
-    out, _ = export(shop[:1], "otel", transform=lambda e: dataclasses.replace(e, end=failed))
-    spans = read(out)[shop.episode_ids[0]]
-    assert spans[-1].status.code == 0
-    lost = [span for span in spans if span.status.code]
-    assert [values(span.attributes)["error.type"] for span in lost] == ["model_error"]
-    assert lost[0].status.message == "overloaded"
-
-
 def test_verdicts_are_events(shop, export):
     verdict = Judgement(
         judge="rules", version="2", outcome=Outcome.SUCCESS, reward=0.5, reason="tea!", time=5.0
@@ -226,25 +191,6 @@ def test_verdicts_are_events(shop, export):
     }
 
 
-def test_wrecks_and_foreign_values_are_traces_too(wrecks, catch, export):
-    out, report = export(wrecks, "otel", name="wrecks")
-    traces = read(out)
-    assert len(report.written) == len(traces) == len(wrecks)
-    for episode in wrecks:
-        root = traces[episode.episode_id][-1]
-        assert root.status.code == 2
-        assert values(root.attributes)["webtraj.end_reason"] == episode.end_reason.name.lower()
-    out, _ = export(catch, "otel", name="catch")
-    for spans in read(out).values():
-        assert {s.name for s in spans} >= {"reset", "step", "execute_tool act", "invoke_agent"}
-
-
-def test_the_same_episodes_give_the_same_bytes(shop, export):
-    one, _ = export(shop, "otel", name="one")
-    two, _ = export(shop, "otel", name="two")
-    assert (one / "traces.jsonl").read_bytes() == (two / "traces.jsonl").read_bytes()
-
-
 def test_the_command_sends_the_same_spans_to_a_receiver(shop, export, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20key")
     out, _ = export(shop, "otel")
@@ -258,13 +204,3 @@ def test_the_command_sends_the_same_spans_to_a_receiver(shop, export, monkeypatc
         assert receiver.headers[0]["authorization"] == "Bearer key"
         (resource,) = receiver.requests[0].resource_spans
         assert values(resource.resource.attributes)["service.name"] == "webtraj"
-
-
-def test_a_receiver_that_refuses_is_an_error(shop):
-    otel = importlib.import_module("webtraj.datasets.exporters.otel")
-    with receiving() as receiver:
-        receiver.failing = True
-        with pytest.raises(errors.StorageError, match="did not take the spans of episode"):
-            send_traces(shop, otel.otlp_exporter(receiver.endpoint))
-    with pytest.raises(errors.InvalidInputError, match="'here' is not an address"):
-        otel.otlp_exporter("here")

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import webtraj
+from rows import each
 from webtraj import errors
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.playwright import playwright_script
@@ -134,21 +135,12 @@ LOCATORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", LOCATORS)
+@each("case", LOCATORS)
 def test_a_locator_is_the_first_that_fits(case):
     ref, known, expected = LOCATORS[case]
     page = Page(FORM)
     chain = locate(page, target_of(page, ref, element(ref, **known)))
     assert WRITERS["python"].chain(chain) == f"page.{expected}"
-
-
-def test_a_cut_name_is_found_by_its_part():
-    name = "word " * 40 + "end"
-    page = Page(f'[1] button "{name}"')
-    chain = locate(page, target_of(page, "1", {}))
-    (call,) = chain
-    assert len(call.options["name"]) <= 80
-    assert name.startswith(call.options["name"])
 
 
 def test_a_script_repeats_actions_and_checks_the_end():
@@ -203,41 +195,6 @@ def test_a_script_repeats_actions_and_checks_the_end():
     assert "    # Step 4 failed: click('3')" in script
 
 
-def test_typescript_says_the_same():
-    script = playwright_script(
-        episode(
-            a.Fill("1", "anna"),
-            (a.UploadFile("15", ("a.pdf",)), element("15", selector="#up")),
-            a.Click("20"),
-            a.DragAt(((1, 2), (3, 4))),
-            a.NewTab("https://shop.example/new"),
-            a.CloseTab(),
-            trees=[FORM] * 7,
-        ),
-        "typescript",
-    )
-    for line in (
-        'import { expect, test, type Page } from "@playwright/test";',
-        'const BASE_URL = process.env.BASE_URL ?? "https://shop.example";',
-        'const USER_NAME = "anna";',
-        'test("shop_tea", async ({ page }) => {',
-        '  await page.goto(BASE_URL + "/tea?x=1");',
-        '  await page.getByRole("textbox", { name: "User name" }).fill(USER_NAME);',
-        '    const chooser = page.waitForEvent("filechooser");',
-        '    await page.locator("#up").click();',
-        "    await (await chooser).setFiles([FILE]);",
-        (
-            '  await page.locator("iframe:visible").nth(1).contentFrame()'
-            '.getByRole("button", { name: "Zoom" }).click();'
-        ),
-        "  await drag(page, [[1, 2], [3, 4]]);",
-        "  page = await page.context().newPage();",
-        "  page = await page.context().pages().at(-1)!;",
-        '  await expect(page).toHaveURL(BASE_URL + "/tea?x=1");',
-    ):
-        assert line in script.splitlines(), line
-
-
 def test_a_redacted_value_is_an_environment_variable_and_no_text_of_the_script():
     made = episode(
         a.Fill("2", "<secret:password>"),
@@ -258,89 +215,6 @@ def test_a_redacted_value_is_an_environment_variable_and_no_text_of_the_script()
     ]
     script = playwright_script(made, "typescript")
     assert 'const SECRET_PASSWORD = secret("SECRET_PASSWORD");' in script
-
-
-def test_tabs_are_followed_if_they_were_recorded():
-    made = episode(a.Click("5"), a.Click("5"), a.Click("5"), trees=[FORM] * 4)
-    for step, tabs in zip(made.steps, (["a"], ["a", "b"], ["a"], ["a"]), strict=True):
-        step.observation["tabs"] = np.array(tabs)
-    click = 'page.get_by_role("button", name="Cancel").click()'
-    assert body(playwright_script(made))[1:6] == [
-        f"with page.expect_popup() as popup:\n        {click}",
-        "page = popup.value",
-        click,
-        "page = page.context.pages[-1]",
-        click,
-    ]
-
-
-def test_a_script_waits_for_what_came_up_before_it_presses_keys():
-    trees = [FORM, FORM + '[40] menuitem "Open"', FORM]
-    script = playwright_script(episode(a.Click("5"), a.PressKey("Enter"), trees=trees))
-    assert body(script)[2] == ('expect(page.get_by_role("menuitem", name="Open")).to_be_visible()')
-
-
-RELOADED = re.sub(r"\[(\d+)\]", r"[90\1]", FORM)
-
-
-@pytest.mark.parametrize(
-    ("tree", "url", "waits"),
-    [
-        (RELOADED, "", True),
-        ('[90] heading "Thanks"', "?x=2", True),
-        ('[90] heading "Thanks"', "", False),  # A script may have replaced all of the page.
-        (FORM, "?x=2", False),
-        ("", "?x=2", False),
-    ],
-)
-def test_a_script_waits_for_a_new_document(tree, url, waits):
-    urls = ["https://shop.example/tea", f"https://shop.example/tea{url}"]
-    script = playwright_script(episode(a.Click("5"), trees=[FORM, tree], urls=urls))
-    click = 'page.get_by_role("button", name="Cancel").click()'
-    assert (f"with page.expect_navigation():\n        {click}" in script) is waits
-    assert click in script
-    written = playwright_script(
-        episode(a.Click("5"), trees=[FORM, tree], urls=urls), language="typescript"
-    )
-    assert ("await Promise.all([page.waitForNavigation(), page." in written) is waits
-
-
-def test_an_element_with_a_title_or_an_icon_is_not_found_by_an_exact_name():
-    def line(named_by, tree=FORM):
-        last = {**element("3", role="button", name="Save"), "named_by": named_by}
-        return body(playwright_script(episode((a.Click("3"), last), trees=[tree] * 2)))[1]
-
-    assert line("") == 'page.get_by_role("button", name="Save", exact=True).click()'
-    assert line("icon") == ('page.get_by_text("Save", exact=True).filter(visible=True).click()')
-    assert line("title") == 'page.get_by_title("Save", exact=True).click()'
-
-
-def test_other_local_sites_are_variables_too():
-    script = playwright_script(
-        episode(
-            a.Goto("http://mail.test/inbox"),
-            a.Goto("https://elsewhere.example/"),
-            urls=["http://shop.test/tea", "http://mail.test/inbox", "https://elsewhere.example/"],
-            task="apps/across/order",
-        )
-    )
-    assert 'BASE_URL = os.environ.get("BASE_URL", "http://shop.test")' in script
-    assert 'MAIL_URL = os.environ.get("MAIL_URL", "http://mail.test")' in script
-    assert 'page.goto(MAIL_URL + "/inbox")' in script
-    assert 'page.goto("https://elsewhere.example/")' in script
-    assert "webtraj apps open apps/across/order --seed 3" in script
-
-
-def test_dialogs_are_answered_if_there_were_any_or_may_have_been():
-    made = episode(a.Click("5"), trees=[FORM] * 2)
-    assert "dialog" not in playwright_script(made)
-    made.steps[1].observation["dialogs"] = ["confirm: Sure?"]
-    assert body(playwright_script(made))[0] == (
-        'page.context.on("dialog", lambda dialog: dialog.accept())'
-    )
-    for step in made.steps:
-        del step.observation["dialogs"]
-    assert 'page.context.on("dialog"' in playwright_script(made)
 
 
 def test_an_episode_without_a_page_or_an_action_is_refused():
@@ -373,7 +247,7 @@ def hostile_episode(text):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_hostile_text_stays_text(text):
     made = hostile_episode(text)
     script = playwright_script(made)

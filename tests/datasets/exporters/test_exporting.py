@@ -9,19 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tracemalloc
 
-import numpy as np
 import pytest
-from export_episodes import NEEDS, SHOP_ACTIONS, info, play_shop, recorded, shop_script
+from export_episodes import NEEDS, info, play_shop, recorded, shop_script
 
 from webtraj import errors, open_dataset
-from webtraj.datasets import transfer
-from webtraj.datasets.exporters import FORMATS, MANIFEST, export_dataset, huggingface, read_manifest
+from webtraj.datasets.exporters import MANIFEST, export_dataset, read_manifest
 from webtraj.datasets.exporters.base import all_formats, make_exporter
 from webtraj.store.places import open_storage
 
 NAME = "shop-v0"
+
 """A name that every format takes."""
 
 
@@ -181,20 +179,6 @@ def test_an_earlier_export_is_not_replaced_while_other_files_are_there(shop, tmp
     assert {entry.key.rpartition(".")[2] for entry in storage.list()} == {"html", "jsonl"}
 
 
-def test_a_file_that_appears_during_an_export_is_not_deleted(shop, tmp_path):
-    out = tmp_path / "out"
-    export_dataset(shop, out, format="atif")
-
-    def write(episode):
-        (out / "notes.txt").write_text("mine")
-        return episode
-
-    with pytest.raises(errors.InvalidInputError, match="notes"):
-        export_dataset(shop, out, format="html", overwrite=True, transform=write)
-    assert (out / "notes.txt").read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
-
-
 def _broken(episode):
     raise RuntimeError("the transform broke")
 
@@ -203,12 +187,6 @@ def test_a_dataset_is_no_place_for_exports(shop):
     for out in (shop.path, shop.path / "exports" / "a"):
         with pytest.raises(errors.InvalidInputError, match="only episodes"):
             export_dataset(shop, out, format="atif", overwrite=True)
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(shop, tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(errors.StorageError, match="Cannot write"):
-        export_dataset(shop, tmp_path / "file" / "out", format="atif")
 
 
 def test_a_bucket_gets_the_same_bytes_and_the_manifest_last(format_name, shop, tmp_path, request):
@@ -226,24 +204,6 @@ def test_a_bucket_gets_the_same_bytes_and_the_manifest_last(format_name, shop, t
     assert len(one.written) == 1
     header = json.loads(storage.read(MANIFEST).splitlines()[0])
     assert {entry.key for entry in storage.list()} == {*header["files"], MANIFEST}
-
-
-def test_a_bucket_of_other_things_is_left_alone(shop):
-    pytest.importorskip("obstore")
-    url = f"memory://export-taken-{os.getpid()}/x"
-    open_storage(url).write("thesis.txt", b"all of it")
-    with pytest.raises(errors.InvalidInputError, match="not an export"):
-        export_dataset(shop, url, format="atif", overwrite=True)
-    assert open_storage(url).read("thesis.txt") == b"all of it"
-
-
-def test_a_dataset_in_a_bucket_is_exported_as_one_in_a_folder(shop, tmp_path):
-    pytest.importorskip("obstore")
-    url = f"memory://export-source-{os.getpid()}/data"
-    transfer.copy(shop.path, url)
-    export_dataset(open_dataset(url), tmp_path / "a", format="atif")
-    export_dataset(shop, tmp_path / "b", format="atif")
-    assert snapshot(tmp_path / "a") == snapshot(tmp_path / "b")
 
 
 def test_a_transform_makes_what_is_exported_and_is_named(format_name, shop, export):
@@ -272,106 +232,3 @@ UNKNOWN = {
     "ATIF": "Did you mean 'atif'",
     "lance": "The formats are .*huggingface, html",
 }
-
-
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_a_format_that_is_not_known_is_told_with_the_nearest(name, shop, export, tmp_path):
-    with pytest.raises(errors.InvalidInputError, match=UNKNOWN[name]):
-        export(shop, name)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_option_that_is_not_known_is_told_with_the_nearest(shop, export):
-    with pytest.raises(errors.InvalidInputError, match="Did you mean 'license'"):
-        export(shop, "huggingface", options={"licence": "mit"})
-    with pytest.raises(errors.InvalidInputError, match="messages"):
-        export(shop, "atif", options={"messages": "perhaps"})
-
-
-def test_a_new_format_is_one_line(shop, export, monkeypatch):
-    monkeypatch.setitem(FORMATS, "ids", f"{__name__}:IdsExporter")
-    out, report = export(shop, "ids", options={"end": "\n"})
-    assert (out / "ids.txt").read_text().split() == list(shop.episode_ids)
-    assert len(report.written) == 2
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class IdsExporter:
-    version = 1
-    libraries = ()
-
-    end: str = ","
-
-    def export(self, job):
-        with (job.folder / "ids.txt").open("w") as file:
-            for episode in job.episodes:
-                file.write(episode.episode_id + self.end)
-                job.ledger.wrote(episode)
-
-
-@pytest.mark.slow
-def test_no_more_than_a_few_episodes_are_in_memory(tmp_path, monkeypatch):
-    """Forty episodes of 2 MB."""
-    monkeypatch.setattr(huggingface, "_GROUP_BYTES", 4_000_000)
-    for number in range(40):
-
-        async def short(env):
-            await play_shop(env, SHOP_ACTIONS[:1])
-
-        recorded(tmp_path / "data", shop_script(), short, info(number))
-    dataset = open_dataset(tmp_path / "data")
-    assert len(dataset) == 40
-
-    def large(episode):
-        seed = int(hashlib.sha256(episode.episode_id.encode()).hexdigest()[:8], 16)
-        noise = np.random.default_rng(seed).bytes(2_000_000)
-        steps = (dataclasses.replace(episode.steps[0], observation={"x": noise}), episode.steps[1])
-        return dataclasses.replace(episode, steps=steps)
-
-    for name, options, limit in (
-        ("atif", {}, 30_000_000),
-        ("huggingface", {}, 50_000_000),
-    ):
-        export_dataset(dataset[:1], tmp_path / f"{name}-1", format=name)  # Imports take memory too.
-        tracemalloc.start()
-        try:
-            export_dataset(dataset, tmp_path / name, format=name, options=options, transform=large)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < limit, name
-
-
-BROKEN = {"none": None, "empty": b"", "no object": b"3\n", "cut off": b'{"webtraj_export": 1'}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_is_no_manifest_is_an_error(case, tmp_path):
-    if BROKEN[case] is not None:
-        (tmp_path / MANIFEST).write_bytes(BROKEN[case])
-    with pytest.raises(errors.CorruptDataError, match="not an export manifest"):
-        read_manifest(tmp_path)
-
-
-def test_a_manifest_of_a_newer_webtraj_says_so(tmp_path):
-    (tmp_path / MANIFEST).write_bytes(b'{"webtraj_export": 2}\n')
-    with pytest.raises(
-        errors.UnsupportedSchemaError, match=r"manifest version 2; .* Upgrade webtraj"
-    ):
-        read_manifest(tmp_path)
-
-
-def test_traffic_is_split_at_line_ends_only(shop, export):
-    url = "https://shop.example/\u2028\u2029\x85"
-    entry = {"startedDateTime": "2026-11-20T10:00:00Z", "request": {"url": url}}
-    line = json.dumps(entry, ensure_ascii=False)
-
-    def with_traffic(episode):
-        step = dataclasses.replace(episode.steps[0], observation={"network": f"{line}\n\n{line}\n"})
-        return dataclasses.replace(episode, steps=(step,))
-
-    out, report = export(shop[:1], "har", transform=with_traffic)
-    assert report.notes == ()
-    (path,) = out.glob("*.har")
-    entries = json.loads(path.read_text())["log"]["entries"]
-    assert [entry["request"]["url"] for entry in entries] == [url, url]

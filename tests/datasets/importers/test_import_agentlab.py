@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from webtraj import EndReason, Outcome, errors
-from webtraj.datasets.importers import Problem, Skipped, Source, agentlab
+from webtraj.datasets.importers import Problem, Source, agentlab
 from webtraj.testing import assert_valid_trajectory
 from webtraj.trajectory import EpisodeTrajectory, StepType
 
@@ -113,13 +113,6 @@ def test_a_solved_episode_is_a_success():
     assert (end.reason, end.outcome) == (EndReason.TERMINATED, Outcome.SUCCESS)
 
 
-def test_a_truncated_episode_is_neither_success_nor_failure():
-    episode = only(folder("truncated"))
-    assert (episode.end.reason, episode.end.outcome) == (EndReason.TRUNCATED, Outcome.UNKNOWN)
-    assert episode.steps[-1].last
-    assert episode.steps[-1].discount == 1.0
-
-
 def test_an_agent_that_gives_no_action_truncates_its_episode():
     episode = only(folder("gave_up"))
     assert episode.end.reason is EndReason.TRUNCATED
@@ -185,6 +178,7 @@ def experiment(tmp_path, as_browsergym):
 
 
 SEEN = {"obs": {"goal": "g"}, "reward": 0}
+
 RAISED = "Exception uncaught by agent or environment in task t.\nTimeoutError:\nslow: \nvery:\nslow"
 
 
@@ -201,27 +195,6 @@ def test_an_environment_that_raises_leaves_its_action_in_flight(experiment):
     assert (end.error.type, end.error.message) == ("TimeoutError", "slow: \nvery:\nslow")
     assert (end.action_in_flight, end.in_flight_action) == (True, "click('1')")
     assert len(episode.steps) == 1
-
-
-def test_an_environment_that_never_began_is_an_episode_without_steps(experiment):
-    where = experiment({"obs": None, "reward": 0}, summary={"err_msg": RAISED})
-    episode = only(where)
-    assert episode.steps == ()
-    assert episode.end.outcome is Outcome.ENV_ERROR
-
-
-def test_without_a_summary_the_process_has_died(experiment):
-    episode = only(experiment({**SEEN, "action": "a"}, {**SEEN, "action": "b"}))
-    assert episode.end.reason is EndReason.CRASHED
-    assert episode.end.in_flight_action == "b"
-    assert [step.action for step in episode.steps] == [None, "a"]
-
-
-def test_an_interrupted_run_is_cancelled(experiment):
-    said = "Last step in episode was not terminated or truncated."
-    episode = only(experiment({**SEEN, "action": "a"}, SEEN, summary={"err_msg": said}))
-    assert episode.end.reason is EndReason.CANCELLED
-    assert episode.end.outcome is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -242,18 +215,6 @@ def test_the_outcome_of_a_terminated_episode_comes_from_its_rewards(experiment, 
     assert episode.end.reason is EndReason.TERMINATED
     assert episode.outcome.name.lower() == outcome
     assert episode.steps[0].reward is None
-
-
-def test_the_name_of_a_folder_tells_what_its_arguments_do_not(experiment):
-    info = only(experiment({**SEEN, "truncated": True}, summary={})).info
-    assert (info.policy, info.task, info.seed) == ("agent-7", "miniwob.click-test", 5)
-
-
-def test_agentlab_writes_none_for_no_action(experiment):
-    last = {**SEEN, "action": "None", "truncated": True, "stats": {"cost": 1}}
-    episode = only(experiment({**SEEN, "action": "a"}, last, summary={}))
-    assert episode.end.reason is EndReason.TRUNCATED
-    assert not episode.end.action_in_flight
 
 
 def test_a_record_that_is_damaged_is_reported_and_the_others_are_kept(copied):
@@ -280,68 +241,6 @@ def test_an_experiment_none_of_whose_steps_can_be_read_is_not_imported(copied):
     assert all(isinstance(one, Problem) for one in found)
 
 
-def test_a_record_that_is_missing_is_reported(copied):
-    where = copied("solved")
-    (where / "step_1.pkl.gz").unlink()
-    episode, problem = read(where)
-    assert "missing" in str(problem.error)
-    assert [step.index for step in episode.steps] == [0, 2]
-
-
-def test_a_missing_first_record_leaves_no_gap(copied):
-    where = copied("solved")
-    (where / "step_0.pkl.gz").unlink()
-    episode, _ = read(where)
-    assert [step.index for step in episode.steps] == [0, 1]
-
-
-@pytest.mark.parametrize("time", [-5.0, 1e15, 1.7e12])
-def test_a_time_out_of_range_is_left_out(experiment, time):
-    wrong = {"env_start": time, "env_stop": time, "agent_start": time, "agent_stop": 1e9}
-    info = {"chat_messages": [{"role": "user", "content": "go"}]}
-    first = {**SEEN, "action": "a", "profiling": wrong, "agent_info": info}
-    episode = only(experiment(first, {**SEEN, "truncated": True}, summary={}))
-    assert (episode.start_time, episode.steps[0].start_time) == (None, None)
-    (call,) = episode.steps[1].decision.model_calls
-    assert (call.start_time, call.latency) == (None, None)
-
-
-@pytest.mark.parametrize("items", [[1, 2], 5], ids=str)
-def test_a_message_with_a_field_named_items_is_a_message(experiment, items):
-    message = {"role": "user", "content": "go", "items": items}
-    first = {**SEEN, "action": "a", "agent_info": {"chat_messages": [message]}}
-    episode = only(experiment(first, {**SEEN, "truncated": True}, summary={}))
-    (call,) = episode.steps[1].decision.model_calls
-    assert call.messages == (message,)
-
-
-@pytest.mark.parametrize("error", [RecursionError, TypeError("odd"), KeyError("x")], ids=repr)
-def test_an_experiment_that_cannot_be_converted_is_a_problem_of_its_own(copied, monkeypatch, error):
-    where = copied("solved")
-    copied("truncated")
-    convert = agentlab.to_trajectory
-
-    def fail(info, *args):
-        if info.metadata["imported"]["file"] == where.name:
-            raise error
-        return convert(info, *args)
-
-    monkeypatch.setattr(agentlab, "to_trajectory", fail)
-    found = read(where.parent)
-    (problem,) = [one for one in found if isinstance(one, Problem)]
-    assert problem.where == where.name
-    assert isinstance(problem.error, errors.CorruptDataError)
-    assert len(found) == 2
-
-
-def test_a_gap_of_any_size_is_one_problem(copied):
-    where = copied("solved")
-    (where / "step_999999999.pkl.gz").write_bytes(b"")
-    found = [str(one.error) for one in read(where)[1:]]
-    assert "'step_3.pkl.gz' and those to step 999999998 are missing among the steps." in found
-    assert len(found) < 5
-
-
 def test_a_missing_last_record_invents_no_reward(copied):
     where = copied("solved")
     (where / "step_2.pkl.gz").unlink()
@@ -353,14 +252,6 @@ def test_a_missing_last_record_invents_no_reward(copied):
     assert (last.last, last.observation, last.reward) == (True, {}, None)
     assert last.action == "click('13')"
     assert episode.end.recording_errors == (str(problem.error),)
-
-
-def test_a_picture_that_is_none_is_reported(copied):
-    where = copied("solved")
-    (where / "screenshot_step_0.png").write_bytes(b"no picture")
-    episode, problem = read(where)
-    assert problem.where == "screenshot_step_0.png"
-    assert "screenshot" not in episode.steps[0].observation
 
 
 def test_classes_of_others_load_in_arguments_only(copied):
@@ -379,27 +270,6 @@ def test_further_classes_can_be_allowed(copied, as_browsergym):
     (where / "step_1.pkl.gz").write_bytes(content)
     assert [type(one) for one in read(where)] == [Problem]  # So that it can be imported later.
     assert len(only(where, allow_classes=("somebody.elses.loop.StepInfo",)).steps) == 3
-
-
-def test_experiments_that_were_run_again_or_never_are_left_out(tmp_path):
-    shutil.copytree(folder("solved"), tmp_path / "study" / f"_{folder('solved').name}")
-    shutil.copytree(folder("truncated"), tmp_path / "study" / folder("truncated").name)
-    prepared = tmp_path / "study" / "prepared"
-    prepared.mkdir()
-    shutil.copy(folder("solved") / "exp_args.pkl", prepared)
-    episode, never, superseded = read(tmp_path)
-    assert episode.info.policy == "scripted-truncated"
-    assert (never.where, never.why) == ("study/prepared", "it was prepared, but never ran")
-    assert isinstance(superseded, Skipped)
-    assert "run again" in superseded.why
-
-
-def test_an_id_comes_from_the_content_wherever_it_lies(copied):
-    assert only(copied("solved")).episode_id == only(folder("solved")).episode_id
-    assert len({found.episode_id for found in read(DATA)}) == 4
-    have = (only(folder("solved")).episode_id,)
-    (found,) = read(folder("solved"), have=have)
-    assert isinstance(found, Skipped)
 
 
 def test_links_out_of_the_source_are_not_followed(copied, tmp_path):

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from imported_validity import assert_valid
 
+from rows import each
 from webtraj import EndReason, Outcome, errors
-from webtraj.datasets.importers import Problem, Skipped, Source, atif
-from webtraj.environments.actions import Click, ClickAt, Fill, Goto, SendMessage
+from webtraj.datasets.importers import Problem, Source, atif
+from webtraj.environments.actions import Click, ClickAt, Fill, Goto
 from webtraj.trajectory import EpisodeTrajectory
 
 PICTURE = b"\x89PNG\r\n\x1a\n picture"
@@ -169,42 +170,12 @@ ACTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ACTIONS)
+@each("case", ACTIONS)
 def test_tool_calls_are_read_by_the_dialect_that_knows_them(case, write):
     given_call, expected = ACTIONS[case]
     steps = [{"step_id": 1, "source": "agent", "message": "", "tool_calls": [given_call]}]
     (episode,) = write(steps=steps)
     assert episode.steps[1].action == expected
-
-
-def test_several_tool_calls_and_none(write):
-    steps = [
-        {"source": "agent", "message": "", "tool_calls": [call("click", bid="1")] * 2},
-        {"source": "agent", "message": "The lamp costs 3."},
-        {"source": "agent", "message": "", "llm_call_count": 0, "metrics": {"prompt_tokens": 1}},
-    ]
-    (episode,) = write(steps=steps)
-    _, several, said, nothing = episode.steps
-    assert several.action == [Click("1"), Click("1")]
-    assert said.action == SendMessage("The lamp costs 3.")
-    assert nothing.action is None
-    assert nothing.decision.model_calls == ()
-
-
-def test_copied_context_is_what_was_said_and_not_done(write):
-    steps = copy.deepcopy(WHOLE["steps"])
-    steps[2]["is_copied_context"] = True
-    (episode,) = write(steps=steps)
-    assert len(episode.steps) == 2
-    assert len(episode.steps[0].observation["messages"]) == 4
-
-
-def test_logprobs_that_do_not_fit_are_kept_apart(write):
-    metrics = {"completion_token_ids": [1, 2], "logprobs": [-1], "prompt_token_ids": "no"}
-    (episode,) = write(steps=[{"source": "agent", "message": "hi", "metrics": metrics}])
-    decision = episode.steps[1].decision
-    assert decision.model_calls[0].logprobs == ()
-    assert decision.metadata["metrics"] == {"logprobs": [-1], "prompt_token_ids": "no"}
 
 
 def test_subagents_are_episodes_with_a_parent(write):
@@ -213,22 +184,6 @@ def test_subagents_are_episodes_with_a_parent(write):
     assert first.info.parent_episode_id == second.info.parent_episode_id == parent.episode_id
     assert len({parent.episode_id, first.episode_id, second.episode_id}) == 3
     assert "subagent_trajectories" not in parent.info.metadata["atif"]
-
-
-def test_subagents_without_end_are_refused(write):
-    data = WHOLE
-    for _ in range(12):
-        data = {**WHOLE, "subagent_trajectories": [data]}
-    found = write(data)
-    assert isinstance(found[-1], Problem)
-    assert len(found) == 10
-
-
-def test_pictures_that_are_missing_are_counted(write):
-    episode, skipped = write(pictures=False)
-    assert isinstance(skipped, Skipped)
-    assert "2 of its pictures" in skipped.why
-    assert "screenshot" not in episode.steps[0].observation
 
 
 @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "link.png", "t.json", "", "a\0b"])
@@ -241,7 +196,7 @@ def test_a_picture_path_leads_nowhere_else(write, tmp_path, path):
     assert "screenshot" not in episode.steps[0].observation
 
 
-@pytest.mark.parametrize("version", [f"ATIF-v1.{minor}" for minor in range(9)])
+@each("version", [f"ATIF-v1.{minor}" for minor in range(9)])
 def test_all_versions_are_read(write, version):
     (episode,) = write(schema_version=version)
     assert isinstance(episode, EpisodeTrajectory)
@@ -258,54 +213,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@each("case", BROKEN)
 def test_what_is_not_atif_is_reported(case, write):
     changes, kind = BROKEN[case]
     (problem,) = write(**changes)
     assert isinstance(problem, Problem)
     assert type(problem.error) is kind
     assert "'t.json'" in str(problem.error)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"], ids=range(4))
-def test_what_is_no_json_is_reported(tmp_path, content):
-    (tmp_path / "a.json").write_bytes(content)
-    assert not atif.recognises(tmp_path)
-    (problem,) = atif.read(Source(path=tmp_path))
-    assert isinstance(problem.error, errors.CorruptDataError)
-
-
-def test_a_file_nested_too_deeply_is_a_problem_and_the_others_are_read(write, tmp_path):
-    steps = [{"step_id": 1, "source": "user", "message": "DEEP"}]
-    text = json.dumps({**WHOLE, "steps": steps}).replace('"DEEP"', "[" * 700 + "]" * 700)
-    (tmp_path / "a.json").write_text(text)
-    (tmp_path / "z.json").write_text(json.dumps(WHOLE))
-    problem, *others = atif.read(Source(path=tmp_path))
-    assert problem.where == "a.json"
-    assert isinstance(problem.error, errors.CorruptDataError)
-    assert isinstance(others[0], EpisodeTrajectory)
-
-
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "yesterday"])
-def test_a_time_out_of_range_is_left_out(write, time):
-    steps = copy.deepcopy(WHOLE["steps"])
-    steps[1]["timestamp"] = time
-    (episode,) = write(steps=steps)
-    assert episode.steps[0].end_time is None
-    assert episode.start_time == episode.steps[1].end_time
-
-
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([0, 2, 5], [0, 2, 5]), ([0, 1], [0, 1, 2]), ([0, 2, 2], [0, 1, 2]), (7, [0, 1, 2]),
-        ([1, 2, 3], [0, 1, 2]), ([0, 1, 2**64], [0, 1, 2]), ([0, "1", 2], [0, 1, 2]),
-    ],
-)  # fmt: skip
-def test_numbers_of_steps_are_read_if_they_make_sense(write, numbers, expected):
-    extra = {**WHOLE["extra"], "webtraj": {"step_indices": numbers}}
-    (episode,) = write(extra=extra)
-    assert [step.index for step in episode.steps] == expected
 
 
 JSON = st.recursive(

@@ -1,14 +1,12 @@
 """Demonstrations of MiniWoB++, recorded by its own recorder in a browser (scripts/)."""
 
-import gzip
 import json
 from pathlib import Path
 
-import pytest
-
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.datasets.importers import Problem, Source, miniwob_demos
-from webtraj.environments.actions import ClickAt, DragAt, MouseDown, PressKey, TypeText
+from webtraj.environments.actions import ClickAt, MouseDown, PressKey, TypeText
 from webtraj.testing import assert_valid_trajectory
 
 DATA = Path(__file__).parent / "data" / "demos"
@@ -77,18 +75,6 @@ def test_nothing_that_was_recorded_is_lost():
     assert states == data["states"]
 
 
-def test_the_element_behind_an_action_is_kept():
-    element = demo("click-test").steps[1].decision.metadata["element"]
-    assert (element["tag"], element["text"]) == ("BUTTON", "Click Me!")
-
-
-def test_a_drag_and_a_failure():
-    episode = demo("drag-box")
-    assert episode.steps[1].action == DragAt(((30, 100), (90, 150)))
-    assert (episode.outcome, episode.total_reward) == (Outcome.FAILURE, -1)
-    assert demo("enter-text-failed").outcome is Outcome.FAILURE
-
-
 def events(*kinds):
     """Returns states of events, each before and after; (kind, x, y) or (kind, key, character)."""
     states = [{"time": 0, "action": None}]
@@ -139,7 +125,7 @@ EVENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", EVENTS)
+@each("case", EVENTS)
 def test_events_become_actions(case):
     given, expected = EVENTS[case]
     states = events(*given)
@@ -148,17 +134,6 @@ def test_events_become_actions(case):
     # Each state but the first is in exactly one of them.
     covered = [i for chunk in found for i in range(chunk.first, chunk.last + 1)]
     assert covered == list(range(1, len(states)))
-
-
-def test_compressed_files_and_names_of_the_recorder(tmp_path):
-    content = (DATA / "click-test.json").read_bytes()
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
-    (tmp_path / "b.jsonxx").write_bytes(content)
-    (tmp_path / "c.json.gzx").write_bytes(gzip.compress(content))
-    (tmp_path / "readme.txt").write_text("no demonstration")
-    assert miniwob_demos.recognises(tmp_path)
-    found = [episode.episode_id for episode in read(tmp_path)]
-    assert found == [demo("click-test").episode_id] * 3
 
 
 BROKEN = {
@@ -173,7 +148,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@each("case", BROKEN)
 def test_what_is_no_demonstration_is_reported(case, tmp_path):
     (tmp_path / "a.json").write_bytes(BROKEN[case])
     assert not miniwob_demos.recognises(tmp_path)
@@ -181,13 +156,3 @@ def test_what_is_no_demonstration_is_reported(case, tmp_path):
     assert isinstance(problem, Problem)
     assert isinstance(problem.error, errors.CorruptDataError)
     assert "'a.json'" in str(problem.error)
-
-
-def test_without_a_reward_the_outcome_is_unknown(tmp_path):
-    data = json.loads((DATA / "click-test.json").read_bytes())
-    del data["reward"], data["rawReward"]
-    (tmp_path / "a.json").write_text(json.dumps({**data, "worker": "w1"}))
-    (episode,) = read(tmp_path)
-    assert episode.outcome is Outcome.UNKNOWN
-    assert episode.steps[-1].reward is None
-    assert episode.info.metadata["worker"] == "w1"

@@ -55,13 +55,6 @@ def test_files_become_episodes_and_what_is_broken_is_reported(folder):
     assert broken.where == "broken.pb"
 
 
-def test_what_is_there_already_is_left_out(folder, tmp_path):
-    assert len(import_episodes(Source(path=folder), tmp_path / "out").imported) == 2
-    again = import_episodes(Source(path=folder), tmp_path / "out")
-    assert [skipped.where for skipped in again.skipped] == ["a.pb", "b.pb.xz"]
-    assert not again.imported
-
-
 @pytest.mark.parametrize("format_name", ["json", "pb.zst"])
 def test_another_episode_of_a_known_id_is_a_problem(tmp_path, format_name):
     def recorded(goal, name):
@@ -79,22 +72,3 @@ def test_another_episode_of_a_known_id_is_a_problem(tmp_path, format_name):
     (problem,) = import_episodes(Source(path=other), out, format=format_name).problems
     assert isinstance(problem.error, errors.StorageConflictError)
     assert open_dataset(out)[0].info.goal == "a lamp"
-
-
-def test_a_schema_of_ones_own(folder, tmp_path):
-    from google.protobuf import descriptor_pb2
-
-    schema = descriptor_pb2.FileDescriptorSet()
-
-    def add(file):
-        for dependency in file.dependencies:
-            add(dependency)
-        file.CopyToProto(schema.file.add())
-
-    add(pb.DESCRIPTOR)
-    descriptor = tmp_path / "orby.binpb"
-    descriptor.write_bytes(schema.SerializeToString())
-    (episode,) = read(folder / "a.pb", descriptor=descriptor)
-    assert episode.steps[1].action == "click('12')"
-    with pytest.raises(errors.InvalidInputError, match="Cannot read the schema"):
-        read(folder / "a.pb", descriptor=tmp_path / "none")

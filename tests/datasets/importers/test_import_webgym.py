@@ -1,6 +1,5 @@
 """WebGym's trajectory files, saved by torch from classes of WebGym's names and fields."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,9 +9,7 @@ from imported_validity import assert_valid
 
 from webtraj import errors
 from webtraj.datasets.importers import Problem, Skipped, Source, webgym
-from webtraj.datasets.importers.webgym import end_of
-from webtraj.environments.actions import Answer, ClickAt, InvalidAction, Scroll
-from webtraj.store.values import OpaqueRecord
+from webtraj.environments.actions import Answer, ClickAt, Scroll
 from webtraj.trajectory import EpisodeTrajectory
 
 DATA = Path(__file__).parent / "data"
@@ -39,10 +36,6 @@ def read(path, **options):
 
 def episodes(path, **options):
     return [found for found in read(path, **options) if isinstance(found, EpisodeTrajectory)]
-
-
-def make(name, **fields):
-    return OpaqueRecord(f"webgym.data.components.{name}", fields)
 
 
 @pytest.mark.parametrize(
@@ -137,22 +130,6 @@ def test_screenshots_are_found_beside_and_counted_if_not(tmp_path):
     assert path.exists()
 
 
-def test_odd_paths_and_ids_cost_their_own_values_only(tmp_path, monkeypatch):
-    good = webgym_shapes.trajectories(make)[0]
-    first = good[0]["observation"].fields
-    odd = {
-        **first,
-        "image_path": "x" * 400 + ".png",
-        "task": make("Task", **{**first["task"].fields, "task_id": 10**5000}),
-    }
-    data = [good, [{**good[0], "observation": make("Observation", **odd)}, *good[1:]], good[:1]]
-    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: data)
-    (tmp_path / "list.pt").write_bytes(b"x")
-    found = [one for one in read(tmp_path / "list.pt") if not isinstance(one, Skipped)]
-    assert [one.info.task for one in found][:2] == [found[0].info.task, "webgym"]
-    assert len(found) == 3
-
-
 @pytest.mark.parametrize(
     "path", ["../../secret.png", "/etc/../secret.png", "..\\secret.png", "link/secret.png"]
 )
@@ -167,25 +144,6 @@ def test_a_screenshot_path_leads_nowhere_else(tmp_path, path):
     assert file._missing == 1
 
 
-def test_the_same_trajectory_in_two_files_is_one_episode(tmp_path):
-    for name in ("t.pt.iteration1", "t.pt.iteration1_rank_0.checkpoint"):
-        shutil.copy(FILE, tmp_path / name)
-    found = read(tmp_path)
-    assert sum(isinstance(one, EpisodeTrajectory) for one in found) == len(ENDS)
-    again = [one for one in found if isinstance(one, Skipped) and one.episode_id]
-    assert len(again) == len(ENDS)
-    assert "another file" in again[0].why
-
-
-def test_attempts_at_one_task_have_ids_of_their_own():
-    assert len({episode.episode_id for episode in episodes(FILE)}) == len(ENDS)
-
-
-def test_what_is_there_already_is_left_out():
-    have = {episode.episode_id for episode in episodes(FILE)}
-    assert episodes(FILE, have=have) == []
-
-
 def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_read(tmp_path):
     shutil.copy(FILE, tmp_path / "b.pt")
     (tmp_path / "a.pt").write_bytes(FILE.read_bytes()[:5000])
@@ -195,79 +153,3 @@ def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_read(tmp_path
     assert [one.where for one in problems] == ["a.pt", "c.pt"]
     assert all(isinstance(one.error, errors.CorruptDataError) for one in problems)
     assert sum(isinstance(one, EpisodeTrajectory) for one in found) == len(ENDS)
-
-
-def test_a_trajectory_that_is_none_is_reported(tmp_path, monkeypatch):
-    good = webgym_shapes.trajectories(make)[0]
-    data = [good, [], None, "x", [{}], [{**good[0], "response": None, "action": None}]]
-    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: data)
-    (tmp_path / "list.pt.iteration4").write_bytes(b"x")
-    found = read(tmp_path / "list.pt.iteration4")
-    kinds = [type(one).__name__ for one in found]
-    assert kinds == [
-        "EpisodeTrajectory", "Skipped", "Skipped", "Problem", "Problem", "EpisodeTrajectory",
-        "Skipped",
-    ]  # fmt: skip
-    assert found[0].info.metadata["webgym"]["iteration"] == 4  # By the file's name.
-    assert "metadata" not in found[0].info.metadata
-
-
-def changed(index, **fields):
-    """Returns a trajectory of webgym_shapes with another last reward."""
-    steps = webgym_shapes.trajectories(make)[index]
-    last = steps[-1]
-    reward = make("Reward", **{**last["reward"].fields, **fields})
-    return [*steps[:-1], {**last, "reward": reward}]
-
-
-@pytest.mark.parametrize("value", [None, float("nan"), "1", -1, -1.0], ids=str)
-def test_a_grade_that_is_none_is_unknown(value):
-    end = end_of(changed(0, reward=value))
-    assert (end.reward, end.outcome.name) == (None, "UNKNOWN")
-
-
-def test_a_reply_without_an_action_is_no_action(monkeypatch, tmp_path):
-    steps = webgym_shapes.trajectories(make)[0]
-    response = make("Response", raw_response="I do not know.", answering_tokens={}, raw_prompt="{")
-    steps[0] = {**steps[0], "response": response}
-    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: {"trajectories": [steps]})
-    (tmp_path / "a.pt").write_bytes(b"x")
-    step = read(tmp_path / "a.pt")[0].steps[1]
-    # WebGym waits or clicks in the middle then: what it did is kept, and is not the action.
-    assert isinstance(step.action, InvalidAction)
-    assert step.decision.parse_error
-    assert step.decision.metadata["executed"]["action"]["key"] == "click"
-    assert step.decision.model_calls[0].messages == ("{",)
-
-
-def test_labels_are_read_too(monkeypatch, tmp_path):
-    call = {"name": "web_interaction", "arguments": {"action": "click", "element_id": "7"}}
-    steps = webgym_shapes.trajectories(make)[0]
-    said = f"<tool_call>{json.dumps(call)}</tool_call>"
-    response = make("Response", raw_response=said, answering_tokens={}, raw_prompt="")
-    steps[0] = {**steps[0], "response": response}
-    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: {"trajectories": [steps]})
-    (tmp_path / "a.pt").write_bytes(b"x")
-    assert read(tmp_path / "a.pt")[0].steps[1].action.ref == "7"
-
-
-@pytest.mark.parametrize(
-    ("name", "iteration"),
-    [
-        ("iteration0.pt", 0),
-        ("iteration5_rank_0.pt", 5),
-        ("iteration_12.pt", 12),
-        ("train_trajectories.pt.iteration7_rank_1.checkpoint", 7),
-        ("my_iteration3.pt", 3),
-        ("reiteration3.pt", None),
-        ("all.pt", None),
-    ],
-)
-def test_the_iteration_is_read_from_every_name_that_webgym_writes(
-    tmp_path, monkeypatch, name, iteration
-):
-    data = [webgym_shapes.trajectories(make)[0]]  # A checkpoint without metadata.
-    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: data)
-    (tmp_path / name).write_bytes(b"x")
-    (found,) = episodes(tmp_path / name)
-    assert found.info.metadata["webgym"]["iteration"] == iteration

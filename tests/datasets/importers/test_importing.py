@@ -11,6 +11,7 @@ import typer
 from imported_validity import assert_valid
 from typer.testing import CliRunner
 
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.transfer import import_
 from webtraj.datasets.importers import Source, detect, import_episodes, read_episodes
@@ -37,17 +38,6 @@ def test_a_source_is_found_out(name):
     assert detect(DATA / name) == COUNTS[name][0]
 
 
-def test_files_are_found_out(atif, tmp_path):
-    assert detect(atif) == detect(atif / "t.json") == "atif"
-    assert detect(DATA / "demos" / "click-test.json") == "miniwob-demos"
-    (file,) = (DATA / "webgym" / "train_trajectories").iterdir()
-    assert detect(file) == "webgym"
-    shutil.copy(file, tmp_path / "any name")
-    assert detect(tmp_path / "any name") == "webgym"
-    (tmp_path / "a.pb").write_bytes(b"")
-    assert detect(tmp_path / "a.pb") == "orby"
-
-
 def test_what_comes_from_nowhere_that_is_known_is_refused(tmp_path):
     (tmp_path / "readme.txt").write_text("hello")
     for path in (tmp_path, tmp_path / "readme.txt"):
@@ -65,8 +55,8 @@ def test_what_comes_from_nowhere_that_is_known_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("format_name", ["json", "pb.zst"])
-@pytest.mark.parametrize("name", COUNTS)
+@each("format_name", ["json", "pb.zst"])
+@each("name", COUNTS)
 def test_what_is_imported_comes_back_equal(name, format_name, tmp_path):
     system, count = COUNTS[name]
     report = import_episodes(Source(path=DATA / name), tmp_path / "out", format=format_name)
@@ -90,15 +80,6 @@ def test_importing_twice_adds_nothing_twice(name, tmp_path):
     assert len(again.skipped) >= COUNTS[name][1]
     after = {path: path.read_bytes() for path in (tmp_path / "out" / "episodes").iterdir()}
     assert before == after
-
-
-def test_the_same_file_twice_in_a_source_is_one_episode(tmp_path):
-    (tmp_path / "in").mkdir()
-    for name in ("a.json", "b.json"):
-        shutil.copy(DATA / "demos" / "click-test.json", tmp_path / "in" / name)
-    report = import_episodes(Source(path=tmp_path / "in"), tmp_path / "out")
-    assert len(report.imported) == 1
-    assert report.skipped[0].where == "b.json"
 
 
 def test_a_place_that_holds_other_things_is_left_alone(tmp_path):
@@ -139,37 +120,6 @@ def test_an_import_that_was_killed_is_run_again(after, tmp_path):
     assert verify(tmp_path / "out").clean
 
 
-def test_a_dataset_that_cannot_be_written_ends_the_import(tmp_path, monkeypatch):
-    written = []
-    add = DatasetWriter.add
-
-    def fail(self, episode):
-        if len(written) == 2:
-            raise errors.StorageError("The disk is full.")
-        written.append(episode)
-        return add(self, episode)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DatasetWriter, "add", fail)
-        with pytest.raises(errors.StorageError, match="disk is full"):
-            import_episodes(Source(path=DATA / "demos"), tmp_path / "out")
-    assert len(import_episodes(Source(path=DATA / "demos"), tmp_path / "out").imported) == 2
-
-
-def test_an_episode_that_cannot_be_kept_is_a_problem_of_its_own(tmp_path, monkeypatch):
-    add = DatasetWriter.add
-
-    def refuse(self, episode):
-        if "drag" in episode.info.task:
-            raise errors.UnwritableValueError("Steps hold a thing.")
-        return add(self, episode)
-
-    monkeypatch.setattr(DatasetWriter, "add", refuse)
-    report = import_episodes(Source(path=DATA / "demos"), tmp_path / "out")
-    assert len(report.imported) == 3
-    assert [problem.where for problem in report.problems] == ["drag-box.json"]
-
-
 # The command.
 
 
@@ -182,17 +132,6 @@ def run(monkeypatch):
         return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
     return invoke
-
-
-def test_the_command_says_what_it_did(run, tmp_path):
-    result = run(DATA / "browsergym", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert "miniwob.click-test: 2 steps, terminated, success" in result.output
-    assert result.output.splitlines()[-1] == "agentlab: 4 imported, 0 skipped, 0 failed"
-    again = run(DATA / "browsergym", "--out", tmp_path / "out", "--from", "agentlab")
-    assert again.exit_code == 0
-    assert "agentlab: 0 imported, 4 skipped, 0 failed" in again.output
-    assert "it is in the dataset already" in again.output
 
 
 def test_the_command_fails_if_anything_failed_and_imports_the_rest(run, tmp_path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import orjson
-import pytest
 from action_strategies import actions_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.environments.actions import VERBS, Click
 from webtraj.store import values
 from webtraj.store.decoding import decode
@@ -30,7 +30,7 @@ def test_every_action_comes_back_as_itself(action):
     assert hash(loaded) == hash(action)
 
 
-@pytest.mark.parametrize("name", sorted(VERBS))
+@each("name", sorted(VERBS))
 def test_every_verb_is_stored_under_a_name_that_outlives_its_module(name):
     assert values.name_of(VERBS[name]) == f"action/{name}"
     assert values.class_of(f"action/{name}") is VERBS[name]

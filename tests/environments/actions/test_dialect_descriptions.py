@@ -11,12 +11,12 @@ from action_strategies import VIEWPORT, actions_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj import errors
-from webtraj.environments.actions import VERBS, Answer, Click, Fill, InvalidAction
+from webtraj.environments.actions import Answer, Click, Fill, InvalidAction
 from webtraj.environments.actions.dialects import (
     DIALECTS,
     BrowserGymDialect,
-    Dialect,
     make_dialect,
 )
 
@@ -90,14 +90,14 @@ def test_what_is_said_follows_the_schema(name, data):
             assert follows(said["arguments"], tool["parameters"])
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_schemas_and_tools_are_plain_json(name):
     dialect = make_dialect(name)
     assert json.loads(json.dumps(dialect.schema())) == dialect.schema()
     assert json.loads(json.dumps(dialect.tools())) == dialect.tools()
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_the_prompt_names_every_word_that_a_model_may_say(name):
     dialect = make_dialect(name)
     prompt = dialect.prompt()
@@ -117,26 +117,6 @@ def test_every_example_in_the_prompt_is_read_by_the_dialect(name):
         assert dialect.parse(example).verb != "invalid", example
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_dialect_keeps_the_protocol(name):
-    dialect = make_dialect(name)
-    assert isinstance(dialect, Dialect)
-    assert dialect.name == name
-    assert len(set(dialect.verbs)) == len(dialect.verbs)
-    assert set(dialect.verbs) <= set(VERBS.values())
-
-
-def test_the_default_dialect_has_a_tool_for_each_word():
-    dialect = make_dialect("webtraj")
-    tools = {tool["name"]: tool for tool in dialect.tools()}
-    click = tools["click"]["parameters"]
-    assert click["required"] == ["bid"]
-    assert click["properties"]["button"] == {"type": "string", "enum": ["left", "middle", "right"]}
-    assert tools["fill"]["parameters"]["properties"]["enable_autocomplete_menu"] == {
-        "type": "boolean"
-    }
-
-
 def test_computer_use_tools_carry_the_size_of_the_screen():
     size = {"display_width_px": 400, "display_height_px": 300}
     assert make_dialect("anthropic", (800, 600), shown=(400, 300)).tools() == [
@@ -152,16 +132,8 @@ def test_computer_use_tools_carry_the_size_of_the_screen():
     assert (preview["display_width"], preview["environment"]) == (800, "browser")
 
 
-@pytest.mark.parametrize("name", ["anthropic:computer_1999", "openai:mouse", "webtraj:computer"])
-def test_a_version_of_a_tool_that_does_not_exist_is_refused(name):
-    with pytest.raises(
-        errors.InvalidInputError, match=f"{name.partition(':')[2]}.*expected one of"
-    ):
-        make_dialect(name)
-
-
-@pytest.mark.parametrize("viewport", [(0, 5), (5, -1), (1.5, 2), ("5", 5)])
-@pytest.mark.parametrize("name", ["webgym", "anthropic", "openai"])
+@each("viewport", [(0, 5), (5, -1), (1.5, 2), ("5", 5)])
+@each("name", ["webgym", "anthropic", "openai"])
 def test_a_viewport_that_is_no_size_is_refused(name, viewport):
     with pytest.raises(errors.InvalidInputError, match="Frame"):
         make_dialect(name, viewport)
@@ -178,9 +150,3 @@ def test_an_action_set_may_be_smaller():
     assert refused.kind == "unknown_action"
     with pytest.raises(errors.UnsupportedActionError):
         dialect.format(Fill("1", "x"))
-
-
-@pytest.mark.parametrize(("verbs", "problem"), [([Answer], "Answer"), ([], "at least one")])
-def test_an_action_set_that_cannot_be_is_refused(verbs, problem):
-    with pytest.raises(errors.InvalidInputError, match=problem):
-        BrowserGymDialect(verbs=verbs)

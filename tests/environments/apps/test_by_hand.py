@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import httpx
 import pytest
 
 import webtraj
-from webtraj import Outcome, errors
+from webtraj import Outcome
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.datasets.exporters import export_dataset
 from webtraj.demonstrating import Recorder
@@ -51,40 +49,6 @@ async def test_a_browser_without_cookies_is_logged_in(errands):
         assert "Buy stamps (1)" in page.text
         assert "missing: added errand" in await task.wrong_state()
     assert not task.worlds
-
-
-async def test_a_taken_port_is_told(errands):
-    task = AppTask(find_template("errands/add"))
-    async with open_task(task) as addresses:
-        port = int(addresses["errands"].rpartition(":")[2])
-        with pytest.raises(errors.InvalidInputError, match=f"Cannot listen at port {port}"):
-            async with open_task(AppTask(find_template("errands/add")), port=port):
-                pass
-
-
-@pytest.mark.parametrize("name", ["errands", "errands/add"])
-def test_the_command_serves_until_it_is_interrupted(errands, name):
-    code = "import errands, sys; from webtraj.cli import main; sys.exit(main())"
-    port = "18650"
-    running = subprocess.Popen(
-        [sys.executable, "-c", code, "apps", "open", name, "--port", port],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "examples/own_application")},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    said = ""
-    while "Ctrl-C ends it." not in said:
-        line = running.stdout.readline()
-        assert line, said
-        said += line
-    assert f"http://errands.localhost:{port}/" in said
-    page = httpx.get(f"http://127.0.0.1:{port}/", headers={"Cookie": "user=someone"})
-    assert "Buy stamps (1)" in page.text
-    running.send_signal(signal.SIGINT)
-    said += running.communicate()[0]
-    assert running.returncode == 0, said
-    assert ("Not done: missing: added errand" in said) is ("/" in name)
-    assert (f"BASE_URL=http://errands.localhost:{port}" in said) is ("/" in name)
 
 
 @pytest.mark.browser

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.environments.apps.state import (
     added,
     changed,
     changes,
-    contains,
     differences,
     hash_of,
     optional,
     read_sqlite,
     removed,
-    same_text,
 )
 
 BEFORE = {
@@ -35,7 +34,7 @@ FEWER = after(line={1: BEFORE["line"][1]})
 OTHER = after(line={**BEFORE["line"], 1: {"id": 1, "product": 7, "count": 5}})
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "expected", "wrong"),
     [
         (BEFORE, (), ""),
@@ -97,13 +96,6 @@ def test_changes_are_found_if_and_only_if_states_differ(one, two):
         for c in found
     ]
     assert not differences(found, exact[::-1])
-
-
-def test_texts():
-    assert contains("two", "ONE")("one\n and  Two")
-    assert not contains("three")("one")
-    assert same_text("A plan.")(" a  plan ")
-    assert not same_text("A plan")("a plant")
 
 
 @pytest.mark.parametrize(

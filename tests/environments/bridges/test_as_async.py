@@ -1,24 +1,18 @@
 """The rules of `as_async`, one test a rule."""
 
 import asyncio
-import contextvars
 import copy
-import gc
 import pickle
 import subprocess
 import sys
 import threading
 
-import dm_env
 import gymnasium
 import pytest
 
 import webtraj
 from webtraj import as_async, errors
-from webtraj.environments import bridges
 from webtraj.testing import fakes
-
-_SETTING = contextvars.ContextVar("_SETTING", default="unset")
 
 
 class _Gated(fakes.Catch):
@@ -78,11 +72,6 @@ async def test_it_is_an_environment_with_the_inner_specs():
         assert env.discount_spec().maximum == 1.0
 
 
-def test_an_asynchronous_environment_is_returned_unchanged():
-    env = fakes.CatchEnvironment()
-    assert as_async(env) is env
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -105,24 +94,6 @@ async def test_every_call_is_made_on_one_other_thread():
         assert await env.call(threading.current_thread) in inner.threads
     assert len(inner.threads) == 1
     assert threading.current_thread() not in inner.threads
-
-
-async def test_calls_are_made_one_at_a_time_in_order():
-    inner = _Gated()
-    async with as_async(inner) as env:
-        await asyncio.gather(env.reset(), *(env.step(action) for action in (0, 1, 2)))
-        assert inner.calls == ["reset", "step 0", "step 1", "step 2"]
-
-
-async def test_the_loop_goes_on_while_the_environment_works():
-    inner = _Gated()
-    async with as_async(inner) as env:
-        inner.hold()
-        reset = asyncio.create_task(env.reset())
-        await inner.reached()
-        assert not reset.done()
-        inner.gate.set()
-        assert (await reset).first()
 
 
 async def _cancel_during(inner, call):
@@ -160,22 +131,6 @@ async def test_after_a_cancelled_call_step_resets_and_ignores_its_action(cancell
         assert (await env.step(2)).mid()
 
 
-@pytest.mark.parametrize("turns", [0, 1])
-async def test_a_result_that_came_just_before_the_cancellation_is_thrown_away_too(turns):
-    async with as_async(fakes.Catch()) as env:
-        await env.reset()
-        task = asyncio.create_task(env.step(0))
-        await asyncio.sleep(0)
-        env.observation_spec()  # Blocks until the step has returned, which its task has not seen.
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        assert not task.done()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (await env.step(1)).first()
-
-
 async def test_a_call_that_was_cancelled_before_its_turn_is_never_made_and_loses_the_episode():
     inner = _Gated()
     async with as_async(inner) as env:
@@ -191,19 +146,6 @@ async def test_a_call_that_was_cancelled_before_its_turn_is_never_made_and_loses
         assert (await first).mid()
         assert (await env.step(2)).first()
         assert inner.calls == ["reset", "step 0", "reset"]
-
-
-async def test_cancelling_twice_changes_nothing():
-    inner = _Gated()
-    async with as_async(inner) as env:
-        await env.reset()
-        await _cancel_during(inner, env.step(0))
-        waiting = asyncio.create_task(env.reset())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        inner.gate.set()
-        assert (await env.step(0)).first()
 
 
 async def test_exceptions_are_raised_as_they_are_and_the_environment_decides_what_follows():
@@ -231,12 +173,6 @@ async def test_exceptions_that_futures_cannot_carry_arrive_nevertheless(raised, 
     await env.close()
 
 
-async def test_context_variables_of_the_caller_are_seen():
-    async with as_async(fakes.Catch()) as env:
-        _SETTING.set("set")
-        assert await env.call(_SETTING.get) == "set"
-
-
 async def test_close_is_idempotent_and_reset_after_it_is_the_environments_affair():
     inner = _Gated()
     env = as_async(inner)
@@ -247,17 +183,6 @@ async def test_close_is_idempotent_and_reset_after_it_is_the_environments_affair
     assert (await env.reset()).first()
     await env.close()
     assert inner.calls == ["reset", "close", "reset", "close"]
-
-
-async def test_a_cancelled_close_goes_on_and_is_not_made_twice():
-    inner = _Gated()
-    env = as_async(inner)
-    await env.reset()
-    await _cancel_during(inner, env.close())
-    inner.gate.set()
-    await env.close()
-    assert inner.calls == ["reset", "close"]
-    assert inner.closed
 
 
 async def test_close_waits_for_a_call_that_was_cancelled():
@@ -271,17 +196,6 @@ async def test_close_waits_for_a_call_that_was_cancelled():
     inner.gate.set()
     await closing
     assert inner.calls == ["reset", "step 0", "close"]
-
-
-async def test_close_ends_the_thread_even_if_closing_raises():
-    class Unclosable(fakes.Catch):
-        def close(self):
-            raise OSError("busy")
-
-    env = as_async(Unclosable())
-    await env.reset()
-    with pytest.raises(OSError, match="busy"):
-        await env.close()
 
 
 async def test_the_context_manager_tells_the_environment_of_an_exception_and_closes():
@@ -299,58 +213,10 @@ async def test_the_context_manager_tells_the_environment_of_an_exception_and_clo
     assert inner.closed
 
 
-def test_it_works_from_one_loop_after_another():
-    env = as_async(fakes.Catch())
-    assert asyncio.run(env.reset()).first()
-    assert asyncio.run(env.step(1)).mid()
-    asyncio.run(env.close())
-
-
-async def test_attributes_are_reachable():
-    env = as_async(_Gated())
-    assert env.color == "green"
-    assert env.environment_name == "_Gated"
-    assert "_Gated" in repr(env)
-    with pytest.raises(AttributeError, match="colour"):
-        _ = env.colour
-
-
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_copies_are_refused_with_advice(duplicate):
     with pytest.raises(TypeError, match="Send a function that builds the environment"):
         duplicate(as_async(fakes.Catch()))
-
-
-def test_an_environment_that_was_only_collected_is_closed():
-    inner = _Gated()
-    env = as_async(inner)
-    assert isinstance(env, bridges.AsyncEnvironment)
-    asyncio.run(env.reset())
-    worker = env._worker
-    del env
-    gc.collect()
-    worker.join(30)
-    assert inner.calls == ["reset", "close"]
-
-
-async def test_an_environment_without_enter_and_exit_can_be_used_in_async_with():
-    class Bare:
-        closed = False
-
-        def reset(self):
-            return dm_env.restart(0)
-
-        def step(self, action):
-            return dm_env.termination(1.0, action)
-
-        def close(self):
-            self.closed = True
-
-    inner = Bare()
-    async with as_async(inner) as env:
-        assert (await env.reset()).first()
-        assert (await env.step(3)).observation == 3
-    assert inner.closed
 
 
 _HANGING = """
@@ -382,16 +248,3 @@ def test_an_environment_that_hangs_does_not_keep_python_from_exiting():
         [sys.executable, "-c", _HANGING], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "gave up\n", "")
-
-
-async def test_an_environment_that_holds_nothing_needs_no_close():
-    class Corridor:
-        def reset(self):
-            return dm_env.restart(0)
-
-        def step(self, action):
-            return dm_env.termination(1.0, action)
-
-    async with as_async(Corridor()) as environment:
-        assert (await environment.reset()).first()
-        assert (await environment.step(4)).observation == 4

@@ -3,19 +3,16 @@
 import asyncio
 import contextvars
 import copy
-import gc
 import pickle
 import signal
 import subprocess
 import sys
 import threading
-import weakref
 
 import dm_env
 import pytest
 
-from webtraj import as_async, as_sync, errors
-from webtraj.environments import bridges
+from webtraj import as_sync, errors
 from webtraj.testing import fakes
 
 _FIRST = dm_env.restart(0.0)
@@ -95,11 +92,6 @@ def test_timesteps_pass_through_by_identity():
     assert inner.calls[1] == fakes.Call("step", "left")
 
 
-def test_a_synchronous_environment_is_returned_unchanged():
-    env = fakes.Catch()
-    assert as_sync(env) is env
-
-
 def test_the_environment_sees_one_loop_and_one_thread_from_first_call_to_close():
     inner = _Probe()
     with as_sync(inner) as env:
@@ -111,11 +103,6 @@ def test_the_environment_sees_one_loop_and_one_thread_from_first_call_to_close()
     assert threading.current_thread() not in inner.threads
 
 
-def test_a_bridge_that_was_never_used_has_no_thread():
-    as_sync(fakes.CatchEnvironment())
-    assert _threads_of_bridges() == []
-
-
 def test_exceptions_of_the_environment_are_raised_as_they_are():
     error = ValueError("no such button")
     with as_sync(fakes.ScriptedEnvironment([_FIRST, error, _MID])) as env:
@@ -123,15 +110,6 @@ def test_exceptions_of_the_environment_are_raised_as_they_are():
         with pytest.raises(ValueError) as caught:
             env.step(0)
         assert caught.value is error
-        assert env.step(0) is _MID
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError()])
-def test_an_exception_that_would_end_a_loop_reaches_the_caller_and_leaves_the_loop_alone(error):
-    with as_sync(fakes.ScriptedEnvironment([_FIRST, error, _MID])) as env:
-        env.reset()
-        with pytest.raises(type(error)):
-            env.step(0)
         assert env.step(0) is _MID
 
 
@@ -159,7 +137,6 @@ def test_an_interrupt_cancels_the_call_and_waits_until_it_has_ended():
         with pytest.raises(KeyboardInterrupt):
             env.step("a")
         assert inner.cleaned_up, "the caller went on before the call had ended"
-        assert not env._loop_thread._unfinished
 
 
 class _Stubborn(fakes.ScriptedEnvironment):
@@ -216,20 +193,6 @@ def test_a_call_from_its_own_loop_is_refused():
     bridge.close()
 
 
-async def test_a_call_from_another_running_loop_works():
-    with as_sync(fakes.CatchEnvironment()) as env:
-        assert env.reset().first()
-
-
-def test_context_variables_of_the_caller_are_seen():
-    token = _SETTING.set("set")
-    try:
-        with as_sync(_Probe()) as env:
-            assert env.setting() == "set"
-    finally:
-        _SETTING.reset(token)
-
-
 def test_attributes_are_reachable_and_coroutine_functions_become_functions():
     with as_sync(_Probe()) as env:
         assert env.color == "green"
@@ -251,44 +214,6 @@ def test_close_is_idempotent_and_reset_after_it_is_the_environments_affair():
     env.close()
 
 
-def test_close_ends_the_thread_even_if_closing_raises():
-    env = as_sync(fakes.ScriptedEnvironment([_FIRST], close_error=OSError("busy")))
-    env.reset()
-    with pytest.raises(OSError, match="busy"):
-        env.close()
-    assert _threads_of_bridges() == []
-
-
-def test_close_frees_what_the_loop_holds():
-    events = []
-
-    class Holder(fakes.CatchEnvironment):
-        async def reset(self):
-            async def numbers():
-                try:
-                    while True:
-                        yield 1
-                finally:
-                    events.append("generator closed")
-
-            async def background():
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    events.append("task cancelled")
-
-            self.numbers = numbers()
-            await anext(self.numbers)
-            self.task = asyncio.create_task(background())
-            await asyncio.to_thread(events.append, "executor used")
-            return await super().reset()
-
-    with as_sync(Holder()) as env:
-        env.reset()
-    assert events == ["executor used", "task cancelled", "generator closed"]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("asyncio_")]
-
-
 def test_with_enters_and_leaves_the_environment_and_tells_it_of_an_exception():
     inner = _Probe()
     error = ValueError("in the body")
@@ -303,20 +228,6 @@ def test_with_enters_and_leaves_the_environment_and_tells_it_of_an_exception():
 def test_copies_are_refused_with_advice(duplicate):
     with pytest.raises(TypeError, match="Send a function that builds the environment"):
         duplicate(as_sync(fakes.CatchEnvironment()))
-
-
-def test_an_environment_that_was_only_collected_is_closed():
-    inner = _Probe()
-    env = as_sync(inner)
-    env.reset()
-    thread = env._loop_thread
-    reference = weakref.ref(env)
-    del env
-    gc.collect()
-    assert reference() is None
-    thread.join(30)
-    assert not thread.running
-    assert inner.closed
 
 
 _FORGETFUL = """
@@ -354,22 +265,3 @@ def test_python_closes_what_is_still_open_when_it_exits(bridge, use):
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "closed\n", "")
-
-
-def test_both_bridges_can_be_stacked():
-    with as_sync(as_async(fakes.Catch())) as env:
-        assert isinstance(env, bridges.SyncEnvironment)
-        assert env.environment_name == "Catch"
-        assert env.reset().first()
-        assert env.step(1).mid()
-
-
-@pytest.mark.parametrize("bridged", [as_sync, lambda env: as_sync(as_async(as_sync(env)))])
-def test_an_exception_comes_out_of_with_even_if_the_environment_would_hide_it(bridged):
-    class Forgiving(fakes.CatchEnvironment):
-        async def __aexit__(self, exc_type, exc, traceback):
-            await self.close()
-            return True
-
-    with pytest.raises(ValueError, match="in the body"), bridged(Forgiving()):
-        raise ValueError("in the body")

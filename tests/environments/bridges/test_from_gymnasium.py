@@ -13,11 +13,11 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj import EndReason, errors, from_gymnasium, open_dataset, registry
+from rows import each
+from webtraj import EndReason, errors, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
 from webtraj.environments import gymnasium as conversion
-from webtraj.rollouts import collect
 from webtraj.testing import assert_ended, assert_valid_trajectory, assertions
 
 
@@ -99,15 +99,6 @@ async def test_step_on_a_fresh_or_finished_environment_resets_and_ignores_its_ac
     assert inner.actions == [1]
 
 
-async def test_after_a_step_that_raised_step_resets():
-    inner = _Walk(fail_at=1)
-    async with from_gymnasium(inner) as env:
-        await env.reset()
-        with pytest.raises(RuntimeError, match="the simulator died"):
-            await env.step(1)
-        assert (await env.step(1)).first()
-
-
 async def test_every_call_is_made_on_one_thread_and_close_closes_once():
     inner = _Walk()
     env = from_gymnasium(inner)
@@ -145,22 +136,6 @@ async def test_a_seed_that_is_set_is_that_of_the_next_episode_alone():
     assert inner.seeds == [100, 8]
 
 
-async def test_a_rollout_seeds_each_episode(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_presets", {})
-    walks = []
-
-    def make():
-        walks.append(_Walk(terminate_at=1))
-        return from_gymnasium(walks[-1])
-
-    registry.register("walk/right", make)
-    summary = await collect("walk/right", lambda observation: 1, episodes=3, out=tmp_path)
-    seeds = [seed for walk in walks for seed in walk.seeds]
-    assert sorted(seeds) == sorted(result.seed for result in summary.results)
-    assert sorted(seeds) == sorted(summary.seed for summary in open_dataset(tmp_path).summaries)
-    assert len(set(seeds)) == 3
-
-
 async def test_the_record_names_environment_goal_and_versions():
     collector = MemoryTrajectoryCollector()
     frozen_lake = gymnasium.make("FrozenLake-v1")
@@ -172,17 +147,6 @@ async def test_the_record_names_environment_goal_and_versions():
     assert (walk.environment, walk.goal) == ("_Walk", "walk right")
     assert (lake.environment, lake.task, lake.goal) == ("FrozenLake-v1", "FrozenLake-v1", "")
     assert lake.versions["gymnasium"] == gymnasium.__version__
-
-
-async def test_info_and_attributes_are_reachable():
-    async with from_gymnasium(_Walk()) as env:
-        assert env.last_info == {}
-        await env.reset()
-        assert env.last_info == {"fresh": True}
-        await env.step(1)
-        assert env.last_info == {"taken": 1}
-        assert env.terminate_at == 3
-        assert isinstance(env.unwrapped, _Walk)
 
 
 @pytest.mark.parametrize("given", ["FrozenLake-v1", None, gymnasium.make_vec("FrozenLake-v1")])
@@ -223,7 +187,7 @@ SPACES = {
 }
 
 
-@pytest.mark.parametrize("name", SPACES)
+@each("name", SPACES)
 @given(seed=st.integers(0, 2**31))
 def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
     space, kind = SPACES[name]
@@ -234,7 +198,7 @@ def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
     assert conversion.to_space(assertions.generate(spec), space) in space
 
 
-@pytest.mark.parametrize(
+@each(
     ("space", "value"),
     [
         (spaces.Discrete(5), 5),
@@ -250,78 +214,3 @@ def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
 def test_what_a_space_does_not_contain_its_spec_refuses(space, value):
     with pytest.raises(ValueError, match="for spec observation"):
         conversion.to_spec(space, "observation").validate(value)
-
-
-def test_scalars_of_specs_become_scalars_of_spaces():
-    space = spaces.Dict({"key": spaces.Discrete(3), "text": spaces.Text(5), "x": spaces.Box(0, 1)})
-    action = {"key": np.array(2), "text": np.array("ab", dtype=object), "x": np.zeros(1, "f4")}
-    converted = conversion.to_space(action, space)
-    assert {2: "two"}[converted["key"]] == "two"
-    assert converted["text"] == "ab"
-    assert converted["x"] is action["x"]
-
-
-def test_vector_rewards_keep_their_shape_and_spec():
-    class TwoGoals(_Walk):
-        reward_space = spaces.Box(0.0, 1.0, (2,), np.float64)
-
-        def step(self, action):
-            observation, _, *rest = super().step(action)
-            return observation, np.array([0.0, 1.0]), *rest
-
-    adapter = from_gymnasium(TwoGoals())._environment
-    adapter.reset()
-    timestep = adapter.step(0)
-    assert adapter.reward_spec().shape == (2,)
-    adapter.reward_spec().validate(timestep.reward)
-
-
-def test_text_specs_are_string_specs_and_can_be_copied():
-    spec = conversion.to_spec(spaces.Text(3), "title")
-    assert isinstance(spec, specs.StringArray)
-    copied = spec.replace(name="heading")
-    assert (copied.name, copied.space) == ("heading", spec.space)
-
-
-def test_space_specs_compare_and_copy():
-    spec = conversion.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
-    same = conversion.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
-    other = conversion.to_spec(spaces.Sequence(spaces.Discrete(4)), "goals")
-    assert spec == same
-    assert spec != other
-    assert spec.replace(name="aims").name == "aims"
-    assert "Sequence" in repr(spec)
-
-
-def test_generating_a_value_leaves_the_random_numbers_of_the_environment_alone():
-    space = spaces.Sequence(spaces.Discrete(100), seed=3)
-    before = [space.sample() for _ in range(3)]
-    space.seed(3)
-    spec = conversion.to_spec(space, "goals")
-    assert spec.generate_value() == spec.generate_value()
-    assert [space.sample() for _ in range(3)] == before
-
-
-class _OnlyContains(spaces.Space):
-    """A space as BrowserGym has them: it tells what it contains, and cannot be sampled."""
-
-    def __init__(self, kind):
-        super().__init__()
-        self.kind = kind
-
-    def contains(self, x):
-        return isinstance(x, self.kind)
-
-    def sample(self, mask=None, probability=None):
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize("kind", [str, dict, tuple, int, float])
-def test_a_space_without_samples_gives_an_empty_value(kind):
-    spec = conversion.to_spec(_OnlyContains(kind), "action")
-    assert isinstance(spec.generate_value(), kind)
-
-
-def test_a_space_without_samples_or_empty_values_gives_none():
-    with pytest.raises(NotImplementedError):
-        conversion.to_spec(_OnlyContains(bytes), "action").generate_value()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import refs_in
 
@@ -94,8 +95,8 @@ DONE = {
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("html", "actions", "_", "events"), DONE.values(), ids=DONE.keys())
-async def test_a_verb_sends_trusted_events(open_page, html, actions, _, events):
+@each(("html", "actions", "after", "events"), DONE.values())
+async def test_a_verb_sends_trusted_events(open_page, html, actions, after, events):
     timestep, environment = await play(open_page, html, *actions)
     assert failure(timestep) == ("", "")
     log = await log_of(environment)
@@ -140,7 +141,7 @@ VALUES = {
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("html", "action", "value"), VALUES.values(), ids=VALUES.keys())
+@each(("html", "action", "value"), VALUES.values())
 async def test_a_field_gets_its_value(open_page, html, action, value):
     timestep, environment = await play(open_page, html, action)
     assert failure(timestep) == ("", "")
@@ -205,7 +206,7 @@ REFUSED = {
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("html", "action", "kind", "words"), REFUSED.values(), ids=REFUSED.keys())
+@each(("html", "action", "kind", "words"), REFUSED.values())
 async def test_what_cannot_be_done_is_refused_and_leaves_the_page_alone(
     open_page, html, action, kind, words
 ):
@@ -238,15 +239,6 @@ async def test_an_element_that_was_hidden_since_is_refused(open_page):
     assert failure(timestep)[0] == "hidden"
 
 
-@pytest.mark.browser
-async def test_an_element_outside_the_viewport_is_scrolled_to(open_page):
-    timestep, environment = await play(
-        open_page, "<div style='height:3000px'></div><button id=b>go</button>", a.Click("1")
-    )
-    assert failure(timestep) == ("", "")
-    assert "click b" in await log_of(environment)
-
-
 _ROWS = "".join(f"<div style='height:40px'>row {n}</div>" for n in range(9))
 HIDDEN_BY_SCROLLING = {
     "below the end of its list": f"<div style='height:100px;overflow:auto'>{_ROWS}<button id=b>go",
@@ -270,17 +262,6 @@ async def test_an_element_that_its_list_hides_is_scrolled_to(open_page, html):
     timestep = await environment.step(a.Click(button))
     assert failure(timestep) == ("", "")
     assert "click b" in await log_of(environment)
-
-
-async def test_what_was_scrolled_in_vain_is_scrolled_back(open_page):
-    timestep, environment = await play(
-        open_page,
-        "<div id=list style='height:100px;overflow:auto'><div style='height:400px'></div>"
-        "<button>go</button></div><div style='position:fixed;inset:0;background:#fff'>wall</div>",
-        a.Click("1"),
-    )
-    assert failure(timestep)[0] == "covered"
-    assert await environment.session.page.evaluate("document.getElementById('list').scrollTop") == 0
 
 
 async def test_a_half_covered_element_is_clicked_where_it_can_be_seen(open_page):
@@ -365,17 +346,3 @@ async def test_the_element_acted_on_is_described(open_page):
         "frame": "",
     }
     assert last["box"][2] == 90
-
-
-async def test_the_element_at_a_point_is_described(open_page):
-    timestep, _ = await play(
-        open_page, "<button id=b style='width:200px;height:200px'>Go</button>", a.ClickAt(50, 50)
-    )
-    assert timestep.observation["last_action"]["selector"] == "#b"
-
-
-@pytest.mark.smoke
-@pytest.mark.browser
-async def test_a_refused_action_tells_which_element_it_meant(open_page):
-    timestep, _ = await play(open_page, "<button id=b disabled>Go</button>", a.Click("1"))
-    assert timestep.observation["last_action"]["selector"] == "#b"

@@ -7,7 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.environments.browser import processes as processes_lib
-from webtraj.environments.browser.processes import find_browser, find_headed_browser
+from webtraj.environments.browser.processes import find_browser
 
 
 def make_program(path, output="Chromium 1.2.3", code=0):
@@ -75,49 +75,3 @@ def test_what_the_user_names_is_never_passed_over(machine, monkeypatch, broken):
     monkeypatch.setenv("WEBTRAJ_BROWSER", str(machine / "mine"))
     with pytest.raises(errors.BrowserNotFoundError, match="mine"):
         find_browser()
-
-
-def test_a_window_needs_more_than_a_headless_shell(machine, monkeypatch):
-    monkeypatch.setattr(processes_lib, "_HEADED_PATHS", ())
-    make_program(machine / "bin" / "chromium-headless-shell", "Chromium 9")
-    make_program(machine / "downloads/chromium_headless_shell-1/chrome-linux/headless_shell")
-    with pytest.raises(errors.BrowserNotFoundError, match="playwright install chromium"):
-        find_headed_browser()
-    downloaded = make_program(machine / "downloads/chromium-1/chrome-linux/chrome", "Chromium 7")
-    assert find_headed_browser().path == str(downloaded)
-    installed = make_program(machine / "bin" / "chromium", "Chromium 8")
-    assert find_headed_browser() == processes_lib.BrowserExecutable(
-        str(installed), "Chromium 8", "system"
-    )
-    assert find_browser().version == "Chromium 1.2.3"  # It goes on preferring the shell.
-
-
-def test_a_program_that_does_not_run_is_passed_over(machine):
-    make_program(machine / "bin" / "chromium-headless-shell", code=127)
-    make_program(machine / "bin" / "chromium")
-    assert find_browser().path == str(machine / "bin" / "chromium")
-
-
-@pytest.mark.parametrize("template", ['{} "$@"', 'exec {} "$@"'])
-def test_a_wrapper_script_is_taken_off(machine, template):
-    program = make_program(machine / "lib" / "chromium")
-    wrapper = machine / "bin" / "chromium"
-    wrapper.write_text(f"#!/bin/sh -e\n{template.format(program)}\n")
-    wrapper.chmod(0o755)
-    assert find_browser().path == str(program)
-
-
-def test_a_script_that_does_more_is_kept(machine):
-    program = make_program(machine / "lib" / "chromium")
-    wrapper = machine / "bin" / "chromium"
-    wrapper.write_text(f'#!/bin/sh -e\nexport FLAGS=1\n{program} "$@"\n')
-    wrapper.chmod(0o755)
-    assert find_browser().path == str(wrapper)
-
-
-def test_a_download_that_does_not_start_is_named_with_what_it_may_lack(machine):
-    path = machine / "downloads/chromium_headless_shell-1/chrome-linux/headless_shell"
-    make_program(path, code=127)
-    with pytest.raises(errors.BrowserNotFoundError, match="playwright install-deps") as caught:
-        find_browser()
-    assert str(path) in str(caught.value)

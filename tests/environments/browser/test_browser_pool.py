@@ -1,25 +1,26 @@
 """The pool's promises: isolation, deadlines, replacement, and nothing left behind."""
 
 import asyncio
-import contextlib
 import dataclasses
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import psutil
 import pytest
 
-from processes import descendants
+from processes import browsers, descendants
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.processes import find_browser, process_alive
 
 pytestmark = [pytest.mark.browser]
 
-QUICK = PoolLimits(call=5.0, close=1.0, lease=0.2)
+QUICK = PoolLimits(call=15.0, close=1.0, lease=0.2)
+"""Only what hangs takes so long: a machine with much to do needs room for what does not."""
 
 
 async def answer(lease):
@@ -28,7 +29,7 @@ async def answer(lease):
 
 async def until(condition):
     """Waits until a condition holds; the deadline is only for failing."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -38,20 +39,20 @@ async def gone(*pids):
     await until(lambda: not any(process_alive(pid) for pid in pids))
 
 
-def live_children():
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if process_alive(child.pid)]
+def driver_of(lease):
+    """Returns the child of this process that runs a lease's browser."""
+    above = psutil.Process(lease.browser.pid).parents()
+    return next(one for one in above if one.ppid() == os.getpid())
 
 
-def pool_processes(pool):
-    """Returns the ids of the programs that the pool has started so far."""
-    return (
-        []
-        if pool._folder is None
-        else [int(p.read_text()) for p in pool._folder.path.glob("*.pid")]
-    )
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where pools have their folders."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
+@pytest.mark.gate
 async def test_leases_share_a_browser_and_nothing_else():
     async with BrowserPool() as pool:
         first, second = await pool.lease(), await pool.lease()
@@ -62,35 +63,12 @@ async def test_leases_share_a_browser_and_nothing_else():
         assert await second.context.cookies() == []
 
 
-async def test_a_browser_that_was_started_before_is_leased_from():
-    async with BrowserPool() as pool:
-        await pool.start()
-        lease = await pool.lease()
-        assert await answer(lease) == 42
-        assert pool.stats.launched == 1
-
-
-async def test_a_lease_raises_what_kept_a_browser_from_starting_before(monkeypatch):
-    monkeypatch.setenv("WEBTRAJ_BROWSER", "no-such-browser")
-    async with BrowserPool() as pool:
-        await pool.start()
-        with pytest.raises(errors.BrowserNotFoundError, match="no-such-browser"):
-            await pool.lease()
-
-
 @pytest.mark.smoke
 async def test_leases_spread_over_the_browsers():
     async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
         pids = [lease.browser.pid for lease in leases]
         assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
-
-
-async def test_context_options_reach_the_context():
-    async with BrowserPool() as pool:
-        lease = await pool.lease(viewport={"width": 321, "height": 123}, locale="de-DE")
-        page = await lease.page.evaluate("[innerWidth, innerHeight, navigator.language]")
-        assert page == [321, 123, "de-DE"]
 
 
 async def test_a_full_pool_tells_who_holds_it_after_the_deadline():
@@ -103,14 +81,6 @@ async def test_a_full_pool_tells_who_holds_it_after_the_deadline():
         assert await answer(await pool.lease()) == 42
 
 
-async def test_a_lease_that_fails_to_open_gives_its_place_back():
-    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
-        for _ in range(2):
-            with pytest.raises(errors.BrowserError, match="open a context"):
-                await pool.lease(viewport={"width": "wide", "height": 1})
-        assert await answer(await pool.lease()) == 42
-
-
 async def test_a_call_that_hangs_ends_at_its_deadline():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -119,6 +89,7 @@ async def test_a_call_that_hangs_ends_at_its_deadline():
             await lease.run(forever, what="dream", seconds=0.1)
 
 
+@pytest.mark.gate
 async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
     async with BrowserPool(browsers=2, contexts_per_browser=2, limits=QUICK) as pool:
         victim, bystander = await pool.lease(), await pool.lease()
@@ -140,11 +111,12 @@ async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
         assert pool.stats.crashed == 1
 
 
+@pytest.mark.gate
 async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
         pid = lease.browser.pid
-        os.kill(pool._driver.pid, signal.SIGKILL)
+        driver_of(lease).kill()
         with pytest.raises(errors.BrowserCrashedError):
             await answer(lease)
         await gone(pid)
@@ -152,82 +124,18 @@ async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
         assert await answer(await pool.lease()) == 42
 
 
-async def test_a_crashed_page_s_context_is_closed():
-    async with BrowserPool(limits=QUICK) as pool:
-        lease, other = await pool.lease(), await pool.lease()
-        crashed = asyncio.Event()
-        lease.page.on("crash", lambda _: crashed.set())
-        tool = await lease.context.new_cdp_session(lease.page)
-        crash = asyncio.ensure_future(tool.send("Page.crash"))  # It never answers.
-        await crashed.wait()
-        crash.cancel()
-        with pytest.raises(errors.BrowserCrashedError, match="The page crashed"):
-            await answer(lease)
-        await lease.release()
-        assert lease.context not in lease.context.browser.contexts
-        assert await answer(other) == 42
-
-
-async def test_a_driver_that_ends_at_once_has_an_error_of_its_type(monkeypatch):
-    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
-    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
-        with pytest.raises(errors.BrowserCrashedError, match=r"driver ended .* '/bin/false'"):
-            await pool.lease()
-        monkeypatch.undo()
-        assert await answer(await pool.lease()) == 42
-
-
+@pytest.mark.gate
 async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        pids = [lease.browser.pid, pool._driver.pid]
-        os.kill(pool._driver.pid, signal.SIGSTOP)
+        driver = driver_of(lease)
+        driver.suspend()
         with pytest.raises(errors.BrowserTimeoutError):
             await lease.run(lease.page.evaluate("1"), what="answer", seconds=0.1)
         await lease.release()
         assert await answer(await pool.lease()) == 42
-        assert not any(process_alive(pid) for pid in pids)
-
-
-async def test_a_driver_that_hangs_is_replaced_before_it_is_asked_for_a_browser():
-    async with BrowserPool(browsers=2, limits=QUICK) as pool:
-        lease = await pool.lease()
-        os.kill(pool._driver.pid, signal.SIGSTOP)
-        assert await answer(await pool.lease()) == 42
-        with pytest.raises(errors.BrowserCrashedError):
-            await answer(lease)
-
-
-async def test_a_start_that_never_goes_on_is_given_up(monkeypatch):
-    """As after a KeyboardInterrupt that takes a wake-up with it: nobody can cancel the task."""
-    stuck, freed = asyncio.Event(), asyncio.Event()
-
-    async def lose_the_wake_up(function):
-        stuck.set()
-        while not freed.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await freed.wait()
-        return function()
-
-    pool = BrowserPool()
-    short = dataclasses.replace(pool.limits, launch=0.5, close=0.25)
-    with monkeypatch.context() as broken:
-        broken.setattr(asyncio, "to_thread", lose_the_wake_up)
-        first = asyncio.create_task(pool.lease())
-        async with asyncio.timeout(60):
-            await stuck.wait()
-    pool.limits = short
-    with pytest.raises(errors.BrowserTimeoutError, match="abandoned that start"):
-        await pool.lease()
-    pool.limits = PoolLimits()
-    async with await pool.lease() as lease:
-        assert await lease.run(lease.page.evaluate("1 + 1"), what="add") == 2
-    pool.limits = short
-    async with asyncio.timeout(30):
-        await pool.close()
-    freed.set()
-    with pytest.raises(errors.WebtrajError):
-        await first
+        assert not process_alive(lease.browser.pid)
+        assert not process_alive(driver.pid)
 
 
 async def test_a_release_that_is_cancelled_goes_on():
@@ -260,7 +168,7 @@ async def test_a_browser_that_can_open_no_more_pages_is_replaced_and_its_pages_s
 
 
 async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_replaced():
-    limits = dataclasses.replace(QUICK, call=1.0, lease=20.0)
+    limits = dataclasses.replace(QUICK, call=3.0, lease=60.0)
     async with BrowserPool(limits=limits) as pool:
         first = await pool.lease()
         (compositor,) = processes_of(first.browser.pid, "gpu-process")
@@ -276,30 +184,19 @@ async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_rep
         await again.run(again.page.screenshot(), what="take a screenshot")
 
 
-@pytest.mark.slow
-async def test_pages_that_hang_now_and_then_cost_the_browser_nothing():
-    limits = dataclasses.replace(QUICK, call=1.5)
-    async with BrowserPool(limits=limits) as pool:
-        for _ in range(3):
-            good, bad = await pool.lease(), await pool.lease()
-            for _ in range(2):
-                with pytest.raises(errors.BrowserTimeoutError):
-                    await bad.run(bad.page.evaluate("new Promise(() => {})"), what="dream")
-            await bad.release()
-            await good.release()
-        assert pool.stats.launched == 1
-
-
+@pytest.mark.gate
 @pytest.mark.parametrize("moment", ["at once", "driver", "browser", "context"])
 async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
-    limits = dataclasses.replace(QUICK, lease=20.0)
+    limits = dataclasses.replace(QUICK, lease=60.0)
+    before = {process.pid for process in descendants()}
     async with BrowserPool(contexts_per_browser=1, limits=limits) as pool:
         leasing = asyncio.ensure_future(pool.lease(owner="nobody"))
+        await asyncio.sleep(0)
         reached = {
-            "at once": lambda: pool._openings,
-            "driver": lambda: pool_processes(pool),
-            "browser": lambda: len(pool_processes(pool)) > 1,
-            "context": lambda: any(b and b.contexts_made for b in pool._slots),
+            "at once": lambda: True,
+            "driver": lambda: {process.pid for process in descendants()} - before,
+            "browser": lambda: {process.pid for process in browsers()} - before,
+            "context": lambda: pool.stats.launched,
         }
         await until(reached[moment])
         leasing.cancel()
@@ -311,29 +208,7 @@ async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
         assert (pool.stats.leases, pool.stats.launched) == (1, 1)
 
 
-@pytest.mark.parametrize("moment", ["at once", "driver", "browser"])
-async def test_a_pool_that_is_closed_while_it_starts_leaves_no_process(moment):
-    before = {child.pid for child in live_children()}  # Other tests' helpers and servers.
-    pool = BrowserPool(limits=QUICK)
-    leasing = asyncio.ensure_future(pool.lease())
-    reached = {"at once": 0, "driver": 1, "browser": 2}[moment]
-    await until(lambda: pool._openings and len(pool_processes(pool)) >= reached)
-    await pool.close()
-    with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
-        await leasing
-    await until(lambda: {child.pid for child in live_children()} <= before)
-
-
-@pytest.mark.parametrize("reached", [0, 1, 2])
-async def test_a_pool_that_is_closed_before_its_started_browser_leaves_no_process(reached):
-    before = {child.pid for child in live_children()}
-    pool = BrowserPool(limits=QUICK)
-    await pool.start()
-    await until(lambda: len(pool_processes(pool)) >= reached)
-    await pool.close()
-    await until(lambda: {child.pid for child in live_children()} <= before)
-
-
+@pytest.mark.gate
 async def test_a_browser_that_hangs_on_release_is_killed():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
@@ -342,14 +217,6 @@ async def test_a_browser_that_hangs_on_release_is_killed():
         await lease.release()
         await gone(pid)
         assert await answer(await pool.lease()) == 42
-
-
-async def test_a_browser_that_hangs_on_close_is_killed():
-    async with BrowserPool(limits=QUICK) as pool:
-        lease = await pool.lease()
-        pids = [lease.browser.pid, pool._driver.pid]
-        os.kill(lease.browser.pid, signal.SIGSTOP)
-    assert not any(process_alive(pid) for pid in pids)
 
 
 async def test_an_old_browser_is_replaced_when_its_leases_end():
@@ -365,27 +232,18 @@ async def test_an_old_browser_is_replaced_when_its_leases_end():
         assert (pool.stats.retired, pool.stats.browsers) == (1, 1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-async def test_a_fat_browser_is_replaced():
-    limits = dataclasses.replace(QUICK, memory=1)
-    async with BrowserPool(limits=limits) as pool:
-        first = await pool.lease()
-        await first.release()
-        second = await pool.lease()
-        assert second.browser.pid != first.browser.pid
-
-
+@pytest.mark.gate
 @pytest.mark.smoke
-async def test_close_ends_everything_and_refuses_more():
+async def test_close_ends_everything_and_refuses_more(folder):
     pool = BrowserPool()
     lease = await pool.lease()
-    folder = pool._folder.path
-    pids = [lease.browser.pid, pool._driver.pid]
+    pids = [lease.browser.pid, driver_of(lease).pid]
+    assert list(folder.iterdir())
     await pool.close()
     await pool.close()
     await lease.release()
     assert not any(process_alive(pid) for pid in pids)
-    assert not folder.exists()
+    assert not list(folder.iterdir())
     with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
         await pool.lease()
 
@@ -393,7 +251,7 @@ async def test_close_ends_everything_and_refuses_more():
 async def test_a_cancelled_close_leaves_no_process():
     pool = BrowserPool(limits=QUICK)
     lease = await pool.lease()
-    pids = [lease.browser.pid, pool._driver.pid]
+    pids = [lease.browser.pid, driver_of(lease).pid]
     os.kill(lease.browser.pid, signal.SIGSTOP)
     closing = asyncio.ensure_future(pool.close())
     await asyncio.sleep(0)
@@ -404,23 +262,21 @@ async def test_a_cancelled_close_leaves_no_process():
 
 
 _CLOSING_EARLY = """
-import asyncio, gc
+import asyncio, gc, psutil
 from webtraj import errors
 from webtraj.environments.browser.pool import BrowserPool
 
 async def main(programs):
     pool = BrowserPool()
     leasing = asyncio.ensure_future(pool.lease())
-    while not (pool._openings and started(pool) >= programs):
+    await asyncio.sleep(0)
+    while len(psutil.Process().children(recursive=True)) < programs:
         await asyncio.sleep(0)
     await pool.close()
     try:
         await leasing
     except errors.EnvironmentMisuseError:
         print("refused")
-
-def started(pool):
-    return 0 if pool._folder is None else len(list(pool._folder.path.glob("*.pid")))
 
 for programs in (0, 1, 2):
     asyncio.run(main(programs))
@@ -446,7 +302,7 @@ from webtraj.environments.browser.pool import BrowserPool
 async def main():
     async with BrowserPool(browsers=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
-        print(pool._folder.path, flush=True)
+        print("ready", flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -454,18 +310,21 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def child():
-    """A process that holds two browsers and waits; its folder is on its first line of output."""
+def child(folder):
+    """A process that holds two browsers and waits."""
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(_CHILD)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(_CHILD)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
     )
-    process.folder = process.stdout.readline().strip()
+    assert process.stdout.readline() == b"ready\n"
     yield process
     process.kill()
     process.wait()
     process.stdout.close()
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
 @pytest.mark.parametrize("stopped", [False, True], ids=["driver runs", "driver hangs"])
 async def test_nothing_survives_a_killed_parent(child, stopped):
@@ -479,19 +338,14 @@ async def test_nothing_survives_a_killed_parent(child, stopped):
     await gone(*(process.pid for process in living))
 
 
-async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
+@pytest.mark.gate
+async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child, folder):
     child.kill()
     child.wait()
-    assert os.path.isdir(child.folder)  # noqa: PTH112
+    assert list(folder.iterdir())
     async with BrowserPool() as pool:
         await pool.lease()
-    assert not os.path.isdir(child.folder)  # noqa: PTH112
-
-
-@pytest.mark.parametrize("sizes", [(0, 1), (1, 0)])
-async def test_a_pool_needs_room(sizes):
-    with pytest.raises(errors.InvalidInputError):
-        BrowserPool(*sizes)
+    assert not list(folder.iterdir())
 
 
 @pytest.fixture

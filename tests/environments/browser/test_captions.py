@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.environments.browser.observation import captions_in
 
 CASES = {
@@ -36,7 +36,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_caption_is_the_text_right_before_a_field(case):
     axtree, captions = CASES[case]
     assert captions_in(axtree) == captions

@@ -104,20 +104,6 @@ def test_an_element_and_all_inside_it(ref, lines):
     assert subtree_of(TREE, ref) == "\n".join(TREE.split("\n")[lines])
 
 
-def test_an_element_that_is_not_there():
-    assert subtree_of(TREE, "99") is None
-    assert subtree_of("", "") is None
-
-
-def test_a_page_of_many_lines_and_a_page_of_great_depth():
-    wide = [f'[{n}] listitem "{n}"' for n in range(20_000)]
-    assert page_changes("\n".join(wide), "\n".join(wide[1:])) == (
-        '- [0] listitem "0"\n... 19999 unchanged lines'
-    )
-    deep = "\n".join("  " * n + f"[{n}] group" for n in range(3_000))
-    assert page_changes(deep, deep + "!").startswith("... 2999 unchanged lines\n~ ")
-
-
 def lines(depths, words):
     return "\n".join("  " * depth + word for depth, word in zip(depths, words, strict=False))
 

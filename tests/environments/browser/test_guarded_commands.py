@@ -27,10 +27,6 @@ def test_the_program_gets_its_arguments_and_leads_a_group_of_its_own(folder):
     assert told[3] == told[4] == str(command.pid)
 
 
-def test_commands_of_one_program_have_names_of_their_own(folder):
-    assert folder.guarded("/bin/true").path != folder.guarded("/bin/true").path
-
-
 def test_an_aborted_command_never_starts(folder, tmp_path):
     command = folder.guarded("/bin/touch")
     command.abort()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from webtraj.environments.actions import Click, Wait
+from webtraj.environments.actions import Click
 from webtraj.environments.browser.access import NoAccess
 from webtraj.environments.browser.page_script import SettlePolicy
 
@@ -75,22 +75,6 @@ async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, 
     assert server.asked.is_set()
 
 
-@pytest.mark.browser
-async def test_a_request_that_never_ends_is_forgotten(open_page, server):
-    environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
-    await environment.reset()
-    timestep = await environment.step(Click("1"))
-    assert timestep.observation["last_action"]["settled"] == "quiet"
-    assert "fetched" not in timestep.observation["axtree"]
-
-
-@pytest.mark.browser
-async def test_without_requests_nothing_is_waited_for(open_page):
-    environment = open_page("<p>still</p>", settle=PATIENT)
-    await environment.reset()
-    assert (await environment.step(Wait(0))).observation["last_action"]["settled"] == "quiet"
-
-
 def page_of_pictures(server):
     show = (
         "this.after(Object.assign(new Image(), {src: this.value, onerror: () => this.append('!')}))"
@@ -110,17 +94,6 @@ async def test_a_picture_in_view_is_waited_for(open_page, server):
     timestep = await step  # What comes is no picture, which is as good.
     assert "show!" in timestep.observation["axtree"]
     assert timestep.observation["last_action"]["settled"] == "quiet"
-
-
-@pytest.mark.browser
-async def test_a_picture_that_does_not_come_is_waited_for_once(open_page, server):
-    settle = SettlePolicy(cap=60.0, pictures=0.2)
-    environment = open_page(page_of_pictures(server), settle=settle, policy=ANY_NETWORK)
-    await environment.reset()
-    for action in (Click("1"), Wait(0.0)):
-        timestep = await environment.step(action)
-        assert "show!" not in timestep.observation["axtree"]
-        assert timestep.observation["last_action"]["settled"] == "quiet"
 
 
 @pytest.mark.browser

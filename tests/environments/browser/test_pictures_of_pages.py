@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import Observe, refs_in
 from webtraj.environments.browser.page_script import SettlePolicy
@@ -15,17 +16,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 MARKS = ("axtree", "set_of_marks", "screenshot", "timings")
 
 
-def size_of(encoded):
-    return Image.open(io.BytesIO(encoded)).size
-
-
 async def names_marked(environment):
     marks = (await environment.reset()).observation["set_of_marks"]
     return list(marks["names"])
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
+@each(
     ("html", "marked"),
     [
         ("<button>Go</button><a href=x>Link</a><p>Text</p>", ["Go", "Link"]),
@@ -47,17 +44,6 @@ async def names_marked(environment):
 )
 async def test_marked_is_what_can_be_seen_and_acted_on(open_page, html, marked):
     assert await names_marked(open_page(html, observe=MARKS)) == marked
-
-
-@pytest.mark.smoke
-@pytest.mark.browser
-async def test_a_mark_s_number_leads_to_the_ref_that_actions_take(open_page):
-    environment = open_page(
-        "<button>First</button><button onclick='window.finished=1'>Second</button>", observe=MARKS
-    )
-    marks = (await environment.reset()).observation["set_of_marks"]
-    timestep = await environment.step(a.Click(str(marks["refs"][1])))
-    assert timestep.last()
 
 
 async def test_a_set_of_marks_follows_its_spec_and_is_drawn_where_the_elements_are(open_page):
@@ -94,33 +80,6 @@ async def test_marking_leaves_no_trace_in_the_page(open_page):
         assert not (await environment.step(a.Wait(0))).last()
 
 
-async def test_a_page_without_anything_to_mark_has_an_unmarked_picture(open_page):
-    observation = (await open_page("<p>Text", observe=MARKS).reset()).observation
-    assert observation["set_of_marks"]["image"] == observation["screenshot"]
-    assert observation["set_of_marks"]["boxes"].shape == (0, 4)
-
-
-async def test_pictures_are_scaled(open_page):
-    observe = Observe(MARKS, screenshot_scale=0.25)
-    observation = (await open_page("<button>Go</button>", observe=observe).reset()).observation
-    assert size_of(observation["screenshot"]) == (320, 180)
-    assert size_of(observation["set_of_marks"]["image"]) == (320, 180)
-
-
-@pytest.mark.browser
-async def test_the_stride_goes_for_all_pictures(open_page):
-    observe = Observe(MARKS, screenshot_stride=2)
-    environment = open_page("<button>Go</button>", observe=observe)
-    pictures = []
-    timestep = await environment.reset()
-    for _ in range(3):
-        seen = timestep.observation
-        assert bool(seen["screenshot"]) == bool(seen["set_of_marks"]["image"])
-        pictures.append(bool(seen["screenshot"]))
-        timestep = await environment.step(a.Wait(0))
-    assert pictures == [True, False, True]
-
-
 PAINTS = """
 <body style='margin:0'><button onclick='{handler}' style='position:absolute;top:600px'>Go</button>
 <script>const paint = () => document.body.style.background = "rgb(0, 0, 255)";</script>
@@ -150,37 +109,6 @@ async def test_a_picture_shows_the_page_as_it_has_settled(open_page, handler):
         timestep = await environment.step(a.Click(button.ref))
         picture = Image.open(io.BytesIO(timestep.observation["screenshot"])).convert("RGB")
         assert picture.getpixel((640, 300)) == (0, 0, 255)
-
-
-@pytest.mark.browser
-async def test_a_picture_of_a_click_that_leads_elsewhere_shows_the_other_page(open_page, tmp_path):
-    (tmp_path / "blue.html").write_text("<body style='background: rgb(0, 0, 255)'>")
-    environment = open_page(
-        "<button onclick='location.href=\"blue.html\"'>Go</button>",
-        observe=Observe(("axtree", "screenshot"), "png"),
-    )
-    timestep = await environment.reset()
-    (button,) = refs_in(timestep.observation["axtree"])
-    timestep = await environment.step(a.Click(button.ref))
-    picture = Image.open(io.BytesIO(timestep.observation["screenshot"])).convert("RGB")
-    assert picture.getpixel((640, 300)) == (0, 0, 255)
-
-
-@pytest.mark.browser
-async def test_timings_add_up_and_follow_their_spec(open_page):
-    environment = open_page("<button>Go</button>", observe=MARKS)
-    spec = environment.observation_spec()["timings"]
-    first = (await environment.reset()).observation["timings"]
-    then = (await environment.step(a.Wait(0))).observation["timings"]
-    assert first["act"] == 0
-    for timings in (first, then):
-        for phase, value in timings.items():
-            spec[phase].validate(value)
-        assert all(value >= 0 for value in timings.values())
-        phases = timings.keys() - {"total", "waiting"}  # Waiting is a part of any of them.
-        assert sum(timings[phase] for phase in phases) <= timings["total"]
-        assert timings["waiting"] == 0
-    assert then["settle"] >= 0.016
 
 
 @pytest.mark.browser

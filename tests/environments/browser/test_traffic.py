@@ -3,21 +3,17 @@
 import http.server
 import json
 import threading
-import types
 
 import haralyzer
 import pytest
 
 import webtraj
-from webtraj import errors
 from webtraj.datasets.exporters import export_dataset
 from webtraj.environments.actions import Click, Fill
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import DEFAULT_CHANNELS, Observe, refs_in
 from webtraj.environments.browser.page_script import SERVED_PAGE
-from webtraj.environments.browser.traffic import TrafficLog
-from webtraj.rollouts.making import environment_options
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -140,6 +136,7 @@ async def test_an_episodes_traffic_is_a_har_that_others_read_and_replay(pool, si
     assert len(seen) == before
 
 
+@pytest.mark.gate
 async def test_secrets_are_in_no_file(pool, site, tmp_path):
     url, seen = site
     observe = Observe((*DEFAULT_CHANNELS, "network"), body_limit=100_000)
@@ -184,33 +181,3 @@ async def test_an_episode_without_traffic_is_left_out_and_a_damaged_line_is_told
     assert [(note.field, note.count) for note in report.notes] == [("steps.observation.network", 2)]
     (path,) = (tmp_path / "some").glob("*.har")
     assert len(json.loads(path.read_text())["log"]["entries"]) == 1
-
-
-async def test_a_request_that_cannot_be_noted_breaks_nothing():
-    class Gone:
-        """A request of a page that has died."""
-
-        @property
-        def url(self):
-            raise RuntimeError("Target closed")
-
-    listeners = {}
-    context = types.SimpleNamespace(on=listeners.__setitem__)
-    log = TrafficLog(context)
-    for listener in listeners.values():
-        listener(Gone())
-    assert await log.take() == ""
-
-
-async def test_the_option_adds_the_channel_to_what_the_agent_needs():
-    def options(har, channels=("goal", "axtree")):
-        return environment_options((), {"har": har}, channels)["observe"]
-
-    assert options(True) == Observe(("goal", "axtree", "network"))
-    assert options("content").body_limit == 1_000_000
-    assert "network" in options(True, ()).channels
-    assert environment_options((), {"har": False}, ("goal",)) == {"observe": ["goal"]}
-    with pytest.raises(
-        errors.InvalidInputError, match="har='all'; expected true, false or content"
-    ):
-        options("all")

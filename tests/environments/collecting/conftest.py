@@ -13,9 +13,14 @@ from webtraj import (
 class Recording:
     """A collector, environments that are recorded on it, and the episodes it has."""
 
-    def __init__(self, collector, read):
-        self.collector = collector
-        self._read = read
+    def __init__(self, make):
+        self._make = make
+        self.collector, self._read = make()
+
+    async def begin_anew(self):
+        """Goes on with an empty collector, for the next row of a table."""
+        await self.collector.aclose()
+        self.collector, self._read = self._make()
 
     def env(self, inner, **kwargs):
         return TrajectoryCollectingEnvironment(inner, self.collector, **kwargs)
@@ -58,11 +63,14 @@ def said(episode):
 
 @pytest.fixture(params=["memory", "json"])
 async def recording(request, tmp_path):
-    if request.param == "memory":
+    def memory():
         collector = MemoryTrajectoryCollector()
-        read = lambda: collector.trajectories  # noqa: E731
-    else:
-        collector = JsonTrajectoryCollector(tmp_path / "dataset", fsync="never")
-        read = lambda: open_dataset(tmp_path / "dataset")  # noqa: E731
-    yield Recording(collector, read)
-    await collector.aclose()
+        return collector, lambda: collector.trajectories
+
+    def json():
+        folder = tmp_path / f"dataset{len(list(tmp_path.iterdir()))}"
+        return JsonTrajectoryCollector(folder, fsync="never"), lambda: open_dataset(folder)
+
+    recording = Recording({"memory": memory, "json": json}[request.param])
+    yield recording
+    await recording.collector.aclose()

@@ -5,6 +5,7 @@ import asyncio
 import dm_env
 import pytest
 
+from rows import each
 from webtraj import errors
 from webtraj.environments import base as contract
 from webtraj.testing.fakes import HANG, ScriptedEnvironment
@@ -169,8 +170,9 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("script", "calls", "expected"), TABLE.values(), ids=TABLE)
+@each(("script", "calls", "expected"), TABLE.values())
 async def test_state_table(recording, script, calls, expected):
+    await recording.begin_anew()
     env = recording.env(ScriptedEnvironment(script))
     await play(env, script, calls.split())
     assert await recording.lines() == expected
@@ -284,8 +286,9 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize(("script", "calls", "expected"), NOTES.values(), ids=NOTES)
+@each(("script", "calls", "expected"), NOTES.values())
 async def test_broken_rules_are_noted(recording, script, calls, expected):
+    await recording.begin_anew()
     env = recording.env(ScriptedEnvironment(script))
     await play(env, script, calls.split())
     episodes = await recording.episodes()
@@ -336,16 +339,16 @@ async def test_an_error_without_words_is_recorded_all_the_same(recording):
     assert recorded.message == "<str failed: ValueError>"
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "reason"),
     [
         (KeyboardInterrupt(), "cancelled"),
         (GeneratorExit(), "cancelled"),
         (SystemExit(3), "errored"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else value,
 )
 async def test_base_exceptions_are_recorded_and_raised_on(recording, error, reason):
+    await recording.begin_anew()
     # Driven by hand: asyncio lets KeyboardInterrupt and SystemExit end the whole loop.
     env = recording.env(_Raises(error))
     await env.reset()
@@ -398,22 +401,6 @@ async def test_a_cancelled_step_leaves_the_environment_free_for_the_next_call(re
     assert await env.reset() is FIRST
 
 
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [("reset", "first: cancelled in reset"), ("step", "first: cancelled in step")],
-)
-async def test_cancelled_while_draining_the_action_went_nowhere(
-    recording, monkeypatch, call, expected
-):
-    inner = ScriptedEnvironment([FIRST])
-    env = recording.env(inner)
-    await env.reset()
-    monkeypatch.setattr(recording.collector, "drain", asyncio.Event().wait)
-    await cancelled(env.reset() if call == "reset" else env.step("a1"))
-    assert await recording.lines() == [expected]
-    assert len(inner.calls) == 1
-
-
 async def test_two_tasks_at_once_are_refused_and_the_first_goes_on(recording):
     release = asyncio.Event()
 
@@ -434,8 +421,9 @@ async def test_two_tasks_at_once_are_refused_and_the_first_goes_on(recording):
     assert await recording.lines() == ["first last(a1): terminated in step"]
 
 
-@pytest.mark.parametrize("how", ["close", "mark", "exit"])
+@each("how", ["close", "mark", "exit"])
 async def test_a_step_that_returns_after_its_episode_was_ended_belongs_to_none(recording, how):
+    await recording.begin_anew()
     release = asyncio.Event()
 
     class Slow(_Raises):
@@ -481,17 +469,6 @@ async def test_a_close_that_raises_comes_after_the_record(recording):
     assert await recording.lines() == ["first: closed in close"]
 
 
-async def test_a_close_that_is_cancelled_comes_after_the_record(recording):
-    class NeverCloses(_Raises):
-        async def close(self):
-            await asyncio.Event().wait()
-
-    env = recording.env(NeverCloses(None))
-    await env.reset()
-    await cancelled(env.close())
-    assert await recording.lines() == ["first: closed in close"]
-
-
 async def test_async_with_records_the_body_s_own_exception(recording):
     error = ValueError("agent's")
 
@@ -505,16 +482,6 @@ async def test_async_with_records_the_body_s_own_exception(recording):
     assert caught.value is error
     episode = await recording.only()
     assert episode.end.error.message == "agent's"
-
-
-async def test_async_with_cancelled_in_its_body(recording):
-    async def body():
-        async with recording.env(ScriptedEnvironment([FIRST])) as env:
-            await env.reset()
-            await asyncio.Event().wait()
-
-    await cancelled(body())
-    assert await recording.lines() == ["first: cancelled in exit"]
 
 
 async def test_what_is_no_timestep_is_an_error_of_the_environment(recording):

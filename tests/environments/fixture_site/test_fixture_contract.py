@@ -8,7 +8,6 @@ import webtraj
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.testing import EnvironmentContract
 from webtraj.testing.site import FixtureEnvironment, FixtureSite
-from webtraj.testing.site.site import ORIGINS
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.browser
@@ -16,6 +15,7 @@ pytestmark = pytest.mark.browser
 TEXT = ("goal", "url", "axtree", "last_action", "info")
 
 
+@pytest.mark.gate
 class TestFixtureEnvironment(EnvironmentContract):
     """All its tests share one browser and one site, and therefore one loop."""
 
@@ -67,17 +67,3 @@ async def test_a_recorded_episode_says_what_was_played_and_how_it_ended():
     assert [episode.end.reason for episode in (first, second)] == [EndReason.TERMINATED] * 2
     assert second.total_reward == 1.0
     assert second.end.outcome is Outcome.SUCCESS
-
-
-async def test_a_closed_environment_has_stopped_its_site_and_a_shared_one_runs_on():
-    async with FixtureSite() as site, BrowserPool() as pool:
-        async with FixtureEnvironment("log-out", pool=pool, site=site, observe=TEXT) as env:
-            await env.reset()
-        async with FixtureEnvironment("log-out", pool=pool, observe=TEXT) as own:
-            await own.reset()
-            assert own.session.page.url.startswith(ORIGINS[0])
-            url = (await own._place.open()).origin
-        assert site.visit().url.startswith(site.origin)
-        host, port = url.split("/")[2].split(":")
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(host, int(port))

@@ -6,12 +6,11 @@ import random
 import pytest
 import pytest_asyncio
 
-from webtraj import errors
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.testing.site import FixtureEnvironment, tasks
 from webtraj.testing.site.names import TASKS
-from webtraj.testing.site.tasks.base import registered
 from webtraj.testing.site.world import make_world
 from webtraj.trajectory import Outcome
 
@@ -30,21 +29,6 @@ def begin(name, seed):
     return world, tasks.find_task(name).begin(world)
 
 
-def test_the_names_are_those_of_the_tasks():
-    tasks.find_task(TASKS[0])
-    assert tuple(sorted(registered())) == TASKS
-    assert len(TASKS) >= 30
-
-
-def test_an_unknown_task_is_told_with_those_there_are():
-    with pytest.raises(errors.InvalidInputError, match=r"no task 'fly'.*add-to-cart"):
-        tasks.find_task("fly")
-
-
-def test_difficulties_go_from_1_to_5():
-    assert {tasks.find_task(name).difficulty for name in TASKS} == {1, 2, 3, 4, 5}
-
-
 def test_the_same_seed_gives_the_same_world_whatever_else_is_drawn():
     random.seed(1)
     first = make_world(7)
@@ -53,7 +37,7 @@ def test_the_same_seed_gives_the_same_world_whatever_else_is_drawn():
     assert make_world(8) != first
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_worlds_are_unambiguous(seed):
     world = make_world(seed)
     for things in (
@@ -70,7 +54,7 @@ def test_worlds_are_unambiguous(seed):
     assert any(p.author == world.customer for t in world.threads for p in t.posts)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@each("name", TASKS)
 def test_a_task_is_seeded_and_not_done_at_first(name):
     goals = set()
     for seed in range(30):
@@ -116,18 +100,6 @@ async def test_episodes_side_by_side_do_not_meet(pool):
             return timestep.reward, len(env.world.cart)
 
     assert await asyncio.gather(*map(play, range(6))) == [(1.0, 1)] * 6
-
-
-@pytest.mark.smoke
-@pytest.mark.browser
-@pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize(("right", "reward"), [(True, 1.0), (False, 0.0)])
-async def test_an_answer_ends_the_episode_and_is_judged(pool, right, reward):
-    async with FixtureEnvironment("answer-return-days", pool=pool, observe=TEXT) as environment:
-        await environment.reset()
-        days = environment.world.return_days
-        timestep = await environment.step(a.Answer(f" {days if right else days + 1} "))
-        assert (timestep.last(), timestep.reward, timestep.discount) == (True, reward, 0.0)
 
 
 @pytest.mark.smoke

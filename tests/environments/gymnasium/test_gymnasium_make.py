@@ -25,12 +25,6 @@ def catch():
     del gymnasium.registry[gymnasium_id(name)]
 
 
-def test_every_preset_has_an_id():
-    ids = {gymnasium_id(preset.name) for preset in webtraj.info()}
-    assert ids <= gymnasium.registry.keys()
-    assert CLICK in ids
-
-
 def test_one_import_makes_the_id_known(catch):
     env = gymnasium.make(f"webtraj.integrations.gymnasium:{catch}")
     assert env.spec.id == catch
@@ -53,17 +47,6 @@ def test_a_collector_records_every_episode(catch):
     assert second.steps[-1].reward == reward
     assert first.terminated
     assert first.num_steps == second.num_steps == 4
-
-
-def test_environments_in_a_vector_record_into_one_collector(catch):
-    collector = webtraj.MemoryTrajectoryCollector()
-    envs = gymnasium.make_vec(catch, num_envs=3, trajectory_collector=collector)
-    envs.reset()
-    for _ in range(4):
-        _, _, terminations, _, _ = envs.step([1, 1, 1])
-    assert terminations.all()
-    envs.close()
-    assert len(collector.trajectories) == 3
 
 
 @pytest.mark.slow

@@ -2,10 +2,8 @@
 
 import pytest
 
-from webtraj import errors
 from webtraj.environments.actions import Click, Wait
-from webtraj.environments.miniwob import oracles
-from webtraj.environments.miniwob.oracles import OracleError, quoted
+from webtraj.environments.miniwob.oracles import OracleError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,35 +26,3 @@ async def test_a_page_that_is_not_as_expected_is_an_oracle_error(play):
     await environment.step(Wait(0))
     with pytest.raises(OracleError, match="#subbtn"):
         await environment.cheat()
-
-
-async def test_a_task_without_an_oracle_is_told():
-    with pytest.raises(errors.InvalidInputError, match="solved_tasks"):
-        oracles.solve("no-such-task", None)
-
-
-@pytest.mark.parametrize(
-    ("task", "message"), [("click-tset", "no task"), ("click-test", "already has an oracle")]
-)
-async def test_an_oracle_is_registered_once_for_a_task_that_exists(task, message):
-    oracles.solved_tasks()
-    with pytest.raises(ValueError, match=message):
-        oracles.oracle(task)(lambda page: None)
-
-
-async def test_an_evaluation_gets_its_argument_and_refs(play):
-    environment = play("click-test")
-    await environment.reset()
-    view = oracles.PageView(environment.session, goal="")
-    answer = await view.evaluate(
-        "({sel}, refOf) => ({ref: refOf(document.querySelector(sel)), none: null})",
-        {"sel": "#subbtn"},
-    )
-    assert answer == {"ref": (await view.one("#subbtn")).ref, "none": None}
-
-
-@pytest.mark.parametrize(
-    ("goal", "parts"), [('Click "a b" and "".', ["a b", ""]), ("Click it.", []), ('"x', [])]
-)
-async def test_quoted_gives_the_quoted_parts(goal, parts):
-    assert quoted(goal) == parts

@@ -5,14 +5,10 @@ import math
 
 import pytest
 
-from webtraj.environments.miniwob.oracles import Element, OracleError, apps, matched, shapes
+from rows import each
+from webtraj.environments.miniwob.oracles import Element, OracleError, matched, shapes
 
 SELECT = r"Select (\w+) and click Submit\."
-
-
-def test_goal_gives_the_groups_of_its_pattern():
-    assert matched(SELECT, "Select bob and click Submit.") == ("bob",)
-    assert matched("(a)|(b)", "b") == ("", "b")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +52,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("description", "matching"),
     [
         ("red item", {"large red circle", "small red rectangle"}),
@@ -79,8 +75,8 @@ async def test_description_matches_shapes(description, matching):
     assert found == matching
 
 
-@pytest.mark.parametrize("sides", range(3, 8))
-@pytest.mark.parametrize("turn", [0.0, 0.1, 0.7, 1.3, 3.0])
+@each("sides", range(3, 8))
+@each("turn", [0.0, 0.1, 0.7, 1.3, 3.0])
 def test_sides_of_a_regular_polygon_are_counted(sides, turn):
     corners = [
         (
@@ -95,11 +91,3 @@ def test_sides_of_a_regular_polygon_are_counted(sides, turn):
         for t in range(40)
     ]
     assert shapes.sides_of(outline) == sides
-
-
-@pytest.mark.parametrize(
-    ("place", "same"),
-    [("RNO", True), ("Reno, NV", True), ("Reno", False), ("NV", False), ("RN", False)],
-)
-def test_airport_is_named_by_its_city_or_code(place, same):
-    assert apps.is_airport("Reno, NV (RNO)", place) is same

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rows import each
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
 
@@ -111,18 +112,6 @@ async def test_a_denied_connection_reaches_nobody_and_is_noted() -> None:
 # One decision on scheme, host and port.
 
 
-@pytest.mark.parametrize("sent", [HTTP, TLS], ids=["http", "tls"])
-@pytest.mark.parametrize("allow", [("*",), ("shop.test:*",)])
-async def test_what_is_denied_without_a_port_is_denied_at_every_port_and_scheme(
-    allow: tuple[str, ...], sent: bytes
-) -> None:
-    async with echo() as server:
-        policy = OriginPolicy(allow=("shop.test:*", *allow), deny=("shop.test",))
-        async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:
-            assert await ask(proxy, "shop.test", server.port, sent) == (FORBIDDEN, b"")
-        assert server.connections == 0
-
-
 @pytest.mark.parametrize(
     ("allow", "deny", "passes"),
     [
@@ -195,11 +184,8 @@ async def test_a_host_that_is_private_from_the_start_is_reached_at_the_port_that
         assert other.connections == 0
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe",
-     "::ffff:169.254.169.254", "0.0.0.0", "::"],
-)  # fmt: skip
+@each("address", ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200",
+     "64:ff9b::a9fe:a9fe", "::ffff:169.254.169.254", "0.0.0.0", "::"])  # fmt: skip
 async def test_no_name_leads_to_a_link_local_address_or_a_metadata_service(address: str) -> None:
     policy = OriginPolicy(allow=("*", "start.test", "start.test:*"))
     async with FilteringProxy(policy, resolve=resolving([address])) as proxy:
@@ -208,20 +194,6 @@ async def test_no_name_leads_to_a_link_local_address_or_a_metadata_service(addre
 
 
 # What does not come.
-
-
-async def test_a_failed_connection_says_why_and_is_no_denial() -> None:
-    async with echo() as server:
-        pass
-    policy = OriginPolicy(allow=("*", f"127.0.0.1:{server.port}"))
-    async with FilteringProxy(policy) as proxy:
-        assert (await ask(proxy, "127.0.0.1", server.port))[0] == FAILED
-        assert "Connection refused" in proxy.failure("127.0.0.1", server.port)[0]
-        assert (await ask(proxy, "nowhere.invalid", 80))[0] == FAILED
-        reason, denied = proxy.failure("nowhere.invalid", 80)
-        assert reason.startswith("nowhere.invalid cannot be resolved: ")
-        assert not denied
-        assert proxy.take_denials() == []
 
 
 async def test_a_site_that_breaks_off_breaks_off_the_browser_too() -> None:
@@ -273,7 +245,7 @@ async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
         writer.close()
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     ["h:\xb2", "[::1].evil", "::1.evil", "a b", "", "x" * 255, "a..b", "-\x00", "\xb5.test", "a/b"],
 )
@@ -306,7 +278,7 @@ def test_no_bytes_make_the_proxy_fail(chunks: list[bytes]) -> None:
     assert failures == []
 
 
-@pytest.mark.parametrize("turns", range(8))
+@each("turns", range(8))
 async def test_a_start_that_is_cancelled_leaves_nothing_listening(turns: int) -> None:
     proxy = FilteringProxy(OriginPolicy())
     starting = asyncio.create_task(proxy.start())

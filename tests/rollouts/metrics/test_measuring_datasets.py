@@ -221,8 +221,8 @@ def test_a_damaged_file_of_metrics_is_told(tmp_path, content):
 
 COUNTS = {
     "crash_rule", "total", "valid", "blocked", "crashed", "unfinished", "superseded", "successes",
-    "failures", "ungraded", "infrastructure_failures", "retries", "steps", "with_steps", "longest_repeat",
-    "odd_rewards", "cost_per_success",
+    "failures", "ungraded", "infrastructure_failures", "retries", "steps", "with_steps",
+    "longest_repeat", "odd_rewards", "cost_per_success",
 }  # fmt: skip
 THROUGHPUT = {
     "wall_seconds", "episode_seconds", "episodes", "steps", "episodes_per_second",
