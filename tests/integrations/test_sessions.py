@@ -17,7 +17,7 @@ from webtraj.integrations.sessions import EpisodeFailedError, Sessions
 from webtraj.rollouts.making import Browsers
 from webtraj.trajectory import EndReason, Outcome
 
-pytestmark = [pytest.mark.browser, pytest.mark.smoke]
+pytestmark = pytest.mark.browser
 
 
 def button(turn):
@@ -26,6 +26,7 @@ def button(turn):
     return f"click('{ref}')"
 
 
+@pytest.mark.smoke
 async def test_an_episode_is_played_and_recorded(tmp_path):
     presets = ["miniwob/click-test", "miniwob/enter-text"]
     async with Sessions(presets, sessions=2, out=tmp_path / "out", policy="mine") as sessions:
@@ -180,6 +181,7 @@ async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path
         ({"dialect": "webgym_marks"}, "'webgym_marks' needs the mode 'marks', but .* 'text'"),
     ],
 )
+@pytest.mark.smoke
 def test_arguments_are_checked(arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         Sessions(**{"presets": "miniwob/click-test", **arguments})

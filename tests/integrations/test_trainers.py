@@ -55,7 +55,6 @@ async def test_a_failed_episode_is_played_again():
 
 
 @pytest.mark.browser
-@pytest.mark.smoke
 def test_threads_and_loops_play_in_one_pool(tmp_path):
     def play(shared, seed):
         session = shared.sessions.session()

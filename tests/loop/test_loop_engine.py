@@ -193,6 +193,7 @@ async def test_what_was_recorded_and_removed_is_not_recorded_again(small_loop):
     assert notes.began[0] == (1, "export")
 
 
+@pytest.mark.slow
 async def test_postprocess_that_comes_later_is_made_up_for(small_loop):
     short = {"judge": None, "evaluation": None}
     await run_loop(small_loop.config(iterations=1, postprocess=None, **short))
@@ -343,8 +344,10 @@ def wait_for_unit(small_loop, number, name, unit):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("overlap", "algorithm"),
-    [(False, "sft"), (True, "mixed")],
-    ids=["in-turn", "policy-gradient-overlap"],
+    [
+        pytest.param(False, "sft", id="in-turn", marks=pytest.mark.gate),
+        pytest.param(True, "mixed", id="policy-gradient-overlap"),
+    ],
 )
 def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(
     small_loop, overlap, algorithm

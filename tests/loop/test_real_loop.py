@@ -29,7 +29,6 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "learned.json").write_text(json.dumps({"rows": rows, "base": base, "seed": int(seed)}))
 """
 
-GRADED = (Outcome.SUCCESS, Outcome.FAILURE)
 
 SERVE = "import sys; print(sys.argv[2], file=open(sys.argv[1], 'a'))"
 
@@ -83,6 +82,7 @@ def told(folder, url):
     }  # fmt: skip
 
 
+@pytest.mark.gate
 def test_two_iterations_the_first_killed_while_it_plays(small_loop):
     with FakeModelServer(press) as server:
         data = told(small_loop.folder, server.url)
@@ -153,82 +153,6 @@ def test_two_iterations_the_first_killed_while_it_plays(small_loop):
     assert {e["phase"]: e["found"] for e in found[3:]} == {
         "export": True, "train": False, "publish": False,
     }  # fmt: skip
-
-
-READ = """
-import json, pathlib, sys
-groups, export, model = sys.argv[1:]
-folder = pathlib.Path(model)
-folder.mkdir(parents=True, exist_ok=True)
-data = [str(pathlib.Path(place).is_dir()) for place in (groups, export)]
-(folder / "learned.json").write_text(json.dumps(data))
-"""
-
-
-def test_groups_are_played_after_the_warm_start_also_if_killed_meanwhile(small_loop):
-    """An oracle, then groups of a model of which every other reply is right."""
-    replies = 0
-
-    def press_or_not(request):
-        nonlocal replies
-        replies += 1
-        return press(request) if replies % 2 else "Thought: No.\nAction: wait(1)"
-
-    with FakeModelServer(press_or_not) as server:
-        data = told(small_loop.folder, server.url)
-        sampling = {"temperature": 1.0, "top_p": None, "top_k": None, "min_p": None}
-        data |= {
-            "evaluation": None,
-            "groups": {
-                "rollout": {
-                    "env_config": {
-                        "attempts_per_task": 4, "groups_per_task": 2, "max_steps": 1,
-                    },
-                    "policy_config": sampling,
-                }
-            },
-            "train": {
-                "algorithm": ["sft", "mixed"],
-                "command": ["{python}", "-c", READ, "{groups}", "{export}", "{model}"],
-                "model": "none/yet",
-            },
-        }  # fmt: skip
-        small_loop.data = lambda **more: {**data, **more}
-        recorded = small_loop.out / "train_trajectories/iteration_0002"
-        with small_loop.start() as process:
-            for said in process.stdout:
-                if said.startswith("began 2 rollout"):
-                    break
-            deadline = time.monotonic() + 300
-            while not list(recorded.glob("runs/*/plan.jsonl")) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            process.kill()
-        with small_loop.start("--resume") as process:
-            said, errors = process.communicate(timeout=900)
-        assert process.returncode == 0, said + errors + logs(small_loop.out)
-
-    out = small_loop.out
-    learned = [
-        json.loads((out / f"training/iteration_000{number}/model.pt/learned.json").read_text())
-        for number in (1, 2)
-    ]
-    assert learned == [["False", "True"], ["True", "True"]]
-    finished = [one for one in open_dataset(recorded) if one.outcome in GRADED]
-    groups = {one.info.group_id: one.info.seed for one in finished}
-    assert len(finished) == 8
-    assert len(set(groups.values())) == len(groups) == 2
-    rows = [
-        json.loads(line)
-        for line in (out / "groups/iteration_0002/train.jsonl").read_text().splitlines()
-    ]
-    assert {row["group"] for row in rows} == set(groups)
-    assert {row["reward"] for row in rows} == {0.0, 1.0}
-    assert {row["temperature"] for row in rows} == {1.0}
-    for row in rows:
-        assert len(row["logprobs"]) == len(row["completion_ids"]) > 0
-    line = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
-    assert line["algorithm"] == "mixed"
-    assert line["samples"] > len(rows)  # Those that are imitated count, too.
 
 
 def logs(out):

@@ -195,6 +195,7 @@ llamafactory-cli train llamafactory_data/train_config.yaml
 
 
 @pytest.mark.parametrize("published_by", ["the next update", "update --publish"])
+@pytest.mark.slow
 def test_a_training_run_by_hand_is_published_and_the_next_one_resumes_it(shell, published_by):
     runs = shell.folder / "runs"
     record(runs, 1)

@@ -154,6 +154,7 @@ def test_the_index_did_not_come_along(dataset):
     assert verify(dataset).clean
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_is_wrong_and_goes_on(dataset):
     path = episode_file(dataset)
     path.write_bytes(path.read_bytes()[:-40])

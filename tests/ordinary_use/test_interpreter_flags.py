@@ -55,6 +55,7 @@ _FAST = "W error"
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=() if way == _FAST else pytest.mark.slow) for way in WAYS]
 )
+@pytest.mark.slow
 def test_recording_and_reading(run_script, tmp_path, way):
     options, environment = WAYS[way]
     source = PROGRAM.replace("FOLDER", repr(str(tmp_path / "data")))

@@ -61,6 +61,7 @@ asyncio.run(collect("count", test_rollouts.agent, episodes=20, parallel=4, out={
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_into_one_folder(tmp_path):
     here = str(Path(__file__).parent)
     program = PROCESS.format(here=here, out=str(tmp_path / "data"))

@@ -164,8 +164,10 @@ def model():
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("kind", ["configured", "quick"])
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("kind", "signum"), [("configured", signal.SIGKILL), ("quick", signal.SIGINT)]
+)
 def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder, model):
     configured = (
         *PAGES, *MANY, "policy_config.agent=model", "policy_config.base_model=fake-model",

@@ -71,6 +71,7 @@ def judge(request):
 
 
 @pytest.mark.browser
+@pytest.mark.gate
 def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
     rows = [
         {"task_name": f"Find the price of {what}", "task_id": what, "website": f"{site}/{path}",
@@ -102,6 +103,7 @@ def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
 
 
 @pytest.mark.browser
+@pytest.mark.gate
 def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
     held, reached = threading.Event(), threading.Event()
     asked = []
@@ -148,6 +150,7 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
     assert before == {s.episode_id: s.sha256 for s in open_dataset(tmp_path / "quick").summaries}
 
 
+@pytest.mark.gate
 def test_a_judge_that_fails_on_all_episodes_is_the_commands_failure(tmp_path):
     with FakeModelServer(lambda request: "I would rather not say.") as server:
         arguments = (

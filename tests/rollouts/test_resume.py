@@ -295,6 +295,7 @@ ROLLOUT = """
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_killed_five_times_and_resumed_every_row_is_there_once(tmp_path):
     out = tmp_path / "out"
     program = [sys.executable, "-c", textwrap.dedent(ROLLOUT), str(out)]

@@ -35,6 +35,7 @@ def seeds_and_outcomes(dataset):
     return {(t.info.task, t.info.seed, t.outcome, t.num_steps) for t in dataset}
 
 
+@pytest.mark.gate
 def test_oracle_solves_what_it_plays(tmp_path):
     presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
     done = run(
@@ -67,8 +68,9 @@ def test_random_agent_plays_the_same_again_however_many_at_a_time(tmp_path):
     assert {t.info.goal for t in one} == {t.info.goal for t in many}
 
 
-@pytest.mark.parametrize("to_whom", ["process", "group"])
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("signum", "to_whom"), [(signal.SIGINT, "group"), (signal.SIGTERM, "process")]
+)
 def test_signal_ends_it_in_good_order(signum, to_whom, tmp_path):
     out = tmp_path / "data"
     rollout = psutil.Popen(
@@ -101,6 +103,7 @@ def test_signal_ends_it_in_good_order(signum, to_whom, tmp_path):
     assert f"{played} of 100000 episodes are in" in stdout
 
 
+@pytest.mark.gate
 def test_killed_browser_costs_its_own_episodes_and_the_rollout_goes_on(tmp_path):
     out = tmp_path / "data"
     rollout = psutil.Popen(

@@ -220,21 +220,3 @@ async def test_a_close_that_hangs_is_abandoned(tmp_path, monkeypatch, caplog):
     assert [one.outcome for one in summary.results] == [Outcome.ENV_ERROR] * 2
     assert len(webtraj.open_dataset(tmp_path)) == 2
     assert "Stuck did not close within 0.05 s; it is abandoned." in caplog.text
-
-
-class Confessing(Loose):
-    """It ends in good order, and says that its machinery failed."""
-
-    def episode_outcome(self):
-        return {"env": Outcome.ENV_ERROR, "blocked": Outcome.BLOCKED}[self.task]
-
-
-async def test_an_environment_may_say_that_its_machinery_failed(tmp_path):
-    registry.register("confessing", Confessing, tasks=("env", "blocked"))
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0.0))
-    summary = await collect("confessing", lambda _: "push", out=tmp_path, settings=settings)
-    results = [(one.outcome, one.total_reward) for one in summary.results]
-    assert results.count((Outcome.ENV_ERROR, None)) == 2
-    assert (Outcome.BLOCKED, 1.0) in results
-    again = await collect("", lambda _: "push", out=tmp_path, resume=True, settings=settings)
-    assert [one.total_reward for one in again.results if one.row == 0] == [None, None]

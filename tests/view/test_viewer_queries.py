@@ -162,7 +162,6 @@ def check(table, found, query):
         assert page.facets[name] == counted(found, query, name), name
 
 
-@hypothesis.settings(max_examples=50, deadline=None)
 @hypothesis.given(data=st.data())
 def test_a_table_finds_what_a_loop_finds(data):
     count = data.draw(st.integers(0, 8))

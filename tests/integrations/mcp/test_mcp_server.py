@@ -97,7 +97,6 @@ async def gone(processes):
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.smoke
 async def test_tasks_are_played_over_stdio(tmp_path):
     tasks = ["miniwob/click-test", "miniwob/enter-text", "miniwob/click-checkboxes"]
     presets = [word for task in tasks for word in ("--preset", task)]

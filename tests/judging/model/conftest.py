@@ -157,12 +157,6 @@ def judged():
 
 
 @pytest.fixture
-def verdict_reply():
-    """Makes the reply that a verdict is."""
-    return reply
-
-
-@pytest.fixture
 def make_picture():
     """Makes a small picture."""
     return picture

@@ -1,25 +1,19 @@
 """The steps on episodes that were recorded in a real browser."""
 
-import json
-
 import numpy as np
 import pytest
 from made_episodes import only
 
 from webtraj import open_dataset
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.processing.base import Changed, Drop
+from webtraj.processing.base import Drop
 from webtraj.processing.configuration import load_config, make_pipeline
 from webtraj.processing.pipeline import process
 from webtraj.processing.steps.clean import Clean, Dedupe
-from webtraj.processing.steps.describe import Describe
-from webtraj.processing.steps.difficulty import GradeDifficulty
 from webtraj.processing.steps.filters import FilterOutcome
 from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
 from webtraj.processing.steps.redact import Redact
-from webtraj.processing.steps.relabel import Relabel
 from webtraj.testing.assertions import assert_valid_trajectory
-from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Outcome
 
 pytestmark = pytest.mark.browser
@@ -126,34 +120,3 @@ async def test_what_was_played_keeps_its_outcome_and_what_was_made_of_it_gets_it
             assert (one.outcome, judgement.findings["by"]) == (Outcome.SUCCESS, "rules")
             made.append(one)
     assert len(made) > 10
-
-
-async def test_model_steps_write_what_can_be_stored(recorded, served, tmp_path):
-    def rule(request):
-        if '"achieved"' in request.messages[0]["content"]:
-            line = next(x for x in request.text.splitlines() if x.startswith("| Step 1: "))
-            evidence = [line.removeprefix("| Step 1: ")]
-            return json.dumps({"achieved": True, "goal": "Do so.", "evidence": evidence})
-        if '"difficulty"' in request.messages[0]["content"]:
-            return json.dumps({"reason": "A click.", "difficulty": 1})
-        return json.dumps({"description": "It did.", "thought": "I do."})
-
-    failed = [one for one in recorded if one.outcome is Outcome.FAILURE]
-    assert failed
-    with FakeModelServer(rule) as server:
-        client = served(server)
-        steps = (Relabel(client=client), Describe(client=client), GradeDifficulty(client=client))
-        made = failed
-        for step in steps:
-            results = [await step(one) for one in made]
-            assert all(isinstance(result, Changed) for result in results[: len(failed)])
-            made = [one for result in results for one in getattr(result, "trajectories", (result,))]
-        assert not server.errors
-    assert len(made) == 2 * len(failed)
-    with DatasetWriter(tmp_path / "data") as writer:
-        for one in made:
-            assert_valid_trajectory(one)
-            writer.add(one)
-    for one in open_dataset(tmp_path / "data"):
-        assert one.info.metadata["difficulty"]["level"] == "easy"
-        assert all(step.decision.metadata["description"] == "It did." for step in one.steps[1:])

@@ -4,20 +4,17 @@ import asyncio
 import collections
 import dataclasses
 import json
-import logging
 import sys
 
 import pytest
 
 from tables import table
-from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj import EndReason, errors, open_dataset
 from webtraj.rollouts.configuration import (
     load_configuration,
-    selection,
 )
 from webtraj.rollouts.configuration.building import resume_run, start_run
 from webtraj.runs.iterations import Iterations
-from webtraj.runs.run import EpisodeResult
 from webtraj.store.places import open_storage
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
@@ -158,20 +155,6 @@ async def test_what_was_planned_keeps_its_number(build, world, split):
     assert open_dataset(rollout.out).filter(end_reason="errored")
 
 
-async def test_a_number_stays_where_anything_lies(build, world):
-    rollout = build(*ORACLE)
-    place = world / "runs" / "train_trajectories" / "iteration_0001"
-    (place / "notes").mkdir(parents=True)
-    (place / "notes" / "mine.txt").write_text("kept")
-    iterations = Iterations(str(world / "runs"), "train")
-    assert rollout.iteration == 1
-    assert not iterations.release(1)
-    assert (place / "notes" / "mine.txt").read_text() == "kept"
-    assert iterations.numbers() == (1,)
-    assert iterations.release(iterations.claim())
-    assert iterations.numbers() == (1,)
-
-
 async def test_two_rollouts_that_begin_at_once_take_different_numbers(build, world):
     iterations = Iterations(str(world / "runs"), "train")
     numbers = await asyncio.gather(*(asyncio.to_thread(iterations.claim) for _ in range(8)))
@@ -240,21 +223,6 @@ async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, buil
         assert len({planned.task for planned in rank.plan}) * attempts == len(rank.plan)
 
 
-async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_row, write_rows):
-    from webtraj.rollouts.sampling import Blocklist
-
-    write_rows(world / "s.jsonl", [task_row(i, website=f"s{i}.example") for i in range(8)])
-    common = (
-        "iteration=1",
-        "env_config.multinode_total_workers=2",
-        "env_config.train_tasks=s.jsonl",
-    )
-    first = build(*common, "env_config.multinode_rank=0")
-    Blocklist(world / "runs" / "blocklist.jsonl").add("s3.example")
-    second = build(*common, "env_config.multinode_rank=1")
-    assert len({planned.task for planned in (*first.plan, *second.plan)}) == 8
-
-
 @table(
     ("overrides", "told"),
     [
@@ -304,18 +272,6 @@ async def test_ranks_of_one_iteration_are_resumed_each_by_itself(build):
     for number, rank in enumerate(ranks):
         resumed = build(*common, f"env_config.multinode_rank={number}", resume=True)
         assert resumed.run_id == rank.run_id
-
-
-async def test_milestones_are_told(build, caplog):
-    caplog.set_level(logging.INFO, "webtraj.rollouts.configuration.running")
-    tasks = "env_config.train_tasks=ladder/climb"
-    rollout = build(
-        tasks, ORACLE[0], "env_config.attempts_per_task=10", "env_config.save_every_percent=25"
-    )
-    await rollout.play()
-    told = [record.getMessage().partition(" of ")[0] for record in caplog.records]
-    assert told == ["30%", "50%", "80%", "100%"]
-    assert "(success 10)" in caplog.records[-1].getMessage()
 
 
 async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(build, world, climber):
@@ -426,24 +382,6 @@ async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypa
     assert len((await resume_run({}, out="quick").play()).results) == 1
     with pytest.raises(errors.MissingDependencyError, match=r"\[config\]"):
         load_configuration("own", config_dir=world)
-
-
-def test_an_iteration_of_broken_episodes_says_nothing_of_a_task():
-    class Played:
-        def numbers(self):
-            return (1, 2)
-
-        def results(self, number):
-            outcome = Outcome.FAILURE if number == 1 else Outcome.ENV_ERROR
-            reason = EndReason.TERMINATED if number == 1 else EndReason.ERRORED
-            return [
-                EpisodeResult(
-                    task="climb", seed=0, attempt=0, episode_id=str(number), end_reason=reason,
-                    outcome=outcome, num_steps=1, total_reward=None, seconds=1.0,
-                )
-            ]  # fmt: skip
-
-    assert selection.last_successes(Played(), before=3) == {"climb": (0, 1)}
 
 
 async def test_a_curriculum_repeats_what_succeeds_sometimes(build):

@@ -13,7 +13,7 @@ from webtraj import (
 )
 from webtraj.trajectory import StepRecord, StepType
 
-patient = settings(max_examples=50)
+patient = settings(deadline=None)
 """For properties: how fast examples are made says nothing about them."""
 
 ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)

@@ -514,7 +514,9 @@ def mixed_episodes(episode):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("render", [None, AgentRenderer()])
+@pytest.mark.gate
+@pytest.mark.slow
+@pytest.mark.parametrize("render", [AgentRenderer()])
 def test_processes_read_what_one_reads(episode, dataset, processes, render):
     episodes = mixed_episodes(episode)
     places = [dataset(name, episodes, format=name) for name in ("json", "pb")]
