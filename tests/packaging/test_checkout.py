@@ -3,7 +3,6 @@
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -61,15 +60,6 @@ def test_continuous_integration_runs_the_tests():
     text = (ROOT / ".ci/run").read_text()
     assert "\nrun make test\n" in text
     assert "\nrun make test-slow " in text
-
-
-@pytest.fixture
-def checkout(tmp_path):
-    """The files that setting up reads, and no more."""
-    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
-    for name in ("pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, tmp_path)
-    return tmp_path
 
 
 def test_version_is_the_same_everywhere():
