@@ -96,17 +96,20 @@ class Shop:
         return self._described
 
 
-def chosen(agent, environment):
-    return agent.begin_episode(environment)._recording.seed
+async def chosen(agent, environment):
+    decision = await agent.begin_episode(environment).act(seen(THEN))
+    return decision.action
 
 
-def test_recording_is_that_of_the_same_task_and_seed():
-    agent = ReplayAgent.of([recording(seed=1), recording(seed=2), recording(task="bar", seed=3)])
-    assert chosen(agent, Shop(seed=2)) == 2
-    assert chosen(agent, Shop(task="bar", seed=9)) == 3
+async def test_recording_is_that_of_the_same_task_and_seed():
+    one, two = recording(a.Click("1"), seed=1), recording(a.Click("2"), seed=2)
+    bar = recording(a.Click("3"), task="bar", seed=3)
+    agent = ReplayAgent.of([one, two, bar])
+    assert await chosen(agent, Shop(seed=2)) == a.Click("2")
+    assert await chosen(agent, Shop(task="bar", seed=9)) == a.Click("3")
     with pytest.raises(errors.InvalidInputError, match=r"None of the 3.*'shop' and the seed 9"):
         agent.begin_episode(Shop(seed=9))
-    assert chosen(ReplayAgent.of([recording(task="bar", seed=5)]), Shop()) == 5
+    assert await chosen(ReplayAgent.of([bar]), Shop()) == a.Click("3")
 
 
 def test_nothing_recorded_is_nothing_to_act_out():

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 from sdk_types import accepted, understood
 
-from rows import each
 from webtraj import Outcome, open_dataset
 from webtraj.agents.options import ModelOptions
 from webtraj.datasets.verification import verify
@@ -71,7 +70,7 @@ def credentials(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-@each("provider", CASES)
+@pytest.mark.parametrize("provider", CASES)
 async def test_a_model_solves_a_task_by_tool_calls(provider, tmp_path):
     name, given = CASES[provider]
     with FakeModelServer(model) as server:

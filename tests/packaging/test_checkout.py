@@ -1,10 +1,13 @@
 """What the checkout promises to someone who has just cloned it."""
 
 import importlib.metadata
+
 import re
-import shutil
+
 import subprocess
+
 import tomllib
+
 from pathlib import Path
 
 import pytest
@@ -53,15 +56,6 @@ def test_every_target_sets_up_first(target, extra):
         timeout=30,
     )
     assert done.stdout.splitlines()[0] == f"sh scripts/setup.sh{extra}"
-
-
-@pytest.fixture
-def checkout(tmp_path):
-    """The files that setting up reads, and no more."""
-    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
-    for name in ("pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, tmp_path)
-    return tmp_path
 
 
 def test_version_is_the_same_everywhere():

@@ -38,7 +38,6 @@ WRONG = [
     None, True, "x", "", "nan", -1, 0, 3.5, 1e308, float("inf"), 2**63, [], {}, [[]], ["x"],
     [None], [3], {"x": None}, {"x": "y"}, {"$": "USD"}, {"$": "ndarray"}, "\0", "golden-1-won",
 ]  # fmt: skip
-GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 TASK = TaskSpec(
     name="buy", goal="Buy it", start_url="https://shop.test/", difficulty=3, max_steps=9,
     facts=(FactGroup((Fact("bought", 2),), "a", "all"),), metadata={"price": {"$": "USD"}, "n": 1},

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import refs_in
 
@@ -95,7 +94,7 @@ DONE = {
 
 
 @pytest.mark.browser
-@each(("html", "actions", "after", "events"), DONE.values())
+@pytest.mark.parametrize(("html", "actions", "after", "events"), DONE.values())
 async def test_a_verb_sends_trusted_events(open_page, html, actions, after, events):
     timestep, environment = await play(open_page, html, *actions)
     assert failure(timestep) == ("", "")
@@ -141,7 +140,7 @@ VALUES = {
 
 
 @pytest.mark.browser
-@each(("html", "action", "value"), VALUES.values())
+@pytest.mark.parametrize(("html", "action", "value"), VALUES.values())
 async def test_a_field_gets_its_value(open_page, html, action, value):
     timestep, environment = await play(open_page, html, action)
     assert failure(timestep) == ("", "")
@@ -206,7 +205,7 @@ REFUSED = {
 
 
 @pytest.mark.browser
-@each(("html", "action", "kind", "words"), REFUSED.values())
+@pytest.mark.parametrize(("html", "action", "kind", "words"), REFUSED.values())
 async def test_what_cannot_be_done_is_refused_and_leaves_the_page_alone(
     open_page, html, action, kind, words
 ):

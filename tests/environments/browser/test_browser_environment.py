@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import webtraj
-from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
@@ -93,7 +92,7 @@ async def test_changes_are_told_since_the_last_step(open_page):
     assert list((await environment.step(a.Wait(0))).observation["changes"]) == []
 
 
-@each("channel", CHANNELS)
+@pytest.mark.parametrize("channel", CHANNELS)
 async def test_only_the_channels_asked_for_are_there(open_page, channel):
     timestep = await open_page(BUTTON, observe=[channel]).reset()
     assert set(timestep.observation) - {"active_tab"} == {channel}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rows import each
 from webtraj.environments.actions import Click, Focus
 from webtraj.environments.browser.observation import refs_in
 
@@ -103,7 +102,7 @@ CASES = {
 
 
 @pytest.mark.browser
-@each(("html", "expected"), CASES.values())
+@pytest.mark.parametrize(("html", "expected"), CASES.values())
 async def test_the_tree_of_a_page(open_page, html, expected):
     timestep = await open_page(html).reset()
     assert timestep.observation["axtree"] == expected
