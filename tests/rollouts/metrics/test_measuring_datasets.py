@@ -268,8 +268,8 @@ def test_metrics_of_a_newer_version_are_not_guessed_at(tmp_path):
 
 COUNTS = {
     "crash_rule", "total", "valid", "blocked", "crashed", "unfinished", "superseded", "successes",
-    "failures", "ungraded", "infrastructure_failures", "retries", "steps", "with_steps", "longest_repeat",
-    "odd_rewards", "cost_per_success",
+    "failures", "ungraded", "infrastructure_failures", "retries", "steps", "with_steps",
+    "longest_repeat", "odd_rewards", "cost_per_success",
 }  # fmt: skip
 THROUGHPUT = {
     "wall_seconds", "episode_seconds", "episodes", "steps", "episodes_per_second",

@@ -19,6 +19,7 @@ from webtraj.datasets.importers.base import (
     Source,
     detect,
     import_episodes,
+    iterations_of,
     read_episodes,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "Source",
     "detect",
     "import_episodes",
+    "iterations_of",
     "read_episodes",
 ]
