@@ -1,21 +1,23 @@
 """Sessions that a trainer's threads and event loops share: see trainers/ for the trainers."""
 
 import asyncio
+
 import functools
+
 import subprocess
+
 import sys
+
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import webtraj
-from webtraj.integrations.sessions import EpisodeFailedError, Turn
-from webtraj.integrations.trainers import (
-    SharedSessions,
-    again,
-    reward_of,
-    task_rows,
-)
+
+from webtraj.integrations.sessions import EpisodeFailedError, Sessions, Turn
+
+from webtraj.integrations.trainers import (SharedSessions, again, reward_of, scored, shared_sessions, task_rows)
+
 from webtraj.trajectory import EndReason, Outcome
 
 
@@ -35,6 +37,32 @@ def test_an_unfinished_episode_is_worth_nothing_only_with_a_judge():
     for step in (0, 1):
         assert reward_of(None, Turn(**shown, step=step, judged=True)) == 0.0
         assert reward_of(None, Turn(**shown, step=step)) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "total", "by_outcome", "by_environment"),
+    [
+        (Outcome.SUCCESS, 0.25, 1.0, 0.25),
+        (Outcome.FAILURE, -0.5, 0.0, -0.5),
+        (Outcome.FAILURE, 0.75, 0.0, 0.75),
+        (Outcome.ENV_ERROR, 0.0, None, None),
+        (Outcome.JUDGE_ERROR, 1.0, None, None),
+        (Outcome.BLOCKED, 0.0, None, None),
+    ],
+)
+def test_trainers_learn_from_the_outcome_unless_asked(outcome, total, by_outcome, by_environment):
+    shown = {"task": "t", "goal": "g", "seed": 0, "episode_id": "", "heading": "", "page": ""}
+    turn = Turn(**shown, step=1, reward=total, done=True, judged=True, outcome=outcome)
+    for kind, wanted in (("outcome", by_outcome), ("environment", by_environment)):
+        session = Sessions("miniwob/click-test", reward=kind).session()
+        session._turn, session._total = turn, total
+        found = reward_of(session, turn)
+        assert found == wanted
+        if found is None:  # Played again: a failure of the machinery is never a reward.
+            with pytest.raises(EpisodeFailedError):
+                scored(found, turn)
+    with pytest.raises(errors.InvalidInputError, match="Unknown reward"):
+        Sessions("miniwob/click-test", reward="shaped")
 
 
 async def test_a_failed_episode_is_played_again():

@@ -34,7 +34,10 @@ def played(tmp_path):
                 for planned, end in zip(plan, ends, strict=True):
                     if end is not None:
                         info = EpisodeInfo(episode_id=run.episode_id(Turn(planned=planned)))
-                        steps = (StepRecord(0, StepType.FIRST), StepRecord(1, StepType.LAST))
+                        steps = (
+                            StepRecord(0, StepType.FIRST, "a"),
+                            StepRecord(1, StepType.LAST, "b"),
+                        )
                         writer.add(EpisodeTrajectory(info, steps, end, start_time=1.0))
         return run_of(storage, resume=True).run_id
 

@@ -386,9 +386,12 @@ def import_(
 ) -> None:
     """Import other systems' recordings. Exit with 1 if anything could not be read.
 
-    Run it again to add new recordings. Pickles are read as data: nothing in them is loaded or run.
+    Run it again to add new recordings. Files of several iterations become datasets of their own,
+    below train_trajectories/ in the target. Pickles are read as data: nothing in them is loaded or
+    run.
     """
     from webtraj.datasets import importers
+    from webtraj.runs.iterations import Iterations
     from webtraj.store.index import EpisodeSummary
 
     def tell(found: EpisodeSummary | importers.Problem | importers.Skipped) -> None:
@@ -405,31 +408,36 @@ def import_(
                 f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
             )
 
+    given = importers.Source(
+        path=source,
+        descriptor=descriptor,
+        images=images,
+        allow_classes=tuple(allow_class or ()),
+    )
     with terminal.json_output(json) as give:
-        report = importers.import_episodes(
-            importers.Source(
-                path=source,
-                descriptor=descriptor,
-                images=images,
-                allow_classes=tuple(allow_class or ()),
-            ),
-            out,
-            system=system,
-            format=format,
-            on_found=tell,
-        )
-        say(
-            f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
-            f"{len(report.problems)} failed"
-        )
+        parts = {out: given}
+        for (part, number), names in sorted(importers.iterations_of(source, system).items()):
+            parts.pop(out, None)
+            iterations = Iterations(out, part)
+            parts[iterations.dataset(number)] = dataclasses.replace(given, only=frozenset(names))
+            iterations.claim(number)
+        reports = [
+            importers.import_episodes(one, place, system=system, format=format, on_found=tell)
+            for place, one in parts.items()
+        ]
+        for place, report in zip(parts, reports, strict=True):
+            say(
+                f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
+                f"{len(report.problems)} failed" + (f"; in {place}" if place != out else "")
+            )
         give(
             {
                 "target": out,
-                "system": report.system,
-                "imported": [summary.episode_id for summary in report.imported],
-                "skipped": report.skipped,
-                "problems": report.problems,
+                "system": reports[0].system,
+                "imported": [one.episode_id for report in reports for one in report.imported],
+                "skipped": [one for report in reports for one in report.skipped],
+                "problems": [one for report in reports for one in report.problems],
             }
         )
-    if report.problems:
+    if any(report.problems for report in reports):
         raise typer.Exit(1)

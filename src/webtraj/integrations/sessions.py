@@ -23,7 +23,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
@@ -47,9 +47,11 @@ from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
     Decision,
+    EndReason,
     EpisodeInfo,
     Outcome,
     Phase,
+    is_scored,
     reward_value,
 )
 
@@ -155,6 +157,9 @@ class Sessions:
         max_steps: Truncate an episode after this many steps; None leaves it to the task.
         seed: The base seed of resets that give none.
         policy: The policy's name in the records.
+        reward: What a trainer learns from: "outcome", 1 for a success and 0 for a failure, or
+            "environment", the sum of the environment's rewards. Shaped rewards, such as raw ones of
+            MiniWoB++, differ between attempts that all failed, which teaches nothing.
         options: Options of the presets.
         storage_options: Options of a bucket.
         browsers: Settings of the browsers.
@@ -176,6 +181,7 @@ class Sessions:
         max_steps: int | None = None,
         seed: int = 0,
         policy: str = "",
+        reward: Literal["outcome", "environment"] = "outcome",
         options: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         browsers: making.Browsers | None = None,
@@ -198,6 +204,12 @@ class Sessions:
             _check_pictures(self.dialect, self.context)
         self.policy = policy
         """The policy's name in the records."""
+        if reward not in ("outcome", "environment"):
+            raise errors.InvalidInputError(
+                f"Unknown reward={reward!r:.60}; expected 'outcome' or 'environment'."
+            )
+        self.reward = reward
+        """What a trainer learns from."""
         self.size = sessions
         """How many sessions can have a page at the same time."""
         self.outcomes: collections.Counter[Outcome] = collections.Counter()
@@ -353,10 +365,19 @@ class Session:
 
     @property
     def total_reward(self) -> float | None:
-        """The sum of the episode's rewards; None until it is over, if it failed or has no judge."""
-        if self._turn is None or not self._turn.done or self._turn.reward is None:
+        """The sum of the episode's rewards; None until it is over, and if it was not scored."""
+        turn = self._turn
+        if turn is None or not turn.done or turn.reward is None:
             return None
-        return self._total
+        return self._total if is_scored(turn.outcome, EndReason.TERMINATED) else None
+
+    @property
+    def training_reward(self) -> float | None:
+        """What a trainer learns from the finished episode, by `Sessions.reward`."""
+        total = self.total_reward
+        if total is None or self._turn is None or self._sessions.reward == "environment":
+            return total
+        return float(self._turn.outcome is Outcome.SUCCESS)
 
     @property
     def busy(self) -> bool:

@@ -222,9 +222,12 @@ def shown(turn: Turn) -> str:
 
 
 def reward_of(session: Session, turn: Turn) -> float | None:
-    """Return an episode's reward: 0 if its policy did not finish, None without a judge."""
+    """Return an episode's reward for a trainer: 0 if its policy did not finish.
+
+    None without a judge, and if the machinery or the judge failed.
+    """
     if turn.done:
-        return session.total_reward
+        return session.training_reward
     return 0.0 if turn.judged else None
 
 
@@ -232,8 +235,13 @@ def scored(reward: float | None, turn: Turn) -> float:
     """Return the reward, for a trainer that needs a number.
 
     Raises:
+        EpisodeFailedError: The machinery ended the episode, or its judge failed.
         InvalidInputError: The task has no judge.
     """
+    if reward is None and turn.done and turn.judged:
+        raise EpisodeFailedError(
+            f"The episode ended without a reward: {turn.outcome.name.lower()}", turn.outcome
+        )
     if reward is None:
         raise errors.InvalidInputError(
             f"The task {turn.task!r} has no judge, so there is no reward to train on."

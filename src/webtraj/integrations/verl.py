@@ -45,6 +45,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
         dialect: The dialect of actions.
         max_steps: Truncate an episode after this many steps.
         policy: The policy's name in the records.
+        reward: "outcome" or "environment"; see `Sessions`.
         options: Options of the presets.
         **kwargs: verl's.
     """
@@ -58,6 +59,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
         dialect: str = "webtraj",
         max_steps: int | None = None,
         policy: str = "verl",
+        reward: str = "outcome",
         options: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -69,6 +71,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
             "dialect": dialect,
             "max_steps": max_steps,
             "policy": policy,
+            "reward": reward,
             "options": options,
         }
         plain: Any = OmegaConf.to_container(OmegaConf.create(settings))

@@ -14,7 +14,13 @@ from typer.testing import CliRunner
 from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.transfer import import_
-from webtraj.datasets.importers import Source, detect, import_episodes, read_episodes
+from webtraj.datasets.importers import (
+    Source,
+    detect,
+    import_episodes,
+    iterations_of,
+    read_episodes,
+)
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.testing.strategies import same
@@ -144,3 +150,28 @@ def test_the_command_fails_if_anything_failed_and_imports_the_rest(run, tmp_path
     assert "4 imported, 0 skipped, 1 failed" in result.output
     assert "imported miniwob" not in result.output
     assert len(open_dataset(tmp_path / "out")) == 4
+
+
+def test_files_of_several_iterations_are_told_apart(tmp_path):
+    source = tmp_path / "logs"
+    for name in (
+        "train_trajectories.pt.iteration2_rank_0",
+        "train_trajectories.pt.iteration2_rank_1",
+        "test_trajectories.pt.iteration1",
+        "sub/train_trajectories.pt.iteration10",
+    ):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(b"x")
+    found = iterations_of(source, "webgym")
+    assert {key: sorted(names) for key, names in found.items()} == {
+        ("train", 2): [
+            "train_trajectories.pt.iteration2_rank_0", "train_trajectories.pt.iteration2_rank_1",
+        ],
+        ("test", 1): ["test_trajectories.pt.iteration1"],
+        ("train", 10): ["sub/train_trajectories.pt.iteration10"],
+    }  # fmt: skip
+    read = Source(path=source, only=found["train", 10]).files(lambda name: True)
+    assert [path.name for path in read] == ["train_trajectories.pt.iteration10"]
+    (source / "checkpoint.pt").write_bytes(b"x")  # Of which iteration, nobody knows.
+    assert iterations_of(source, "webgym") == {}
+    assert iterations_of(source, "atif") == {}

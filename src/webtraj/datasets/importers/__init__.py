@@ -18,6 +18,7 @@ from webtraj.datasets.importers.base import (
     Source,
     detect,
     import_episodes,
+    iterations_of,
     read_episodes,
     system_names,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Source",
     "detect",
     "import_episodes",
+    "iterations_of",
     "read_episodes",
     "system_names",
 ]

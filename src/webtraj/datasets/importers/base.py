@@ -16,7 +16,7 @@ import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -139,6 +139,8 @@ class Source:
     images: Path | None = None
     """For WebGym: the folder with the screenshots."""
     limits: Limits = dataclasses.field(default_factory=Limits)
+    only: Collection[str] | None = None
+    """Paths below the source of the files to read; None for all."""
 
     @property
     def root(self) -> Path:
@@ -158,7 +160,9 @@ class Source:
             return
         for folder, folders, names in os.walk(self.path):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-            yield from (Path(folder, name) for name in sorted(names) if wanted(name))
+            for path in (Path(folder, name) for name in sorted(names) if wanted(name)):
+                if self.only is None or relative(self.root, path) in self.only:
+                    yield path
 
     def each(
         self, wanted: Callable[[str], bool], read: Callable[[Path, str], Iterator[Found]]
@@ -437,6 +441,22 @@ def read_episodes(source: Source, system: str = "auto") -> Iterator[Found]:
         InvalidInputError: The system is unknown, or cannot be detected.
     """
     return _reader(source.path, system)[1](source)
+
+
+def iterations_of(
+    path: Path, system: str = "auto"
+) -> Mapping[tuple[Literal["train", "test"], int], Collection[str]]:
+    """Return the files of a source by the split and iteration that they are from.
+
+    Empty for a system without iterations, and for files that are not of several iterations.
+
+    Raises:
+        InvalidInputError: The system is unknown, or cannot be detected.
+    """
+    name, _ = _reader(path, system)
+    find = getattr(class_at(_all_homes()[name]), "iterations_of", None)
+    found: dict[tuple[Literal["train", "test"], int], Collection[str]] = find(path) if find else {}
+    return found if len(found) > 1 else {}
 
 
 def import_episodes(

@@ -22,11 +22,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.base import Found, Skipped, Source
+from webtraj.datasets.importers.base import Found, Skipped, Source, relative
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
@@ -178,6 +178,19 @@ def read(source: Source) -> Iterator[Found]:
     """Yield the episodes of a trajectory file, or of all files in a folder."""
     seen: set[str] = set()
     return source.each(_is_wanted, lambda path, where: _File(source, path, where).read(seen))
+
+
+def iterations_of(path: Path) -> dict[tuple[Literal["train", "test"], int], list[str]]:
+    """Return the files in a folder by split and iteration, as their names tell."""
+    source = Source(path=path)
+    found: dict[tuple[Literal["train", "test"], int], list[str]] = {}
+    for file in source.files(_is_wanted):
+        iteration = _ITERATION.search(file.name)
+        if iteration is None:
+            return {}
+        split: Literal["train", "test"] = "test" if file.name.startswith("test") else "train"
+        found.setdefault((split, int(iteration[1])), []).append(relative(source.root, file))
+    return found
 
 
 def _is_wanted(name: str) -> bool:

@@ -91,7 +91,8 @@ def open_sources(
     if not found:
         raise errors.InvalidInputError(
             f"No dataset to train on{f' in {where!r}' if where else ''}. Name datasets, "
-            "or the save_path of a rollout with recorded episodes."
+            "or the save_path of a rollout with recorded episodes. `webtraj import` makes datasets "
+            "of files of WebGym and other systems."
         )
     return found[::-1]
 
