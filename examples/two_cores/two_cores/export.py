@@ -45,6 +45,8 @@ class PointingFormat(SampleFormat):
     """A format of pointing prompts as token ids."""
 
     name: ClassVar[str] = "pointing"
+    is_text: ClassVar[bool] = False
+    """Its replies are two tokens, where the server cuts them; `end` says whether they are ended."""
 
     model: str = ""
     """The folder of the model to train, for its tokenizer."""
