@@ -18,7 +18,6 @@ import os
 import re
 import socket
 import struct
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -26,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
-from webtraj.hosts import is_address, netloc
+from webtraj.hosts import is_address, is_mine, netloc
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -476,7 +475,9 @@ class FilteringProxy(LocalServer):
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if _same_user(writer):
+            near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+            # Browsers cannot authenticate to a SOCKS5 proxy.
+            if is_mine(near, far) is not False:
                 await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass  # One side disconnected, or the proxy is stopping.
@@ -654,44 +655,6 @@ async def _system_resolve(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
-
-
-# Access to the proxy: browsers cannot authenticate to a SOCKS5 proxy, but the kernel knows which
-# user owns each connection.
-
-_SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG, linux/netlink.h
-_SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
-_NLM_F_REQUEST: Final = 1
-
-
-def _same_user(writer: asyncio.StreamWriter) -> bool:
-    """Return whether this user owns the other end of a loopback connection.
-
-    True if the kernel cannot tell: outside Linux and in sandboxes without socket diagnosis.
-    """
-    if sys.platform != "linux":
-        return True
-    near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-    ends = struct.pack("!HH4s12x4s12x", near[1], far[1], *map(_packed, (near[0], far[0])))
-    # struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's
-    # ports, addresses, interface and cookie (none given).
-    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
-    asked += struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
-    with contextlib.suppress(OSError, struct.error):
-        family = socket.AF_NETLINK
-        with socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as kernel:
-            kernel.sendto(head + asked, (0, 0))
-            told = kernel.recv(4096)
-        if struct.unpack_from("=H", told, 4)[0] == _SOCK_DIAG_BY_FAMILY:
-            # struct inet_diag_msg: 4 bytes, the socket's 48, expiry and two queues of 4 each, uid.
-            (user,) = struct.unpack_from("=I", told, 16 + 4 + 48 + 12)
-            return bool(user == os.getuid())
-    return True
-
-
-def _packed(address: str) -> bytes:
-    return socket.inet_aton(address)
 
 
 # One browser context's access to the network.
