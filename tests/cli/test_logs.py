@@ -12,8 +12,9 @@ LOGGED = {
     "a header that a server echoes": ("%s", [(b"x-received", b"Bearer " + KEY.encode())]),
     "a cookie": ("%r", [(b"Set-Cookie", b"sid=abcdef0123; Path=/"), (b"Server", b"x")]),
     "a key in another spelling": ("got %s", KEY.encode().hex()),
-    "a password in a URL": ("GET http://me:hunter22@host/?access_token=abcdef0123", ()),
-    "an exception": ("failed", ()),
+    "a password in a URL": ("GET http://me:hunter22@host/?access_token=abcdef0123",),
+    "an exception": ("failed",),
+    "a message that cannot be formatted": ("%d", KEY),
 }
 
 

@@ -32,6 +32,10 @@ class _Handler(logging.StreamHandler[Any]):
     def stream(self, stream: Any) -> None:
         pass
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  The base's name.
+        """Tell of a message that cannot be formatted, without what it holds."""
+        print(f"{record.levelname} a message of {record.name} cannot be shown", file=sys.stderr)
+
 
 _HEADER = re.compile(r"\(b(['\"])(?P<name>[^'\"]{1,200})\1, b(['\"])(?P<value>.*?)\3\)")
 """A header as httpcore logs it."""
