@@ -21,14 +21,33 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
-from webtraj.hosts import LOOPBACK, host_of, is_address, is_loopback, netloc
+from webtraj.hosts import (
+    LOOPBACK,
+    host_of,
+    is_address,
+    is_loopback,
+    is_mine,
+    knows_owners,
+    netloc,
+)
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["DEFAULT_PORT", "Guard", "HEADERS", "NoPages", "listen", "missing", "served", "serving"]
+__all__ = [
+    "DEFAULT_PORT",
+    "HEADERS",
+    "Guard",
+    "OnlyPrograms",
+    "listen",
+    "missing",
+    "open_privately",
+    "served",
+    "serving",
+    "serving_programs",
+]
 
-# Access: only requests to this address, with the token if there is one.
+# Access: only requests to this address, with the token.
 #
 # Any page open in a browser can send requests to this machine. So:
 #
@@ -36,8 +55,8 @@ __all__ = ["DEFAULT_PORT", "Guard", "HEADERS", "NoPages", "listen", "missing", "
 #   resolve here (DNS rebinding);
 # * requests by pages of other sites to `/api/` and `/static/` are refused, based on the origin
 #   headers that browsers send;
-# * if others can reach the address, requests need the token. It comes once, in the URL that the
-#   page's command prints, and from then on in a cookie that no script or other site can read.
+# * requests need the token, since every user of the machine reaches the address. It comes once, in
+#   the URL that the page's command prints, and from then on in a cookie that no script can read.
 #
 # The headers of answers allow the page to run, load and request only its own files, since the data
 # shown was written by strangers.
@@ -78,7 +97,7 @@ class Guard:
         hosts: The host names it answers to, without ports, in lower case.
         any_address: Whether it also answers to any numeric address.
         methods: The methods it answers; None leaves that to the application.
-        token: The required token: once as `?token=`, then in a cookie. None requires none.
+        token: The required token: once as `?token=`, then in a cookie.
         cookie: The cookie's name.
     """
 
@@ -91,7 +110,7 @@ class Guard:
         hosts: frozenset[str],
         any_address: bool = False,
         methods: frozenset[str] | None = None,
-        token: str | None = None,
+        token: str,
         cookie: str = "webtraj",
     ) -> None:
         self._app = app
@@ -122,7 +141,7 @@ class Guard:
         refused = self._why_refused(scope, headers)
         if refused is not None:
             await _refuse(send_closed, *refused)
-        elif self._token is None or self._has_cookie(headers.get(b"cookie", "")):
+        elif self._has_cookie(headers.get(b"cookie", "")):
             await self._app(scope, receive, send_closed)
         elif self._has_token(scope):
             await _let_in(send_closed, f"{self._cookie}={self._token}")
@@ -159,8 +178,7 @@ class Guard:
         return False
 
     def _matches(self, given: str) -> bool:
-        expected = self._token or ""
-        return hmac.compare_digest(given.encode(), expected.encode())
+        return hmac.compare_digest(given.encode(), self._token.encode())
 
 
 def _is_own(scope: Scope, headers: dict[bytes, str], host: str) -> bool:
@@ -180,28 +198,83 @@ def _netloc_of(origin: str) -> str:
         return ""
 
 
-class NoPages:
-    """Refuses web pages (ASGI), as any page open in a browser could send requests to this machine.
+class OnlyPrograms:
+    """ASGI middleware that lets in this user's programs, and those that know the token.
 
-    A page's requests carry `Origin`; those of programs, which have no password here, do not.
+    Clients of such servers send no password, so the kernel is asked who owns the connection. Where
+    it cannot tell, and at an address that others can reach, the token is the first part of the
+    path. Web pages are refused in any case: their requests carry `Origin`, or a foreign `Host`.
+
+    Args:
+        app: The application.
+        host: The address it is served at.
+        token: The token.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, token: str) -> None:
         self._app = app
+        self._alone = is_loopback(host)
+        self._hosts = {*LOOPBACK, host.lower(), socket.gethostname().lower()}
+        self._prefix = f"/{token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if all(name != b"origin" for name, _ in scope.get("headers", ())):
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+            return
+        headers = dict(scope["headers"])
+        name = host_of(headers.get(b"host", b"").decode("latin-1"))
+        known = name in self._hosts or (not self._alone and is_address(name))
+        given, path = scope["path"][: len(self._prefix)], scope["path"][len(self._prefix) :]
+        if b"origin" in headers or not known:
+            await self._refuse(scope, send, 403, b"Web pages have no access.\n")
+        elif hmac.compare_digest(given.encode(), self._prefix.encode()) and path[:1] in ("", "/"):
+            await self._app(
+                {**scope, "path": path or "/", "raw_path": path.encode()}, receive, send
+            )
+        elif self._alone and is_mine(scope["client"], scope["server"]):
+            await self._app(scope, receive, send)
+        else:
+            await self._refuse(scope, send, 401, b"Use the whole address that was printed.\n")
+
+    @staticmethod
+    async def _refuse(scope: Scope, send: Send, status: int, why: bytes) -> None:
+        if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b"Web pages have no access.\n"})
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": why})
+
+
+@contextlib.asynccontextmanager
+async def serving_programs(
+    app: ASGIApp, *, what: str, host: str, port: int | None
+) -> AsyncIterator[str]:
+    """Serve an application to programs for as long as the context lasts. See `OnlyPrograms`.
+
+    Args:
+        app: The application.
+        what: Its name, such as "The MCP server".
+        host: The address to listen at.
+        port: The port; 0 for a free one.
+
+    Yields:
+        The URL for clients, without a slash at its end; with the token if clients need it.
+
+    Raises:
+        InvalidInputError: The address cannot be listened at.
+    """
+    token = secrets.token_urlsafe(24)
+    with contextlib.closing(listen(what, host, port)) as listener:
+        guarded = OnlyPrograms(app, host=host, token=token)
+        async with served(guarded, listener, lifespan="on"):
+            address = netloc(_EVERYWHERE.get(host, host), listener.getsockname()[1])
+            free = is_loopback(host) and knows_owners()
+            yield f"http://{address}" + ("" if free else f"/{token}")
 
 
 async def _let_in(send: Send, cookie: str) -> None:
-    jar = f"{cookie}; HttpOnly; SameSite=Strict; Path=/"
+    jar = f"{cookie}; HttpOnly; SameSite=Lax; Path=/"  # Links in reports lead here.
     headers = [(b"location", b"/"), (b"set-cookie", jar.encode()), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
@@ -256,8 +329,7 @@ async def serving(
         host: The address to listen at.
         port: The port; 0 lets the system choose a free one. None takes `DEFAULT_PORT`, so that
             the address is the same each time, or a free port if that one is taken.
-        token: The required token. None requires none at an address of this machine alone, and
-            makes a new one at any other.
+        token: The required token; None makes a new one.
         what: The page's name in refusals, such as "The viewer".
         command: The command that prints its URL.
         cookie: The start of its cookie's name. The port is appended: browsers share cookies among
@@ -276,12 +348,11 @@ async def serving(
     except ImportError as error:
         raise missing(what) from error
     alone = is_loopback(host)
-    if token is None and not alone:
-        token = secrets.token_urlsafe(24)
-    if token is not None and not _TOKEN.fullmatch(token):
+    token = secrets.token_urlsafe(24) if token is None else token
+    if not _TOKEN.fullmatch(token):
         raise errors.InvalidInputError(
             "Invalid token: expected at least 16 characters of A-Z a-z 0-9 _ -. Leave it out to "
-            "have one made when needed."
+            "have one made."
         )
     with contextlib.closing(listen(what, host, port)) as listener:
         port = listener.getsockname()[1]
@@ -298,7 +369,7 @@ async def serving(
         )
         async with served(guard, listener, ws="none", lifespan="off"):
             shown = netloc(_EVERYWHERE.get(host, host), port)
-            yield f"http://{shown}/" + (f"?token={token}" if token else "")
+            yield f"http://{shown}/?token={token}"
 
 
 @contextlib.asynccontextmanager
@@ -370,3 +441,28 @@ def listen(what: str, host: str, port: int | None) -> socket.socket:
             "an address of this machine and a free port; port 0 finds one."
         ) from error
     return listener
+
+
+def open_privately(url: str) -> None:
+    """Open a URL with a token in the user's browser.
+
+    Every user of the machine sees the arguments of a browser's process, so it is given a file that
+    leads to the URL, which only this user can read. The file is deleted when this process ends.
+    """
+    import atexit
+    import html
+    import shutil
+    import tempfile
+    import webbrowser
+    from pathlib import Path
+
+    folder = Path(tempfile.mkdtemp(prefix="webtraj-open-"))  # For this user alone.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    page = folder / "open.html"
+    target = html.escape(url)
+    page.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">'
+        f'<a href="{target}">Open the page</a>',
+        encoding="utf-8",
+    )
+    webbrowser.open(page.as_uri())

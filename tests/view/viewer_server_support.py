@@ -181,12 +181,14 @@ class Clock:
 
 
 @contextlib.asynccontextmanager
-async def served(*places, host="127.0.0.1", port=0, token=None, clock=None, **options):
-    """Serves a viewer that looks anew at each question; gives a client and the URL to open."""
+async def served(*places, host="127.0.0.1", port=0, token=None, clock=None, enter=True, **options):
+    """Serves a viewer that looks anew at each question; gives a client and the URL it opened."""
     with Viewer(places, clock=clock or Clock(step=100.0), **options) as viewer:
         async with serving(viewer, host=host, port=port, token=token) as url:
             base = url.partition("?")[0]
             async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as client:
+                if enter:
+                    await client.get(url)
                 yield client, url
 
 

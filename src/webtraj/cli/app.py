@@ -93,6 +93,7 @@ _IMPORTING = (
 
 _PROGRAM = "webtraj"
 
+_BUG = "This is a bug in webtraj; please report it with what `webtraj -v` prints:"
 _WRONG_INPUT = (
     errors.InvalidInputError,
     errors.NotADatasetError,
@@ -107,20 +108,13 @@ def main() -> None:
         make_app()(prog_name=_PROGRAM)
     except signals.SignalReceivedError as error:
         sys.exit(128 + error.signal)
-    except errors.WebtrajError as error:
-        if os.environ.get(DEBUG_VARIABLE) == "1":
-            traceback.print_exc()
-        print(f"webtraj: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, _WRONG_INPUT) else 1)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE) == "1":
-            traceback.print_exc()
-        from webtraj.cli import terminal
-
-        said = terminal.printable(f"{type(error).__name__}: {error}")
-        hint = "Please report it, with what `webtraj -v` prints."
-        print(f"webtraj: this is a bug in webtraj: {said}. {hint}", file=sys.stderr)
-        sys.exit(1)
+            print(logs.private(traceback.format_exc()), file=sys.stderr)
+        known = isinstance(error, errors.WebtrajError)
+        said = str(error) if known else f"{_BUG} {type(error).__name__}: {error}"
+        print(f"webtraj: {logs.private(said)}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, _WRONG_INPUT) else 1)
 
 
 def make_app() -> typer.Typer:

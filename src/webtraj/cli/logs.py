@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any
 
-__all__ = ["show"]
+from webtraj import credentials
+from webtraj.cli import terminal
+
+__all__ = ["private", "show"]
 
 
 class _Handler(logging.StreamHandler[Any]):
@@ -16,6 +20,10 @@ class _Handler(logging.StreamHandler[Any]):
         super().__init__(sys.stderr)
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record without secrets: libraries log what servers answer, headers too."""
+        return private(super().format(record))
+
     @property
     def stream(self) -> Any:
         return sys.stderr
@@ -23,6 +31,34 @@ class _Handler(logging.StreamHandler[Any]):
     @stream.setter
     def stream(self, stream: Any) -> None:
         pass
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  The base's name.
+        """Tell of a message that cannot be formatted, without what it holds."""
+        print(f"{record.levelname} a message of {record.name} cannot be shown", file=sys.stderr)
+
+
+_HEADER = re.compile(r"\(b(['\"])(?P<name>[^'\"]{1,200})\1, b(['\"])(?P<value>.*?)\3\)")
+"""A header as httpcore logs it."""
+
+
+def private(text: str) -> str:
+    """Return a text for the terminal: without the keys of this process and other credentials.
+
+    >>> private("[(b'Set-Cookie', b'a=b'), (b'Server', b'x')] --api-key sk-8fKz02mQx7Lw")
+    "[(b'Set-Cookie', b'<hidden>'), (b'Server', b'x')] --api-key <hidden>"
+    """
+    from webtraj.environments.redaction import without_keys
+
+    return terminal.printable(
+        credentials.conceal(_HEADER.sub(_without_value, without_keys(text))), keep_lines=True
+    )
+
+
+def _without_value(header: re.Match[str]) -> str:
+    if not credentials.is_secret_name(header["name"], hints=True):
+        return header[0]
+    start, end = (place - header.start() for place in header.span("value"))
+    return f"{header[0][:start]}{credentials.HIDDEN}{header[0][end:]}"
 
 
 def show(level: int, logger: str = "webtraj") -> None:

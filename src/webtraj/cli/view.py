@@ -38,7 +38,7 @@ def view(
     ],
     host: Annotated[
         str,
-        typer.Option(help="The address to listen on; one that others can reach needs a token."),
+        typer.Option(help="The address to listen on."),
     ] = _HOST,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=PORT_HELP)] = None,
     token: Annotated[
@@ -46,7 +46,7 @@ def view(
         typer.Option(
             envvar=_TOKEN,
             show_envvar=True,
-            help="The token that visitors need; default: a new one if the host needs one.",
+            help="The token that visitors need; default: a new one.",
         ),
     ] = None,
     open_browser: Annotated[
@@ -201,14 +201,13 @@ async def _serve(
 ) -> None:
     import asyncio
 
+    from webtraj.local_pages import open_privately
     from webtraj.view.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:
         print(f"Viewer at {url}{shown} (Ctrl-C to stop)", flush=True)
         if _has_desktop() if open_browser is None else open_browser:
-            import webbrowser
-
-            await asyncio.to_thread(webbrowser.open, f"{url}{shown}")
+            await asyncio.to_thread(open_privately, f"{url}{shown}")
         await asyncio.Event().wait()
 
 

@@ -22,12 +22,13 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
+import functools
 import os
 import secrets
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import webtraj
 from webtraj import errors
@@ -37,9 +38,8 @@ from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
 from webtraj.environments.browser.page_script import LIVE_SITE
-from webtraj.hosts import is_loopback, netloc
 from webtraj.integrations.mcp_tools import ACTING, MANAGING, SESSION, Tool
-from webtraj.local_pages import NoPages, listen, served
+from webtraj.local_pages import serving_programs
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import Decision, Outcome
 
@@ -552,31 +552,84 @@ async def serving_http(
 
     Args:
         tools: The tools to serve.
-        host: The address to listen at. Clients send no password: anyone who can reach the address
-            can use the browsers. Web pages cannot.
+        host: The address to listen at. Programs of other users need the token in the URL; so do
+            all if others can reach the address. Web pages have no access.
         port: The port; 0 for a free one.
 
     Raises:
         InvalidInputError: The address cannot be listened at.
     """
-    app = tools.server().streamable_http_app(streamable_http_path=_PATH, host=host)
-    guarded = app if is_loopback(host) else NoPages(app)
-    with contextlib.closing(listen("The MCP server", host, port)) as listener:
-        async with served(_Leaving(guarded, tools), listener, lifespan="on"):
-            yield f"http://{netloc(host, listener.getsockname()[1])}{_PATH}"
+    app = tools.server().streamable_http_app(
+        streamable_http_path=_PATH, host=host, max_sessions=_MOST_CONNECTIONS
+    )
+    served = _Connections(app, tools)
+    async with serving_programs(served, what="The MCP server", host=host, port=port) as url:
+        yield f"{url}{_PATH}"
 
 
-class _Leaving:
-    """Closes the sessions of a client whose HTTP session has been ended (ASGI)."""
+_MOST_CONNECTIONS: Final = 256
+"""The most HTTP sessions at a time, of which only `Sessions.size` have a page."""
+_MOST_STARTING: Final = 16
+"""The most HTTP sessions that have only begun: an older one is ended for a new one."""
+_STARTING_SECONDS: Final = 60.0
+"""How long a client may take to finish the start of an HTTP session."""
+_SESSION_ID = b"mcp-session-id"
+
+
+class _Connections:
+    """Ends HTTP sessions that never finish their start, and what a client leaves open (ASGI)."""
 
     def __init__(self, app: ASGIApp, tools: BrowserTools) -> None:
         self._app = app
         self._tools = tools
+        self._starting: dict[bytes, tuple[Scope, asyncio.TimerHandle]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "DELETE":
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        asked = dict(scope["headers"]).get(_SESSION_ID)
+        if asked is None:
+            await self._app(scope, receive, functools.partial(self._watched, scope, send))
+            return
+        if (begun := self._starting.pop(asked, None)) is not None:
+            begun[1].cancel()
+        if scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+        else:
+            await self._deleted(scope, receive, send)
+
+    async def _watched(self, scope: Scope, send: Send, message: Message) -> None:
+        """Pass an answer on; note the HTTP session that it begins."""
+        if message["type"] == "http.response.start" and message["status"] < 400:
+            for name, value in message["headers"]:
+                if name.lower() == _SESSION_ID:
+                    loop = asyncio.get_running_loop()
+                    late = loop.call_later(_STARTING_SECONDS, self._end, value)
+                    self._starting[value] = scope, late
+            while len(self._starting) > _MOST_STARTING:
+                self._end(next(iter(self._starting)))
+        await send(message)
+
+    def _end(self, session: bytes) -> None:
+        """End an HTTP session that never finished its start, as its client would."""
+        scope, late = self._starting.pop(session)
+        late.cancel()
+        headers = [pair for pair in scope["headers"] if pair[0] in (b"host", b"accept")]
+        asked = {**scope, "method": "DELETE", "headers": [*headers, (_SESSION_ID, session)]}
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            pass
+
+        ending = asyncio.ensure_future(self._deleted(asked, receive, send))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def _deleted(self, scope: Scope, receive: Receive, send: Send) -> None:
         statuses: list[int] = []
 
         async def watched(message: Message) -> None:
@@ -585,7 +638,7 @@ class _Leaving:
             await send(message)
 
         await self._app(scope, receive, watched)
-        ids = [value for name, value in scope["headers"] if name == b"mcp-session-id" and value]
+        ids = [value for name, value in scope["headers"] if name == _SESSION_ID and value]
         if statuses and 200 <= statuses[0] < 300:
             for given in ids:
                 await self._tools.disconnected(given.decode("latin-1"))

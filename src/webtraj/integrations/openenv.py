@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 import webtraj
 from webtraj import errors
-from webtraj.hosts import netloc
 from webtraj.integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
-from webtraj.local_pages import NoPages, listen, served
+from webtraj.local_pages import serving_programs
 
 try:
     from openenv.core.env_server import create_fastapi_app
@@ -294,7 +293,7 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
         session_timeout: Seconds of silence after which a client loses its session; None waits
             for ever.
     """
-    app = create_fastapi_app(
+    return create_fastapi_app(
         functools.partial(WebEnvironment, sessions, session_timeout),
         WebAction,
         WebObservation,
@@ -304,7 +303,6 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
         env_name="webtraj",
         state_cls=WebState,
     )
-    return NoPages(app)
 
 
 @contextlib.asynccontextmanager
@@ -319,8 +317,8 @@ async def serving(
 
     Args:
         sessions: The sessions to serve; open, on this event loop.
-        host: The address to listen at. OpenEnv's clients send no password: anyone who can reach
-            the address can use the browsers.
+        host: The address to listen at. Programs of other users need the token in the URL; so do
+            all if others can reach the address.
         port: The port; 0 for a free one.
         session_timeout: Seconds of silence after which a client loses its session.
 
@@ -328,6 +326,5 @@ async def serving(
         InvalidInputError: The address cannot be listened at.
     """
     app = make_app(sessions, session_timeout=session_timeout)
-    with contextlib.closing(listen("The OpenEnv server", host, port)) as listener:
-        async with served(app, listener, lifespan="on"):
-            yield f"http://{netloc(host, listener.getsockname()[1])}"
+    async with serving_programs(app, what="The OpenEnv server", host=host, port=port) as url:
+        yield url

@@ -289,8 +289,7 @@ def serving(
         viewer: The viewer to serve.
         host: The address to listen on.
         port: The port; 0 for a free one; None for the usual one, or a free one if it is taken.
-        token: The token that visitors need. By default there is none if only this machine can
-            reach the address, and a new one otherwise.
+        token: The token that visitors need; None makes a new one.
 
     Raises:
         InvalidInputError: On entering: the address cannot be used, or the token is too short to

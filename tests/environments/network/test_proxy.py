@@ -109,6 +109,13 @@ async def test_a_denied_connection_reaches_nobody_and_is_noted() -> None:
         assert server.connections == 0
 
 
+@pytest.fixture(autouse=True)
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of a new process, of which one is declared to be private."""
+    monkeypatch.setattr(network_lib, "NAMES", network_lib.Names())
+    network_lib.NAMES.declare("shop.test")
+
+
 # One decision on scheme, host and port.
 
 
@@ -147,35 +154,64 @@ async def test_a_public_name_with_a_private_address_is_denied() -> None:
         assert server.connections == 0
 
 
-async def test_a_named_host_may_not_turn_from_a_public_to_a_private_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    dialled = []
+PUBLIC, PRIVATE, OTHER = "93.184.216.34", "127.0.0.1", "127.0.0.2"
+WHERE = [
+    # The name, whether it is declared, its addresses at each lookup, and which are dialled.
+    ("start.test", False, [[PUBLIC], [PRIVATE], [PRIVATE, PUBLIC]], [PUBLIC, "", PUBLIC]),
+    ("start.test", False, [[PRIVATE], [PUBLIC], [PRIVATE]], ["", PUBLIC, ""]),
+    ("start.test", True, [[PUBLIC], [PRIVATE], [PRIVATE, PUBLIC]], [PUBLIC, "", PUBLIC]),
+    ("start.test", True, [[PRIVATE], [PRIVATE], [OTHER]], [PRIVATE, PRIVATE, ""]),
+    ("start.test", True, [[PRIVATE], [PUBLIC], [PRIVATE]], [PRIVATE, PUBLIC, ""]),
+    ("start.test", True, [[PRIVATE, OTHER], [OTHER], [PRIVATE]], [PRIVATE, OTHER, PRIVATE]),
+    ("start.test", True, [[PUBLIC, PRIVATE], [PRIVATE]], [PUBLIC, ""]),
+    ("a.start.test", True, [[PRIVATE]], [""]),
+    ("localhost", False, [[PRIVATE], ["10.0.0.1"], ["::1"]], [PRIVATE, "", "::1"]),
+    ("a.localhost", False, [["10.0.0.1"], [PRIVATE]], ["", PRIVATE]),
+    ("localhost.test", False, [[PRIVATE]], [""]),
+    (PRIVATE, False, [[PRIVATE]], [PRIVATE]),
+]
 
-    async def refuse(address: str, port: int, **_: object) -> None:
-        dialled.append(address)
+
+@pytest.mark.parametrize("policy", ["named", "everything"])
+@pytest.mark.parametrize("how", ["declare", "variable"])
+async def test_a_name_leads_to_a_private_address_only_if_it_is_declared_and_always_did(
+    monkeypatch: pytest.MonkeyPatch, how: str, policy: str
+) -> None:
+    class Everything:
+        denies_everything = False
+
+        def judge(self, *_: object) -> network_lib.Verdict:
+            return network_lib.Verdict(True, "anything goes")
+
+        judge_url = judge
+
+    dialled: list[str] = []
+    connecting = asyncio.open_connection
+
+    async def connect(host: str, port: int, **_: object) -> object:
+        if port != 80:
+            return await connecting(host, port)
+        dialled.append(host)
         raise OSError(errno.ECONNREFUSED, "refused")
 
-    public, private = "93.184.216.34", "127.0.0.1"
-    policy = OriginPolicy(allow=("start.test",))
-    resolve = resolving([public], [private], [private, public])
-    async with FilteringProxy(policy, resolve=resolve) as proxy:
-        connecting = asyncio.open_connection
-        monkeypatch.setattr(
-            network_lib.asyncio,
-            "open_connection",
-            lambda host, port, **options: (
-                connecting(host, port) if port != 80 else refuse(host, port)
-            ),
-        )
-        assert (await ask(proxy, "start.test", 80))[0] == FAILED
-        assert (await ask(proxy, "start.test", 80))[0] == FORBIDDEN
-        assert "had a public address before" in proxy.failure("start.test", 80)[0]
-        assert (await ask(proxy, "start.test", 80))[0] == FAILED
-    assert dialled == [public, public]
+    monkeypatch.setattr(network_lib.asyncio, "open_connection", connect)
+    for name, declared, lookups, expected in WHERE:
+        monkeypatch.setattr(network_lib, "NAMES", network_lib.Names())
+        monkeypatch.setenv("WEBTRAJ_PRIVATE_HOSTS", "Start.test., b.test" if declared else "b.test")
+        if how == "declare":
+            monkeypatch.delenv("WEBTRAJ_PRIVATE_HOSTS")
+            network_lib.NAMES.declare(*(["Start.TEST"] if declared else []))
+        allowing = OriginPolicy(allow=(name,)) if policy == "named" else Everything()
+        seen = []
+        for addresses in lookups:  # Each in a proxy of its own: the process remembers.
+            dialled.clear()
+            async with FilteringProxy(allowing, resolve=resolving(addresses)) as proxy:
+                await ask(proxy, name, 80)
+            seen.append(dialled[0] if dialled else "")
+        assert seen == expected, (name, declared, lookups)
 
 
-async def test_a_host_that_is_private_from_the_start_is_reached_at_the_port_that_is_named() -> None:
+async def test_a_declared_host_is_reached_at_the_port_that_is_named() -> None:
     async with echo() as server, echo() as other:
         policy = OriginPolicy(allow=("*", f"shop.test:{server.port}"))
         async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:

@@ -155,9 +155,61 @@ async def test_a_web_page_cannot_use_the_server(tmp_path):
     ):
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {"accept": "application/json, text/event-stream"}
-        for extra in ({"origin": "https://evil.example"}, {"host": "evil.example"}):
+        for extra in (
+            {"origin": "https://evil.example"},
+            {"origin": url.removesuffix("/mcp")},
+            {"origin": "http://localhost:1"},
+            {"host": "evil.example"},
+        ):
             answer = await web.post(url, json=asked, headers={**headers, **extra})
             assert answer.status_code in (403, 421)
+
+
+async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
+    import httpx
+
+    from webtraj.integrations import mcp as mcp_lib
+
+    ended = []
+
+    class Tools(mcp_lib.BrowserTools):
+        async def disconnected(self, connection):
+            ended.append(connection)
+
+    start = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "half", "version": "1"},
+        },
+    }  # fmt: skip
+    headers = {"accept": "application/json, text/event-stream"}
+    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    tools = Tools(None, shared=True, session_timeout=None)
+    async with mcp_lib.serving_http(tools, port=0) as url, httpx.AsyncClient(timeout=60) as client:
+
+        async def begin():
+            return (await client.post(url, json=start, headers=headers)).headers["mcp-session-id"]
+
+        finished = await begin()
+        reply = await client.post(url, json=done, headers={**headers, "mcp-session-id": finished})
+        assert reply.status_code == 202
+        begun = [await begin() for _ in range(mcp_lib._MOST_STARTING + 3)]
+        async with asyncio.timeout(DEADLINE):
+            while len(ended) < 3:
+                await asyncio.sleep(0)
+        assert ended == begun[:3]
+        monkeypatch.setattr(mcp_lib, "_STARTING_SECONDS", 0.0)
+        late = await begin()
+        async with asyncio.timeout(DEADLINE):
+            while late not in ended:
+                await asyncio.sleep(0)
+        asked = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        for session, status in ((finished, 200), (begun[0], 404), (late, 404)):
+            reply = await client.post(
+                url, json=asked, headers={**headers, "mcp-session-id": session}
+            )
+            assert reply.status_code == status
 
 
 CLIENT = """

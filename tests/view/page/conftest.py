@@ -92,7 +92,8 @@ async def look(chromium: Browser) -> AsyncIterator[Look]:
         page.on(
             "request",
             lambda request: (
-                request.url.startswith((url, "data:")) or complain(f"request: {request.url}")
+                request.url.startswith((url.partition("?")[0], "data:"))
+                or complain(f"request: {request.url}")
             ),
         )
         await page.goto(url + path)

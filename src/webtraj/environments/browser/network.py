@@ -18,7 +18,7 @@ import os
 import re
 import socket
 import struct
-import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
-from webtraj.hosts import is_address, netloc
+from webtraj.hosts import is_address, is_mine, netloc
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -40,10 +40,13 @@ __all__ = [
     "FilteringProxy",
     "Gateway",
     "LocalSites",
+    "NAMES",
     "NETWORK_ARGUMENTS",
     "NO_NETWORK",
+    "Names",
     "NetworkPolicy",
     "OriginPolicy",
+    "PRIVATE_HOSTS",
     "PUBLIC_WEB",
     "SCHEMES",
     "Serve",
@@ -79,8 +82,8 @@ BLANK: Final = "about:blank"
 # resolves to as well as for the name. A destination at a private, loopback, link-local or otherwise
 # special address, or at an address of this machine, is denied unless an `allow` pattern names that
 # exact host and port, so that no page and no model reaches the machine's own network (or a cloud's
-# metadata service) through a public name. An IPv6 address that embeds an IPv4 address (NAT64, 6to4,
-# Teredo, mapped addresses) is judged by the IPv4 address.
+# metadata service) through a public name; a name leads there only as `Names` says. An IPv6 address
+# that embeds an IPv4 address (NAT64, 6to4, Teredo, mapped addresses) is judged by the IPv4 address.
 
 SCHEMES: Final = ("http", "https")
 """The schemes of connections. WebSockets start as one of them."""
@@ -384,14 +387,88 @@ PUBLIC_WEB = OriginPolicy(allow=(_ANY,))
 """Allows the public web, and nothing private."""
 
 
+PRIVATE_HOSTS: Final = "WEBTRAJ_PRIVATE_HOSTS"
+"""The environment variable with names of hosts in a private network, separated by commas."""
+
+
+class Names:
+    """Where names may lead, for as long as the process lives. Safe to use from any thread.
+
+    The owner of a name decides to which address it leads, and may change that at any time (DNS
+    rebinding). So only these lead to private addresses: `localhost`, to this machine; and names
+    that the person who runs webtraj declared, to the addresses that they had at first. A declared
+    name that once had a public address leads to no private one any more.
+    """
+
+    def __init__(self) -> None:
+        self._declared: set[str] = set()
+        self._first: dict[str, frozenset[str]] = {}
+        self._lock = threading.Lock()
+
+    def declare(self, *names: str) -> None:
+        """Declare names of hosts in a private network, as `WEBTRAJ_PRIVATE_HOSTS` does.
+
+        Raises:
+            InvalidInputError: One is not a host name.
+        """
+        hosts = [normal_host(name) for name in names]
+        for name, host in zip(names, hosts, strict=True):
+            if not is_host(host):
+                raise errors.InvalidInputError(
+                    f"{name!r:.200} is not a host name. Expected one such as 'wiki.internal'."
+                )
+        self._declared.update(hosts)
+
+    def saw(self, host: str, addresses: Sequence[str]) -> None:
+        """Note the addresses of a host that was looked up."""
+        if addresses and self._is_declared(host):
+            with self._lock:
+                public = any(map(is_public, addresses))
+                if public or host not in self._first:
+                    first = () if public else map(normal_host, addresses)
+                    self._first[host] = frozenset(first)
+
+    def why_not(self, host: str, address: str) -> str:
+        """Return why a host may not lead to an address; empty if it may.
+
+        Args:
+            host: A name, whose addresses `saw` was told; or an address.
+            address: One of them.
+        """
+        if is_address(host) or is_public(address):
+            return ""
+        if host == "localhost" or host.endswith(".localhost"):
+            here = _ip(address).is_loopback
+            return "" if here else f"{host} resolves to {address}, which is not this machine"
+        if not self._is_declared(host):
+            return (
+                f"{host} resolves to the private or special address {address}. If it is a host of "
+                f"your own network, name it in the environment variable {PRIVATE_HOSTS}"
+            )
+        first = self._first.get(host, frozenset())
+        if not first:
+            return f"{host} had a public address before, and now resolves to {address}"
+        if normal_host(address) not in first:
+            return f"{host} had another address before, and now resolves to {address}"
+        return ""
+
+    def _is_declared(self, host: str) -> bool:
+        given = os.environ.get(PRIVATE_HOSTS, "").split(",")
+        return host in self._declared or host in {normal_host(name.strip()) for name in given}
+
+
+NAMES: Final = Names()
+"""The names of this process. Every proxy asks them."""
+
+
 # A SOCKS5 proxy that lets a browser reach only what a network policy allows.
 #
 # The browser names a host and port for each connection; the proxy decides once, before it forwards
 # any byte. It resolves the name itself, judges scheme, host, port and address together, and
 # connects to the address that it judged. Every connection is judged separately:
 #
-# * A name that had a public address when it was first looked up is never followed to a private one,
-# whatever the policy says (DNS rebinding).
+# * Whatever the policy says, a name leads to a private address only as `Names` allows, for as long
+# as the process lives (DNS rebinding).
 # * A name is never followed to a link-local address or a cloud's metadata service. Such an address
 # must be requested as a number, and the policy must name that number.
 # * The scheme follows from the browser's first byte: it begins a TLS record, or is plain HTTP.
@@ -454,7 +531,6 @@ class FilteringProxy(LocalServer):
         self._resolve = resolve or _system_resolve
         self._denials: collections.deque[Denial] = collections.deque(maxlen=_NOTES_KEPT)
         self._failures: dict[tuple[str, int], tuple[str, bool]] = {}
-        self._private_from_the_start: dict[str, bool] = {}
 
     @property
     def url(self) -> str:
@@ -476,7 +552,9 @@ class FilteringProxy(LocalServer):
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if _same_user(writer):
+            near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+            # Browsers cannot authenticate to a SOCKS5 proxy.
+            if is_mine(near, far) is not False:
                 await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass  # One side disconnected, or the proxy is stopping.
@@ -559,13 +637,11 @@ class FilteringProxy(LocalServer):
         Raises:
             _RefusedError: No scheme is allowed.
         """
-        if address and not is_address(host) and not is_public(address):
-            if is_link_local(address):
-                reason = f"{host} resolves to {address}, which no name may lead to"
-                raise _RefusedError(_FORBIDDEN, reason)
-            if not self._private_from_the_start[host]:
-                reason = f"{host} had a public address before, and now resolves to {address}"
-                raise _RefusedError(_FORBIDDEN, reason)
+        if address and not is_address(host) and is_link_local(address):
+            reason = f"{host} resolves to {address}, which no name may lead to"
+            raise _RefusedError(_FORBIDDEN, reason)
+        if address and (reason := NAMES.why_not(host, address)):
+            raise _RefusedError(_FORBIDDEN, reason)
         verdicts = {s: self._policy.judge(s, host, port, address) for s in SCHEMES}
         allowed = {scheme for scheme, verdict in verdicts.items() if verdict.allowed}
         if not allowed:
@@ -582,9 +658,7 @@ class FilteringProxy(LocalServer):
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise _RefusedError(_FAILED, f"{host} cannot be resolved: {why}") from error
-        if addresses:
-            private = not any(is_public(address) for address in addresses)
-            self._private_from_the_start.setdefault(host, private)
+        NAMES.saw(host, addresses)
         return addresses
 
 
@@ -654,44 +728,6 @@ async def _system_resolve(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
-
-
-# Access to the proxy: browsers cannot authenticate to a SOCKS5 proxy, but the kernel knows which
-# user owns each connection.
-
-_SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG, linux/netlink.h
-_SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
-_NLM_F_REQUEST: Final = 1
-
-
-def _same_user(writer: asyncio.StreamWriter) -> bool:
-    """Return whether this user owns the other end of a loopback connection.
-
-    True if the kernel cannot tell: outside Linux and in sandboxes without socket diagnosis.
-    """
-    if sys.platform != "linux":
-        return True
-    near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-    ends = struct.pack("!HH4s12x4s12x", near[1], far[1], *map(_packed, (near[0], far[0])))
-    # struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's
-    # ports, addresses, interface and cookie (none given).
-    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
-    asked += struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
-    with contextlib.suppress(OSError, struct.error):
-        family = socket.AF_NETLINK
-        with socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as kernel:
-            kernel.sendto(head + asked, (0, 0))
-            told = kernel.recv(4096)
-        if struct.unpack_from("=H", told, 4)[0] == _SOCK_DIAG_BY_FAMILY:
-            # struct inet_diag_msg: 4 bytes, the socket's 48, expiry and two queues of 4 each, uid.
-            (user,) = struct.unpack_from("=I", told, 16 + 4 + 48 + 12)
-            return bool(user == os.getuid())
-    return True
-
-
-def _packed(address: str) -> bytes:
-    return socket.inet_aton(address)
 
 
 # One browser context's access to the network.
