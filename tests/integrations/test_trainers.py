@@ -1,23 +1,22 @@
 """Sessions that a trainer's threads and event loops share: see trainers/ for the trainers."""
 
 import asyncio
-
 import functools
-
 import subprocess
-
 import sys
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import webtraj
-
 from webtraj.integrations.sessions import EpisodeFailedError, Sessions, Turn
-
-from webtraj.integrations.trainers import (SharedSessions, again, reward_of, scored, shared_sessions, task_rows)
-
+from webtraj.integrations.trainers import (
+    SharedSessions,
+    again,
+    reward_of,
+    scored,
+    task_rows,
+)
 from webtraj.trajectory import EndReason, Outcome
 
 

@@ -1,29 +1,19 @@
 """A page on this machine: a real server, and who is answered by it."""
 
 import contextlib
-
 import os
-
 import re
-
 import socket
-
 from pathlib import Path
 
 import httpx
-
 import pytest
-
 from starlette.applications import Starlette
-
 from starlette.responses import Response
-
 from starlette.routing import Route
 
 from rows import each
-
-from webtraj import (errors, hosts, local_pages)
-
+from webtraj import errors, hosts, local_pages
 from webtraj.local_pages import HEADERS, Guard, serving
 
 TOKEN = "a-token-of-enough-length"

@@ -1,13 +1,9 @@
 """What the checkout promises to someone who has just cloned it."""
 
 import importlib.metadata
-
 import re
-
 import subprocess
-
 import tomllib
-
 from pathlib import Path
 
 import pytest
