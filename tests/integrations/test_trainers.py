@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import webtraj
+from webtraj import errors
 from webtraj.integrations.sessions import EpisodeFailedError, Sessions, Turn
 from webtraj.integrations.trainers import (
     SharedSessions,

@@ -109,6 +109,8 @@ def main() -> None:
     except signals.SignalReceivedError as error:
         sys.exit(128 + error.signal)
     except Exception as error:
+        from webtraj.cli import logs
+
         if os.environ.get(DEBUG_VARIABLE) == "1":
             print(logs.private(traceback.format_exc()), file=sys.stderr)
         known = isinstance(error, errors.WebtrajError)

@@ -221,9 +221,9 @@ def step_facts(
     verbs = [verb_of(step.action) for step in taken]
     ends = [last for step in taken if "error" in (last := last_action_of(step.observation))]
     invalid = sum(map(is_invalid, taken))
-    last = _decision_at_the_end(trajectory)
-    if last is not None:
-        invalid += bool(last.parse_error) or verb_of(last.action) == INVALID
+    undone = _decision_at_the_end(trajectory)
+    if undone is not None:
+        invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
     replies = [_characters(call.text) for call in calls if not call.error]
     repeated, longest = _repeats([step.action for step in taken])

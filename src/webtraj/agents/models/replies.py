@@ -375,8 +375,11 @@ class _Fields:
         found = [_mapping(token).get("logprob") for token in _list(_mapping(value).get("content"))]
         if not ids or len(found) != len(ids):
             return ()  # They cannot be told apart; not every server returns the ids.
-        sound = all(type(item) in (int, float) and math.isfinite(item) for item in found)
-        return tuple(map(float, found)) if sound else self._without("logprobs", value, ())
+        numbers = [
+            float(item) for item in found if type(item) in (int, float) and math.isfinite(item)
+        ]
+        sound = len(numbers) == len(found)
+        return tuple(numbers) if sound else self._without("logprobs", value, ())
 
     def counts(self, usage: Any) -> dict[str, int]:
         """Return the counts of a usage; nested ones are named `outer.inner`."""

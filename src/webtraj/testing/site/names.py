@@ -51,7 +51,7 @@ TASKS: Final = (
 def register_presets() -> None:
     """Register the presets `fixture/all` and `fixture/TASK`."""
     described = "All tasks of the fixture site, one after the other."
-    presets = {"all": (described, TASKS)}
+    presets: dict[str, tuple[str, tuple[str, ...]]] = {"all": (described, TASKS)}
     presets |= {task: (f"The task {task} of the fixture site.", (task,)) for task in TASKS}
     for name, (description, tasks) in presets.items():
         webtraj.register(
