@@ -376,9 +376,11 @@ class _Fields:
         if not ids or len(found) != len(ids):
             return ()  # They cannot be told apart; not every server returns the ids.
         numbers = [
-            float(item) for item in found if type(item) in (int, float) and math.isfinite(item)
+            float(item)
+            for item in found
+            if isinstance(item, (int, float)) and item is not True and item is not False
         ]
-        sound = len(numbers) == len(found)
+        sound = len(numbers) == len(found) and all(map(math.isfinite, numbers))
         return tuple(numbers) if sound else self._without("logprobs", value, ())
 
     def counts(self, usage: Any) -> dict[str, int]:
