@@ -98,8 +98,8 @@ def test_core_is_fit_without_a_browser():
 
 
 def test_remedy_names_the_extra():
-    assert package(extra="web").remedy == errors.install_command("web", upgrade=True)
-    assert package().remedy == errors.install_command(upgrade=True)
+    assert package(extra="web").remedy == errors.install_command("web")
+    assert package().remedy == errors.install_command()
 
 
 @pytest.mark.slow

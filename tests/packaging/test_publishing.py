@@ -92,8 +92,8 @@ def test_the_container_gets_what_it_copies():
 
 
 def test_no_command_takes_webtraj_from_an_index_alone():
-    """Commands must suit a checkout and a Git URL, too; `errors.install_command` makes them."""
+    """Outside of `errors.install_command`: its command is for where webtraj is installed."""
     written = re.compile(r"pip3? install (-\S+ )*[\"']?webtraj")
     paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").iterdir()]
     found = [path.name for path in paths if path.is_file() and written.search(path.read_text())]
-    assert not found
+    assert found == ["errors.py"]
