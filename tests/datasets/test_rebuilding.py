@@ -4,7 +4,6 @@ import contextlib
 import secrets
 import threading
 
-import orjson
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
@@ -13,7 +12,6 @@ from webtraj.datasets.place import DatasetPlace, open_place
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.index import IndexFile, IndexWriter, parse_index_file
 from webtraj.store.places import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo
 
@@ -274,49 +272,3 @@ def test_a_bucket_without_any_index_is_read_all_the_same(bucket):
     for name in index_names(bucket):
         storage.delete(f"index/{name}")
     assert len(open_dataset(bucket)) == 4
-
-
-# What webtraj before 0.2 left where it deleted episodes.
-
-
-def test_a_removal_takes_back_the_lines_of_the_files_that_it_names(tmp_path, episode):
-    with DatasetWriter(tmp_path) as writer:
-        for number in range(3):
-            summary = writer.add(episode(number))
-    (name,) = index_names(tmp_path)
-    (tmp_path / "episodes" / "e1.json").unlink()
-    removals = [{"removed": "e1", "from": [name]}, {"removed": "e2", "from": [name]}]
-    (tmp_path / "index" / "w-removed.jsonl").write_bytes(
-        b"".join(orjson.dumps(removal) + b"\n" for removal in removals)
-    )
-    writer = IndexWriter(tmp_path / "index")
-    writer.append(summary)  # Of e2, which was added again since.
-    writer.close()
-    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
-    assert [episode.episode_id for episode in open_dataset(tmp_path)] == ["e0", "e2"]
-    assert verify(tmp_path).clean
-    assert recover(tmp_path).indexed == ()
-    assert rebuild(tmp_path).dropped == ()
-    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
-    (file,) = open_place(tmp_path).read_index().values()
-    assert not file.removals
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b'{"removed":"../x","from":[]}', b'{"removed":"e1"}', b'{"removed":"e1","from":"a"}',
-     b'{"removed":"e1","from":[1]}', b'{"removed"'],
-)  # fmt: skip
-def test_removals_that_cannot_be_read_are_counted(line):
-    assert parse_index_file(line + b"\n") == IndexFile(unreadable=1)
-
-
-def test_blobs_that_were_taken_aside_are_put_back(tmp_path, episode):
-    with DatasetWriter(tmp_path) as writer:
-        writer.add(episode(1))
-    for path in list((tmp_path / "blobs").glob("??/*")):
-        path.rename(path.with_name(f".{path.name}.removing"))
-    assert not verify(tmp_path).clean
-    recover(tmp_path)
-    assert verify(tmp_path).clean
-    assert not list((tmp_path / "blobs").glob("??/.*"))

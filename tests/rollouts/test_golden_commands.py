@@ -3,7 +3,7 @@
 The cases are the command lines and fields of WebGym's `rollout.py`, of Orby's trajectory collector
 and its `ray_job_submit.sh`, and of this project's documents. `golden/rollouts/commands.json` has
 what they play; to write it anew, set WEBTRAJ_WRITE_GOLDEN=1. The folder `begun` beside it holds
-runs begun by webtraj 0.2, which must stay resumable.
+runs that were begun.
 """
 
 import contextlib

@@ -223,19 +223,6 @@ def test_an_attempt_may_have_died_after_any_step(abandon, faulty, after):
     assert list((spool / "unshared").iterdir()) == []
 
 
-def test_blobs_of_an_older_spool_lie_in_folders(abandon, faulty):
-    spool = abandon("a", "b")
-    for blob in [*(spool / "unshared" / "a").iterdir()]:
-        folder = blob.parent / blob.name[:2]
-        folder.mkdir(exist_ok=True)
-        blob.rename(folder / blob.name)
-    assert verify(spool).clean
-    assert push(spool).complete
-    assert set(read_bucket(faulty.root).episodes) == {"a", "b"}
-    assert verify(faulty.root).clean
-    assert list((spool / "unshared").iterdir()) == []
-
-
 def test_a_missing_index_line_is_made_again(abandon, faulty):
     spool = abandon("a")
     (spool / "index" / "a.jsonl").unlink()

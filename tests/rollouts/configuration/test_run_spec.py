@@ -83,7 +83,6 @@ def _app(command):
         ({}, "oracle", None),
         ({"model": "m"}, "model", None),
         ({"agent": "random"}, "random", None),
-        ({"agent_options": {"model": "m"}}, "model", None),
         ({"judge_options": {"model": "j"}}, "oracle", "model"),
         ({"judge": "environment", "judge_options": {"votes": 3}}, "oracle", "environment"),
     ],

@@ -369,8 +369,8 @@ def test_values_make_a_rollout_as_well_as_files(build, world):
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["policy_config.agent_options={base_url: 5}"], "base_url: must be a valid string"),
-        ([*ORACLE, "policy_config.agent_options={model: 5}"], "model: must be a valid string"),
+        (["policy_config.agent_options={base_url: 5}"], "wrong. base_url.*valid string"),
+        ([*ORACLE, "policy_config.agent_options={model: 5}"], "'oracle' does not take 'model'"),
         (["env_config.train_tasks=['train.jsonl', '']"], "The split 'train' has no tasks"),
     ],
 )
