@@ -3,7 +3,7 @@
 Run it in parts, each with the interpreter that has the system installed::
 
     python scripts/make_import_fixtures.py browsergym FOLDER   # browsergym-experiments, tiktoken
-    python scripts/make_import_fixtures.py demos FOLDER        # webtraj[miniwob] and a browser
+    python scripts/make_import_fixtures.py demos FOLDER        # webtraj[web] and a browser
     python scripts/make_import_fixtures.py torch FOLDER        # torch
 
 BrowserGym needs what `benchmarks/peers.py: browsergym_variables` gives.

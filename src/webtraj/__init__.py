@@ -12,8 +12,6 @@ from webtraj import _homes
 
 __version__ = "0.2.0"
 
-_homes.install()
-
 if TYPE_CHECKING:
     from webtraj import agents as agents
     from webtraj import collectors as collectors

@@ -121,36 +121,15 @@ def command(*words: object) -> str:
     return shlex.join(["webtraj", *map(str, words)])
 
 
-def install_command(extra: str = "", *, upgrade: bool = False) -> str:
-    """Return the command that installs webtraj, with an extra, from where it was installed.
+def install_command(extra: str = "") -> str:
+    """Return the command that installs what webtraj, or one of its extras, needs.
 
-    The source is the checkout, Git URL or archive that the installer recorded (PEP 610), or else
-    a package index.
+    pip keeps the webtraj that is installed, wherever it came from: a checkout, Git or an index.
+
+    >>> install_command("web")
+    "pip install 'webtraj[web]'"
     """
-    import importlib.metadata
-    import json
-    import shlex
-    from urllib.parse import unquote, urlsplit
-
-    # A built checkout contains a second set of metadata, without an origin.
-    found = importlib.metadata.distributions(name="webtraj")
-    notes = (one.read_text("direct_url.json") for one in found)
-    source = json.loads(next(filter(None, notes), "{}"))
-    extras = f"[{extra}]" if extra else ""
-    url = str(source.get("url", ""))
-    options = ["--upgrade"] if upgrade else []
-    if url.startswith("file:") and "dir_info" in source:
-        if source["dir_info"].get("editable"):
-            options.append("-e")
-        target = unquote(urlsplit(url).path) + extras
-    elif "vcs_info" in source:
-        vcs = source["vcs_info"]
-        revision = f"@{wanted}" if (wanted := vcs.get("requested_revision")) else ""
-        target = f"webtraj{extras} @ {vcs['vcs']}+{url}{revision}"
-    else:
-        target = f"webtraj{extras} @ {url}" if url else f"webtraj{extras}"
-    # Quote the extras: some shells expand brackets.
-    return " ".join(["pip install", *options, shlex.quote(target)])
+    return f"pip install 'webtraj[{extra}]'" if extra else "pip install webtraj"
 
 
 class CollectorError(WebtrajError, OSError):

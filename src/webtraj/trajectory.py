@@ -25,6 +25,7 @@ __all__ = [
     "AGENT_FAILURES",
     "CUT_SHORT",
     "INFRASTRUCTURE_FAILURES",
+    "AsData",
     "Decision",
     "Derivation",
     "EndReason",
@@ -315,6 +316,16 @@ class EpisodeInfo:
     """The processing steps that made this episode, in order; empty for a recorded one."""
 
 
+class AsData:
+    """A value that records keep as plain data, such as a client's message."""
+
+    __slots__ = ()
+
+    def to_data(self) -> Any:
+        """Return the data."""
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
     """One request to a model and its reply, complete enough to train on without re-tokenising."""
@@ -353,11 +364,7 @@ class ModelCall:
 
     def __post_init__(self) -> None:
         if isinstance(self.messages, (list, tuple)):
-            # Compare by name: the data model imports no clients and never calls foreign objects.
-            messages = tuple(
-                m.to_data() if type(m).__module__ == "webtraj.agents.models.base" else m
-                for m in self.messages
-            )
+            messages = tuple(m.to_data() if isinstance(m, AsData) else m for m in self.messages)
             object.__setattr__(self, "messages", messages)
 
 

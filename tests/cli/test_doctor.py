@@ -65,6 +65,11 @@ def test_core_and_browser_decide_and_extras_do_not(found, ok):
     assert found.ok is ok
 
 
+def test_remedy_names_the_extra():
+    assert package(extra="web").remedy == errors.install_command("web")
+    assert package().remedy == errors.install_command()
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 def test_healthy_machine_is_told_so(run_webtraj):

@@ -223,6 +223,3 @@ def test_an_unindexed_episode_of_a_bucket_is_found_when_asked_for(bucket):
     assert recover(bucket).indexed == ()
     assert len(open_dataset(bucket)) == 4
     assert verify(bucket).clean
-
-
-# What webtraj before 0.2 left where it deleted episodes.

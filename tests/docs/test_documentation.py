@@ -17,13 +17,18 @@ import typer
 from documented_blocks import PAGES, ROOT, Block, blocks_of
 
 from tables import table
-from webtraj.cli.app import COMMANDS, make_app, make_command
+from webtraj.cli.app import COMMANDS, make_app
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
 SHELLS = ("", "sh", "bash", "console")
+
 SYNOPSIS = re.compile(r"[\[\]|]|\.\.\.")
+
 """What tells the description of a command from a command, in a fence without a language."""
 
 
@@ -106,11 +111,12 @@ def hints() -> list[str]:
 def test_commands_that_messages_name_are_there() -> None:
     assert len(hints()) > 50
     for hint in hints():
-        words = hint.split()
-        name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
-        command = make_command(name) if name in COMMANDS else webtraj_command()
+        command, words = webtraj_command(), hint.split()
+        while words and words[0][0] != "-" and hasattr(command, "commands"):
+            context = command.make_context("webtraj", list(words), resilient_parsing=True)
+            _, command, words = command.resolve_command(context, words)
+            assert command is not None, hint
         options = {option for one in command.params for option in one.opts} | {"--help"}
-        assert name in COMMANDS or words == ["--help"], hint
         assert {word for word in words if word.startswith("-")} <= options, hint
 
 

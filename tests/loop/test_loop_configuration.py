@@ -352,14 +352,6 @@ def test_export_replays_the_last_iterations():
     ]  # fmt: skip
 
 
-def test_a_judged_copy_of_an_older_loop_is_still_trained_on(tmp_path):
-    given = {**PLAYED, "out": str(tmp_path), "judge": {}, "export": {"iterations": 2}}
-    copy = tmp_path / "train_trajectories/judged/iteration_0001"
-    copy.mkdir(parents=True)
-    made = command(load_loop_config(given=given), Slot(2, "export", "update"))
-    assert made[1:4] == [str(copy), "--then", f"{tmp_path}/train_trajectories/iteration_0002"]
-
-
 @pytest.mark.parametrize(
     ("begin", "base"),
     [("previous", "runs/training/iteration_0001/model.pt"), ("base", "a/b")],

@@ -14,7 +14,7 @@ from tables import table
 from webtraj import Decision, EndReason, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
-from webtraj.environments.browser.acting import to_action
+from webtraj.environments.actions.spec import to_action
 from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
 
 

@@ -1,6 +1,7 @@
 """Packages import only packages below them, and faces have the names that they list."""
 
 import ast
+import graphlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -84,6 +85,22 @@ def test_no_two_packages_of_a_layer_import_each_other():
         if (b, a) in both and layer_of.get(a) is not None and layer_of.get(a) == layer_of.get(b)
     }
     assert not circles
+
+
+def test_files_of_the_browser_import_each_other_in_no_circle():
+    """Imports at the top of a file, annotations aside."""
+    folder, package = SOURCE / "environments/browser", "webtraj.environments.browser"
+    imported = {}
+    for file in folder.glob("[!_]*.py"):
+        body = ast.parse(file.read_text("utf-8")).body
+        lines = [one for one in body if isinstance(one, ast.ImportFrom)]
+        imported[file.stem] = {
+            *(name.name for one in lines if one.module == package for name in one.names),
+            *(one.module.removeprefix(f"{package}.") for one in lines),
+        }
+    graph = {name: found & imported.keys() for name, found in imported.items()}
+    assert len(graph) > 10
+    graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
 
 
 @pytest.mark.parametrize(

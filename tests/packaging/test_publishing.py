@@ -8,8 +8,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
 PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
 
 
@@ -64,3 +67,11 @@ def test_citation_and_changelog_know_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert heading in changelog
     assert changelog.index("\n## Unreleased\n") < changelog.index(heading)
+
+
+def test_no_command_takes_webtraj_from_an_index_alone():
+    """Outside of `errors.install_command`: its command is for where webtraj is installed."""
+    written = re.compile(r"pip3? install (-\S+ )*[\"']?webtraj")
+    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").iterdir()]
+    found = [path.name for path in paths if path.is_file() and written.search(path.read_text())]
+    assert found == ["errors.py"]

@@ -63,12 +63,6 @@ def read_command(path):
     resume_run({"agent_options": {"untouched": 1}}, out=str(path.parents[2]), run_id="run")
 
 
-def read_exploration(path):
-    coarse = TaskSpec(name="s", preset="web", start_url="http://s.example", coarse=True)
-    (path.parent / "plan.jsonl").write_bytes(plan_to_bytes(plan_tasks([coarse]), seed=1))
-    resume_run({}, out=str(path.parents[2]), run_id="run")
-
-
 def read_settings(path):
     run = Run(open_storage(str(path.parents[2])), "run")
     settle_format(None, str(path.parents[2] / "new"), None, run=run)
@@ -173,13 +167,6 @@ FILES = {
             }
         ),
         read_command,
-    ),
-    "exploration": (
-        RUN + "explore.json",
-        lambda _: lines(
-            {"tasks": "sites.jsonl", "attempts": 2, "seed": 3, "environment_options": {}}
-        ),
-        read_exploration,
     ),
     "settings": (
         RUN + "settings.json",

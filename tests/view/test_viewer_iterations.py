@@ -30,7 +30,6 @@ def loop_folder(tmp_path_factory):
         record(out / f"train_trajectories/iteration_000{number}", number)
         record(out / f"test_trajectories/iteration_000{number}", number, better=1)
         record(out / f"processed/iteration_000{number}", 3)
-    record(out / "train_trajectories/judged/iteration_0001", 0)
     (out / "state.jsonl").write_bytes(b"")
     (out / "logs").mkdir()
     (out / "model.pt").symlink_to(out)  # As the link to the latest model, but worse.
@@ -49,10 +48,9 @@ def test_the_datasets_of_a_loop_are_found_and_say_what_they_are(loop_folder):
         "test-iteration_0002",
         "train-iteration_0001",
         "train-iteration_0002",
-        "train-judged-iteration_0001",
     ]
     assert [found.name for found in datasets_in(loop_folder, said=True)][-1] == (
-        "loop-train-judged-iteration_0001"
+        "loop-train-iteration_0002"
     )
 
 
@@ -82,8 +80,7 @@ async def test_success_is_that_of_the_metrics(loop_folder):
     evaluation, train = data["series"]
     # An evaluation is one of the iteration before its number: what that has learned.
     assert points(evaluation) == [(0, "test-iteration_0001"), (1, "test-iteration_0002")]
-    assert points(train) == [(1, "train-judged-iteration_0001"), (2, "train-iteration_0002")]
-    assert [point["judged"] for point in train["points"]] == [True, False]
+    assert points(train) == [(1, "train-iteration_0001"), (2, "train-iteration_0002")]
     assert (evaluation["after"], train["after"], data["left_out"]) == (1, 0, 0)
     rates = {
         one["task"]: {tuple(rate[:2]): rate[2:] for rate in one["rates"]} for one in data["tasks"]
@@ -92,7 +89,7 @@ async def test_success_is_that_of_the_metrics(loop_folder):
     for place, series in enumerate(data["series"]):
         for at, point in enumerate(series["points"]):
             split, _, rest = point["dataset"].partition("-")
-            folder = loop_folder / f"{split}_trajectories" / rest.replace("judged-", "judged/")
+            folder = loop_folder / f"{split}_trajectories" / rest
             report = measure(open_dataset(folder), steps=False, by=("task",))
             for task, metrics in report.by["task"].items():
                 rate = metrics.success_rate

@@ -67,7 +67,7 @@ class PackageFinding:
     @property
     def remedy(self) -> str:
         """The command that installs or upgrades it."""
-        return errors.install_command(self.extra, upgrade=True)
+        return errors.install_command(self.extra)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,6 @@ def metrics(
     ] = False,
     json: JsonLines = False,
     option: BucketOptions = None,
-    out: Annotated[Path | None, typer.Option(hidden=True, help="As of `report`: --html.")] = None,
 ) -> None:
     """Measure rollouts: success, crashes, steps, time, tokens, with counts and intervals.
 
@@ -117,7 +116,6 @@ def metrics(
             "--write stores the metrics of one complete run. Give --run, such as --run last, and "
             "leave out --where and --by."
         )
-    html = out or html
     options: dict[str, Any] = {}
     if html is not None:
         rule = crash_rule if crash_rule != "typed" else ""

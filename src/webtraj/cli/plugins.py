@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ENTRY_POINT_GROUP", "find_command", "make_command", "read_summaries"]
 
 ENTRY_POINT_GROUP = "webtraj.commands"
+"""The entry-point group."""
 
 _SECTION = re.compile(
     rf"^\[{re.escape(ENTRY_POINT_GROUP)}\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL
@@ -89,14 +90,15 @@ def read_summaries() -> dict[str, str]:
     """Return the names and summaries of the commands that installed packages offer.
 
     For help and completion, so it must be quick: it reads the packages' files itself, since
-    `importlib.metadata` takes longer to import than all of `webtraj --help`.
+    `importlib.metadata` would add a third to the time of `webtraj --help`.
     """
     found: dict[str, str] = {}
     for folder in map(Path, sys.path):
         for file in folder.glob("*-info/entry_points.txt"):
             with contextlib.suppress(OSError):
                 section = _SECTION.search(file.read_text(encoding="utf-8", errors="replace"))
-                found |= dict(_LINE.findall(section[1])) if section else {}
+                if section:  # A name that two packages offer is the first one's.
+                    found = dict(_LINE.findall(section[1])) | found
     return {name: _summary_of(module) for name, module in found.items()}
 
 

@@ -88,7 +88,6 @@ def view(
         bool, typer.Option("--once", help="Show the run's status once in the terminal, then exit.")
     ] = False,
     json: JsonLines = False,
-    web: Annotated[bool, typer.Option("--web", hidden=True)] = False,
 ) -> None:
     """Browse datasets in the browser, even while they are being written. Stop with Ctrl-C.
 
@@ -109,9 +108,12 @@ def view(
         "--as": person is not None,
         "--blob-cache": blob_cache is not None,
     }
-    unserved = {"--write-labels": write_labels is not None}
-    if not web:
-        unserved |= {"--terminal": terminal, "--once": once, "--json": json}
+    unserved = {
+        "--write-labels": write_labels is not None,
+        "--terminal": terminal,
+        "--once": once,
+        "--json": json,
+    }
     instead = [name for name, given in unserved.items() if given]
     for idle in [name for name, given in for_page.items() if given and instead]:
         raise errors.InvalidInputError(
@@ -126,15 +128,10 @@ def view(
     if write_labels is not None:
         _write_labels(datasets, write_labels, options)
         return
-    if web and (once or json):
-        raise errors.InvalidInputError(
-            "--web cannot be combined with --once or --json: it serves a page, they print. Choose "
-            "one."
-        )
     monitor = None
     if terminal or once or json or run is not None:
         monitor = _monitor(datasets, run, options)
-    if monitor is not None and not web and (terminal or once or json):
+    if monitor is not None and (terminal or once or json):
         _watch(monitor, every, once=once, json=json)
         return
 
@@ -142,11 +139,7 @@ def view(
 
     shown = "" if monitor is None else f"#/run?run={monitor.run_id}"
     places = datasets if monitor is None else [monitor.place]
-    stopped = contextlib.suppress(signals.SignalReceivedError) if web else contextlib.nullcontext()
-    with (
-        Viewer(places, storage_options=options, blob_cache=blob_cache, person=person) as viewer,
-        stopped,
-    ):
+    with Viewer(places, storage_options=options, blob_cache=blob_cache, person=person) as viewer:
         signals.run(_serve(viewer, host, port, token, open_browser, shown))
 
 

@@ -304,7 +304,6 @@ def summarize_file(place: DatasetPlace, episode_id: str, format_name: str) -> Ep
 # a writer had it open.
 
 _WORKERS = 16
-_REMOVED = b'{"removed"'
 
 
 class IndexTail:
@@ -341,8 +340,6 @@ class IndexTail:
             if begun and any(self._read.get(name, -1) < size for name, size in before.items()):
                 continue
             found = {name: parse_index_file(content) for name, content in contents.items()}
-            if begun and any(file.removals for file in found.values()):
-                continue
             self._begun = True
             return not begun, list(merge(found).values())
         return False, []  # It changes faster than it can be read; the next call catches up.
@@ -383,11 +380,7 @@ class IndexTail:
         """Return the lines that may match `about`, so that no others are parsed."""
         if not self._marker:
             return content
-        return b"".join(
-            line
-            for line in content.splitlines(keepends=True)
-            if self._marker in line or line.startswith(_REMOVED)
-        )
+        return b"".join(line for line in content.splitlines(keepends=True) if self._marker in line)
 
 
 def appended(path: Path, offset: int) -> bytes | None:

@@ -38,7 +38,6 @@ class RecoveryReport:
 
 
 _WORKERS = 16
-_ASIDE = ".removing"
 
 
 def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RecoveryReport:
@@ -85,7 +84,6 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
             except errors.DatasetError as error:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
-        _restore_blobs(layout)
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being uploaded.
         indexed = []
@@ -134,14 +132,6 @@ def _remove_unnamed(layout: DatasetLayout) -> None:
         with contextlib.suppress(FileNotFoundError), claim(path) as claimed:
             if claimed:
                 path.unlink(missing_ok=True)
-
-
-def _restore_blobs(layout: DatasetLayout) -> None:
-    """Restore blobs that webtraj before 0.2 set aside for deletion before it crashed."""
-    for folder in layout.blobs.glob("??"):
-        for path in () if folder.is_symlink() else folder.glob(f".*{_ASIDE}"):
-            with contextlib.suppress(FileNotFoundError):  # Another recovery got there first.
-                path.rename(path.with_name(path.name[1:].removesuffix(_ASIDE)))
 
 
 def _remove_unshared(layout: DatasetLayout) -> None:

@@ -9,7 +9,7 @@ a newline was cut off when its writer died, and does not count. In a bucket, whi
 appending, each call of `add` writes an object.
 
 A line is a JSON object. Its last key, `crc32`, is that of the line without it, so that damage
-shows; lines of before webtraj 0.3 have none.
+shows. A line without it, such as one that was edited by hand, is not checked.
 """
 
 from __future__ import annotations

@@ -91,10 +91,8 @@ class Places:
         return Iterations(self.config.out, "test").dataset(iteration + 1)
 
     def played(self, iteration: int, *, split: Split = "train") -> str:
-        """Return the dataset of what was played, or its judged copy from an older webtraj."""
-        iterations = Iterations(self.config.out, split)
-        judged = iterations.judged(iteration)
-        return judged if Path(judged).is_dir() else iterations.dataset(iteration)
+        """Return the dataset of what was played."""
+        return Iterations(self.config.out, split).dataset(iteration)
 
     def processed(self, iteration: int) -> str:
         """Return the post-processed dataset."""

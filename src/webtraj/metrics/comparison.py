@@ -203,18 +203,13 @@ def _iteration(
     storage_options: Mapping[str, Any] | None,
     reading: _Reading,
 ) -> Point | None:
-    """Return an iteration's point, from its judged copy if any; None without episodes."""
-    recorded = _open(iterations.dataset(number), storage_options)
-    if recorded is None or not len(recorded):
+    """Return an iteration's point; None without episodes."""
+    place = iterations.dataset(number)
+    dataset = _open(place, storage_options)
+    if dataset is None or not len(dataset):
         return None
-    judged = _open(iterations.judged(number), storage_options)
-    if judged is not None and len(judged):
-        dataset, place, short = judged, iterations.judged(number), len(recorded) - len(judged)
-        note = f"judged; not judged: {short}" if short > 0 else "judged"
-    else:
-        dataset, place = recorded, iterations.dataset(number)
-        note = "judged" if recorded.judgements.episode_ids else ""
-    point = _point(dataset, place, reading=reading, plans=recorded.place.storage, note=note)
+    note = "judged" if dataset.judgements.episode_ids else ""
+    point = _point(dataset, place, reading=reading, plans=dataset.place.storage, note=note)
     return dataclasses.replace(
         point, label=f"{iterations.split} {number}", iteration=number, split=iterations.split
     )

@@ -4,7 +4,6 @@
 
     <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
                                    iteration_0002/
-                                   judged/iteration_0001/     a judged copy, of loops before 0.3
                                    claims/0001.json      who started it, and when
                                    claims/0002.json
                                    plans/0001-<digest>.jsonl  a plan that several processes share
@@ -71,14 +70,6 @@ class Iterations:
         's3://bucket/runs/train_trajectories/iteration_0003'
         """
         return f"{self.place}/iteration_{number:04d}"
-
-    def judged(self, number: int) -> str:
-        """Return the place of an iteration's judged copy, as loops before 0.3 made it.
-
-        >>> Iterations("runs", "train").judged(3)
-        'runs/train_trajectories/judged/iteration_0003'
-        """
-        return f"{self.place}/judged/iteration_{number:04d}"
 
     def numbers(self) -> tuple[int, ...]:
         """Return the existing iteration numbers, in order.
@@ -188,12 +179,11 @@ class Iterations:
         from webtraj.datasets.dataset import open_dataset
 
         summaries: dict[str, EpisodeSummary] = {}
-        for place in (self.dataset(number), self.judged(number)):
-            # Absent if it was not judged into a copy, or only claimed.
-            with contextlib.suppress(errors.NotADatasetError):
-                dataset = open_dataset(place, storage_options=self.storage_options)
-                summaries |= {each.episode_id: each for each in dataset.summaries}
-        storage = open_storage(self.dataset(number), self.storage_options)
+        place = self.dataset(number)
+        with contextlib.suppress(errors.NotADatasetError):  # It was only claimed.
+            dataset = open_dataset(place, storage_options=self.storage_options)
+            summaries = {each.episode_id: each for each in dataset.summaries}
+        storage = open_storage(place, self.storage_options)
         for run_id in run_ids(storage):
             run = Run(storage, run_id)
             plan = run.read_plan()

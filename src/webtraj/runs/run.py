@@ -71,8 +71,7 @@ _TIME = re.compile(r"\d{8}T\d{6}-")
 def new_run_id() -> str:
     """Return an id that is unique and sorts by time: `20261120T130405-123-9f86d081`.
 
-    The milliseconds order two runs of one second. Older ids lack them and sort arbitrarily within
-    their second.
+    The milliseconds order two runs of one second.
     """
     return f"{_now()}-{secrets.token_hex(4)}"
 

@@ -11,14 +11,11 @@ This module must stay light to import, since `webtraj rollout --help` reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from webtraj.configuration import Section
-
-if TYPE_CHECKING:
-    from webtraj.runs.run import Run
 
 __all__ = [
     "RECORD",
@@ -31,14 +28,10 @@ __all__ = [
     "WandbConfig",
     "When",
     "exploring",
-    "read_record",
 ]
 
 RECORD = "command.json"
 """Name of the file beside the plan with the settings of a run."""
-_RECORD_OF_EXPLORING = "explore.json"
-"""Its name for `webtraj explore` in webtraj 0.2."""
-
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
 """Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
 When = Literal["unknown", "always"]
@@ -229,21 +222,6 @@ class RunSpec(Patience):
     verbose: bool = False
     """Whether the command prints details."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _lift(cls, data: Any) -> Any:
-        """Take the model out of the agent's options, where records of webtraj 0.2 have it."""
-        if not isinstance(data, Mapping):
-            return data
-        settled = dict(data)
-        if isinstance(options := settled.get("agent_options"), Mapping):
-            options = dict(options)
-            for name in MODEL[:3]:
-                if options.get(name) is not None and settled.get(name) is None:
-                    settled[name] = options.pop(name)
-            settled["agent_options"] = options
-        return settled
-
     @model_validator(mode="after")
     def _settle(self) -> Self:
         """Fill in the agent and the judge that a model implies; they do not count as given."""
@@ -304,18 +282,3 @@ def exploring(given: Mapping[str, Any]) -> dict[str, Any]:
         **given,
     }
     return fields if fields["agent"] != "model" else {**fields, "agent": "explorer"}
-
-
-def read_record(run: Run) -> tuple[dict[str, Any] | None, str]:
-    """Return the record beside a run's plan, None if it has none, and the record's name.
-
-    Raises:
-        InvalidInputError: The file is damaged.
-        StorageError: The file cannot be read.
-    """
-    begun = run.read_begun(RECORD)
-    old = run.read_begun(_RECORD_OF_EXPLORING) if begun is None else None
-    if old is None:
-        return begun, RECORD
-    renamed = {"preset" if name == "tasks" else name: value for name, value in old.items()}
-    return exploring(renamed), _RECORD_OF_EXPLORING

@@ -5,11 +5,6 @@ It holds a lock (flock) on the file as long as it lives. A bucket cannot append,
 puts a new file, a shard, for each batch of lines. A last line without a newline does not count: its
 episode is found by its file.
 
-Before 0.2, webtraj could delete episodes. That left a line which removes the episode's summary from
-the listed files. Such lines are still read::
-
-    {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
-
 A file that disappears while being read was replaced by `webtraj.datasets.recovery`; then the list
 of files is read again.
 """
@@ -43,7 +38,6 @@ __all__ = [
     "EpisodeSummary",
     "IndexFile",
     "IndexWriter",
-    "Removal",
     "index_file_name",
     "merge",
     "parse_index_file",
@@ -243,38 +237,12 @@ def index_file_name(suffix: str = "") -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Removal:
-    """Removes an episode's summary from index files."""
-
-    episode_id: str
-    files: tuple[str, ...]
-    """The names of the index files."""
-
-    @classmethod
-    def from_line(cls, line: bytes) -> Self:
-        """Return the removal in a line.
-
-        Raises:
-            ValueError: The line is malformed.
-        """
-        try:
-            data = orjson.loads(line)
-            names = data["from"]
-            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-                raise TypeError("expected a list of names")
-            return cls(check_episode_id(data["removed"]), tuple(names))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no removal of an episode: {error!r:.300}") from error
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class IndexFile:
     """The contents of one index file."""
 
     summaries: tuple[EpisodeSummary, ...] = ()
-    removals: tuple[Removal, ...] = ()
     unreadable: int = 0
-    """Number of lines that are neither."""
+    """Number of lines that are no summary."""
 
 
 class IndexWriter:
@@ -309,7 +277,6 @@ def parse_index_file(content: bytes) -> IndexFile:
     """Parse an index file."""
     *lines, _ = content.removeprefix(BOM).split(b"\n")
     summaries: list[EpisodeSummary] = []
-    removals: list[Removal] = []
     unreadable = 0
     with _garbage_collector_paused():
         for start in range(0, len(lines), _CHUNK):
@@ -320,15 +287,12 @@ def parse_index_file(content: bytes) -> IndexFile:
                 try:
                     if line in (b"", b"\r"):  # Left by an editor.
                         continue
-                    if line.startswith(_REMOVED):
-                        removals.append(Removal.from_line(line))
-                    else:
-                        summaries.append(EpisodeSummary.from_line(line))
+                    summaries.append(EpisodeSummary.from_line(line))
                 except errors.UnsupportedSchemaError:
                     raise
                 except ValueError:
                     unreadable += 1
-    return IndexFile(tuple(summaries), tuple(removals), unreadable)
+    return IndexFile(tuple(summaries), unreadable)
 
 
 @contextlib.contextmanager
@@ -346,7 +310,6 @@ def _garbage_collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-_REMOVED = b'{"removed"'
 _CHUNK = 1000
 
 # The values of each field in the lines that `to_line` writes today for most episodes.
@@ -401,18 +364,7 @@ def _as_written(lines: list[bytes]) -> list[EpisodeSummary]:
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
     """Merge the files of an index, by name, into one summary per episode id."""
-    gone = {
-        (removal.episode_id, name)
-        for file in files.values()
-        for removal in file.removals
-        for name in removal.files
-    }
-    return {
-        summary.episode_id: summary
-        for name, file in files.items()
-        for summary in file.summaries
-        if not gone or (summary.episode_id, name) not in gone
-    }
+    return {summary.episode_id: summary for file in files.values() for summary in file.summaries}
 
 
 def _member(enum_class: type[_Enum], name: Any) -> _Enum:

@@ -9,7 +9,6 @@ blobs, they are removed after the journal.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Collection
 from typing import Any, Protocol
@@ -45,17 +44,8 @@ def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) ->
 
 
 def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
-    """Return the store of the blobs of one episode only: one folder, no subfolders.
-
-    An episode begun by an older webtraj has subfolders, as `blobs/` has, and keeps them.
-    """
-    folder = layout.unshared(episode_id)
-    try:
-        with os.scandir(folder) as entries:
-            flat = not any(entry.is_dir() for entry in entries)
-    except OSError:  # Not made yet, or unreadable: reading a blob will report that.
-        flat = True
-    return BlobStore(folder, within=layout.root, flat=flat)
+    """Return the store of the blobs of one episode only: one folder, no subfolders."""
+    return BlobStore(layout.unshared(episode_id), within=layout.root, flat=True)
 
 
 def seal(

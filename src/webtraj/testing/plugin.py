@@ -90,7 +90,7 @@ def recorded_environment(
 def page_environment(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A small environment with a real page: MiniWoB++'s "click-test", whose button ends an episode.
 
-    It needs webtraj[miniwob] and a browser; without them, the test fails with an error that names
+    It needs webtraj[web] and a browser; without them, the test fails with an error that names
     what to install.
     """
     from webtraj.environments import miniwob

@@ -39,7 +39,7 @@ __all__ = [
 # Such a folder, a loop's for example, is rescanned regularly, because new iterations appear.
 
 _DEPTH = 3
-"""How deep to search a folder, as in `train_trajectories/judged/iteration_0001`."""
+"""How deep to search a folder, as in `loops/one/train_trajectories/iteration_0001`."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SPLIT = "_trajectories"
 

@@ -1,9 +1,8 @@
 """Success by iteration, for datasets that are iterations, such as a loop's.
 
 A *series* is the iterations of one split in a folder (see `runs.iterations`), or the datasets
-called `iteration_0001` and so on in any other folder. If an iteration was judged, its judged
-dataset counts. The numbers equal those in a loop's `metrics.jsonl`, but appear as soon as an
-episode ends.
+called `iteration_0001` and so on in any other folder. The numbers equal those in a loop's
+`metrics.jsonl`, but appear as soon as an episode ends.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ __all__ = ["MOST_TASKS", "Series", "iterations_data", "series_of"]
 MOST_TASKS = 1000
 """The most tasks listed; of more, those with the lowest latest success are kept."""
 
-_JUDGED = "judged"
 _SPLITS = {"train_trajectories": "train", "test_trajectories": "test"}
 _PROCESSED = "processed"
 _TITLES = {"test": "evaluation", "train": "episodes to train on"}
@@ -44,7 +42,6 @@ class Series:
     split: str
     """`train`, `test`, or empty without splits."""
     recorded: dict[int, Source] = dataclasses.field(default_factory=dict)
-    judged: dict[int, Source] = dataclasses.field(default_factory=dict)
 
     @property
     def shift(self) -> int:
@@ -66,14 +63,10 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
         layout = source.place.layout
         url = str(layout.root.absolute()) if layout else source.place.url
         *above, folder = ["", *url.rstrip("/").split("/")[:-1]]
-        judged = folder == _JUDGED and bool(above)
-        if judged:
-            *above, folder = above
         split = _SPLITS.get(folder, "")
-        # A judged dataset without splits belongs to the datasets beside the folder `judged`.
         home = "/".join(above[1:] if split else [*above[1:], folder])
         series = found.setdefault((home, split), Series(home, split))
-        (series.judged if judged else series.recorded).setdefault(source.iteration, source)
+        series.recorded.setdefault(source.iteration, source)
     homes = {home for home, split in found if split}
     for home, split in list(found):
         place, _, name = home.rpartition("/")
@@ -91,8 +84,7 @@ def iterations_data(
     ::
 
         {"series": [{"title": "evaluation", "split": "test", "after": 1, "points": [
-           {"at": 1, "dataset": "test-iteration_0002", "iteration": 2, "judged": False,
-            "writing": False,
+           {"at": 1, "dataset": "test-iteration_0002", "iteration": 2, "writing": False,
             "mean": {"value": 0.8, "low": 0.74, "high": 0.86, "tasks": 3},
             "all": {"successes": 77, "graded": 96, "low": 0.71, "high": 0.87}}]}],
          "tasks": [{"task": "miniwob/click-test", "rates": [[0, 0, 31, 32, 0.84, 0.99]]}],
@@ -110,18 +102,17 @@ def iterations_data(
         writing: The names of datasets that are being written.
     """
     every = series_of(sources)
-    counts = table.success({source.name for one in every for source in _all_of(one)})
+    counts = table.success({source.name for one in every for source in one.recorded.values()})
     now = set(writing)
     several_homes = len({one.home for one in every}) > 1
     told: list[dict[str, Any]] = []
     tasks: dict[str, list[list[Any]]] = {}
     for one in every:
         points: list[dict[str, Any]] = []
-        for number in sorted({*one.recorded, *one.judged}):
-            shown = [source for source in _versions_of(one, number) if counts.get(source.name)]
-            if not shown:
+        for number, source in sorted(one.recorded.items()):
+            rates = counts.get(source.name)
+            if not rates:
                 continue
-            rates = counts[shown[0].name]
             for task, rate in rates.items():
                 numbers = [*rate.counts, *(rate.interval or (None, None))]
                 tasks.setdefault(task, []).append([len(told), len(points), *numbers])
@@ -130,10 +121,9 @@ def iterations_data(
             points.append(
                 {
                     "at": number - one.shift,
-                    "dataset": shown[0].name,
+                    "dataset": source.name,
                     "iteration": number,
-                    "judged": shown[0] is one.judged.get(number),
-                    "writing": any(source.name in now for source in _versions_of(one, number)),
+                    "writing": source.name in now,
                     "mean": mean_of_tasks([rate.counts for rate in rates.values()]),
                     "all": {"successes": solved, "graded": graded, **bounds(overall.interval)},
                 }
@@ -171,27 +161,17 @@ def _gradients(every: Iterable[Series]) -> Iterator[tuple[str, list[dict[str, An
         points = []
         for line in lines:
             told, number = line.get("policy_gradient"), line["iteration"]
-            shown = _versions_of(one, number)
+            shown = one.recorded.get(number)
             if isinstance(told, Mapping) and shown:
                 values = {
                     name: float(told[name])
                     for name in _MEASURED
                     if isinstance(told.get(name), int | float)
                 }
-                where = {"at": number, "dataset": shown[0].name, "iteration": number}
+                where = {"at": number, "dataset": shown.name, "iteration": number}
                 points.append({**where, **values})
         if points:
             yield one.home.rpartition("/")[2], points
-
-
-def _versions_of(series: Series, number: int) -> list[Source]:
-    """Return an iteration's datasets; the first one counts."""
-    found = (series.judged.get(number), series.recorded.get(number))
-    return [source for source in found if source is not None]
-
-
-def _all_of(series: Series) -> list[Source]:
-    return [*series.judged.values(), *series.recorded.values()]
 
 
 def _latest(rates: list[list[Any]]) -> float:

@@ -50,7 +50,6 @@ def test_flags_make_fields(given, fields):
         ({}, "oracle", None),
         ({"model": "m"}, "model", None),
         ({"agent": "random"}, "random", None),
-        ({"agent_options": {"model": "m"}}, "model", None),
         ({"judge_options": {"model": "j"}}, "oracle", "model"),
         ({"judge": "environment", "judge_options": {"votes": 3}}, "oracle", "environment"),
     ],

@@ -274,6 +274,20 @@ async def test_ranks_of_one_iteration_are_resumed_each_by_itself(build):
         assert resumed.run_id == rank.run_id
 
 
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["policy_config.agent_options={base_url: 5}"], "wrong. base_url.*valid string"),
+        ([*ORACLE, "policy_config.agent_options={model: 5}"], "'oracle' does not take 'model'"),
+        (["env_config.train_tasks=['train.jsonl', '']"], "The split 'train' has no tasks"),
+    ],
+)
+def test_values_that_only_a_rollout_shows_to_be_wrong_are_told(overrides, told, build, world):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        build(*overrides)
+    assert not (world / "runs").exists()
+
+
 async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(build, world, climber):
     sources = f"source_parquet_path={world}/ladder.jsonl"
     rollout = build(sources, "num_raw_data=7", "agent_name=oracle", name="crawled")

@@ -296,19 +296,6 @@ def test_only_the_last_iterations_that_hold_episodes_count(episode, tmp_path, da
         ReplayBuffer.from_datasets(Iterations(str(tmp_path / "runs"), "test"))
 
 
-def test_an_iteration_that_was_judged_is_what_the_judge_found(episode, tmp_path, dataset):
-    iterations = Iterations(str(tmp_path / "runs"), "train")
-    for number in (1, 2):
-        iterations.claim(number)
-        unknown = [episode(f"e{number}", outcome=Outcome.UNKNOWN)]
-        dataset("x", unknown, place=iterations.dataset(number))
-    dataset("x", [episode("e2")], place=iterations.judged(2))
-    buffer = ReplayBuffer.from_datasets(iterations)
-    assert {sample.iteration for sample in buffer.all} == {2}
-    places = [source["place"] for source in buffer.settings()["datasets"]]
-    assert places == [iterations.dataset(1), iterations.judged(2)]
-
-
 HELD_OUT = {
     "name": {"tasks": ("secret",)},
     "glob": {"tasks": ("sec*",)},

@@ -78,13 +78,12 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
         (["."], "No run in '.'. Give a rollout's dataset or save path."),
         ([".", "--run", "one"], "No run 'one' in '.'"),
         ([".", "nowhere"], "got 2 places"),
-        (["nowhere", "--web", "--json"], "--web cannot be combined"),
         ([".", "--port", "0"], "--port has no effect with --terminal"),
         ([".", "--once", "--as", "me"], "--as has no effect with --terminal"),
         ([".", "--once", "--every", "2"], "--every needs --terminal or --json, without --once"),
     ],
     ids=[
-        "no-folder", "no-run", "no-such-run", "two-places", "two-ways", "port", "as", "every",
+        "no-folder", "no-run", "no-such-run", "two-places", "port", "as", "every",
     ],
 )  # fmt: skip
 def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):

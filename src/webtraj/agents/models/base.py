@@ -87,7 +87,7 @@ def _recorded(image: Image) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Message:
+class Message(trajectory_lib.AsData):
     """One message of a conversation."""
 
     role: Role

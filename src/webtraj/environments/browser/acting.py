@@ -12,63 +12,14 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from dm_env import specs
-
 from webtraj import errors as errors_lib
-from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import session as session_lib
 
-__all__ = ["PERFORMERS", "ActionExecutor", "ActionRefused", "ActionSpec", "to_action"]
-
-_NO_ACTION = (
-    "A browser environment takes an Action, a Decision that holds one, or a string such as "
-    "\"click('12')\"; got {given!r}."
-)
-
-
-class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
-    """Any `Action`, or a string in BrowserGym's dialect."""
-
-    def __init__(self) -> None:
-        super().__init__(shape=(), dtype=object, name="action")
-
-    def validate(self, value: Any) -> Any:
-        """Return the action that `value` stands for.
-
-        Raises:
-            ValueError: It is not an action.
-        """
-        return to_action(value)
-
-    def generate_value(self) -> a.Action:
-        """Return an action that is always allowed and changes nothing."""
-        return a.Wait(0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ActionSpec, ()
-
-
-def to_action(value: Any) -> a.Action:
-    """Return the action that was passed to `step`, whatever its form.
-
-    Raises:
-        InvalidInputError: `value` is not an action.
-    """
-    if isinstance(value, trajectory_lib.Decision):
-        value = value.action
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, str):
-        return a.parse_action(value)
-    if isinstance(value, a.Action):
-        return value
-    raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
-
+__all__ = ["PERFORMERS", "ActionExecutor", "ActionRefused"]
 
 _TRIES = 11
 _PAUSE = 0.05

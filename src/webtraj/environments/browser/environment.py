@@ -21,6 +21,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as base_lib
 from webtraj.environments import redaction as redaction_lib
+from webtraj.environments.actions import spec as action_spec_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import lease as lease_lib
@@ -191,7 +192,7 @@ class BrowserEnvironment(base_lib.Environment):
         with self._exclusively():
             if not self._active:
                 return await self._begin_episode()
-            return await self._act(acting_lib.to_action(action))
+            return await self._act(action_spec_lib.to_action(action))
 
     async def close(self) -> None:
         """Return the page to the pool. Idempotent; a second call waits for the first.
@@ -226,7 +227,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     def action_spec(self) -> specs.Array:
         """See `Environment.action_spec`."""
-        return acting_lib.ActionSpec()
+        return action_spec_lib.ActionSpec()
 
     def reward_spec(self) -> specs.Array:
         """See `Environment.reward_spec`."""
@@ -768,11 +769,12 @@ class _Sessions:
         session = session_lib.BrowserSession(
             lease,
             boundary,
-            task,
             observe=self.observe,
             settle=self.settle,
             keeper=self.keeper,
             listener=self.listener,
+            script=task.script,
+            hidden=task.hidden,
         )
         boundary.watch(session)
         return session

@@ -32,7 +32,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
-from webtraj.environments.browser import acting
+from webtraj.environments.actions import spec as spec_lib
 from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
 from webtraj.environments.redaction.searching import INVISIBLE
 
@@ -247,7 +247,7 @@ class SecretKeeper:
         """See `Redacts.redact_action`."""
         self._typed_unfindable = False
         try:
-            meant = acting.to_action(action)
+            meant = spec_lib.to_action(action)
         except errors.InvalidInputError:
             return self._redactor.redact(action)
         field = _TYPED.get(type(meant))

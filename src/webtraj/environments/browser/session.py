@@ -17,8 +17,6 @@ from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import secrecy as secrecy_lib
-from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser import traffic as traffic_lib
 from webtraj.environments.browser.network import BLANK
 
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
         Request,
         Response,
     )
+
+    from webtraj.environments.browser.secrecy import SecretKeeper
 
 __all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
@@ -84,24 +84,26 @@ class BrowserSession:
     Args:
         lease: The session's lease.
         boundary: The lease's boundary.
-        task: The task whose script is added to the page script.
         observe: What to observe; other events are ignored.
         settle: When a page counts as settled.
         keeper: The secrets that looks report.
         listener: Listens to what a person or another program does in the tabs. Then the session
             answers no dialogs and intercepts no file choosers.
+        script: JavaScript of the task, which is added to the page script; empty for none.
+        hidden: A CSS selector of elements left out of the axtree; empty for none.
     """
 
     def __init__(
         self,
         lease: lease_lib.Lease,
         boundary: network_lib.Boundary,
-        task: tasks_lib.BrowserTask,
         *,
         observe: observation_lib.Observe,
         settle: page_script_lib.SettlePolicy,
-        keeper: secrecy_lib.SecretKeeper,
+        keeper: SecretKeeper,
         listener: listening_lib.Listener | None = None,
+        script: str = "",
+        hidden: str = "",
     ) -> None:
         self.lease = lease
         self.run = lease.run
@@ -120,10 +122,10 @@ class BrowserSession:
         self._listener = listener
         listening = ""
         if listener is not None:
-            listening = page_script_lib.to_argument(self._look_options(task.hidden))
-        self._script = page_script_lib.page_script(task.script, listening=listening)
+            listening = page_script_lib.to_argument(self._look_options(hidden))
+        self._script = page_script_lib.page_script(script, listening=listening)
         # A task's own script needs the page's world, so its pages must be trusted.
-        self._isolated = not task.script
+        self._isolated = not script
         self._world: page_script_lib.World = (
             page_script_lib.IsolatedWorld(self, self._script)
             if self._isolated
@@ -162,7 +164,7 @@ class BrowserSession:
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
 
-    def serve(self, owner: str, keeper: secrecy_lib.SecretKeeper) -> None:
+    def serve(self, owner: str, keeper: SecretKeeper) -> None:
         """Change to another environment."""
         self.inherited = True
         self.lease.owner = owner

@@ -27,7 +27,7 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
-from webtraj.runs.spec import RunSpec, read_record
+from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -119,22 +119,22 @@ def resume_run(
     storage = open_storage(out, bucket_options(out, storage_options or {}))
     run = run_of(storage, resume=run_id or True)
     run.read_plan()
-    begun, name = read_record(run)
+    begun = run.read_begun(RECORD)
     if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {out!r} has no record of its settings, so its agent is "
-            "unknown: it was started in Python, or from a configuration by an earlier webtraj. "
+            "unknown: it was started in Python. "
             "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
             "with --config-name and --resume."
         )
-    record = validate(begun, RunSpec, _where(out, run, name)).record()
+    record = validate(begun, RunSpec, _where(out, run, RECORD)).record()
     if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
             f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
         )
     placed = {"out": out, "storage_options": dict(storage_options or {})}
-    return _playable(_completed(merged(record, given), placed, _where(out, run, name)), run)
+    return _playable(_completed(merged(record, given), placed, _where(out, run, RECORD)), run)
 
 
 def _where(out: str, run: Run, name: str) -> str:
@@ -261,11 +261,11 @@ def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> Configure
         return _playable(spec, agent=agent)
     storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
     run = run_of(storage, resume=resume)
-    begun, name = read_record(run)
+    begun = run.read_begun(RECORD)
     if begun is None:
         return _playable(spec, run, agent)
     # The spec may repeat what began the run, or leave it out: then the record counts.
-    where = _where(spec.out, run, name)
+    where = _where(spec.out, run, RECORD)
     record = validate(begun, RunSpec, where).record()
     values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
     placed = {"out": spec.out, "storage_options": spec.storage_options}

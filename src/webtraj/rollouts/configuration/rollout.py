@@ -103,7 +103,7 @@ _ORBYS = {
     "max_retries": "dp_max_retries",
     "proposals": "proposals_per_trajectory",
 }
-"""The names that Orby's controller, or earlier webtraj, has for fields of `RunSpec`."""
+"""The names that Orby's controller has for fields of `RunSpec`."""
 
 
 class CrawlConfig(RunSpec):

@@ -49,7 +49,7 @@ from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run, tries_of
-from webtraj.runs.spec import RECORD, RunSpec, read_record
+from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import Storage, is_url, open_storage
 
 if TYPE_CHECKING:
@@ -411,8 +411,9 @@ class ConfiguredRollout:
         A run without a record gets one, from which it can be resumed.
         """
         try:
-            begun, _ = read_record(Run(open_storage(self.out, self.storage_options), self.run_id))
-            if begun is None:  # Started in Python, or by an earlier webtraj.
+            run = Run(open_storage(self.out, self.storage_options), self.run_id)
+            begun = run.read_begun(RECORD)
+            if begun is None:  # Started in Python.
                 self._write_record()
                 return
             before = configuration_lib.validate(begun, RunSpec, RECORD).record()

@@ -25,7 +25,7 @@ from webtraj.rollouts.configuration.building import build_rollout, resume_run
 from webtraj.rollouts.configuration.running import ConfiguredRollout, Milestones
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.runs.run import run_of
-from webtraj.runs.spec import RunSpec, read_record
+from webtraj.runs.spec import RECORD, RunSpec
 from webtraj.store.places import open_storage
 from webtraj.store.tries import counting
 
@@ -230,7 +230,7 @@ def _resumed(job: JobSpec) -> ConfiguredRollout:
     """Return the rest of a run, as it was begun but for what the job changes."""
     storage = open_storage(job.out, job.storage_options or None)
     run = run_of(storage, run_id=job.run_id, resume=job.resume)
-    if read_record(run)[0] is None:  # It was begun by `collect_on_ray`.
+    if run.read_begun(RECORD) is None:  # It was begun by `collect_on_ray`.
         return build_rollout(job, resume=run.run_id)
     given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}
     return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)

@@ -50,10 +50,12 @@ TASKS: Final = (
 
 def register_presets() -> None:
     """Register the presets `fixture/all` and `fixture/TASK`."""
-    described = "All tasks of the fixture site, one after the other."
-    presets: dict[str, tuple[str, tuple[str, ...]]] = {"all": (described, TASKS)}
-    presets |= {task: (f"The task {task} of the fixture site.", (task,)) for task in TASKS}
-    for name, (description, tasks) in presets.items():
-        webtraj.register(
-            f"fixture/{name}", _FACTORY, description=description, tasks=tasks, uses_browser=True
-        )
+    for task in TASKS:
+        _register(task, f"The task {task} of the fixture site.", (task,))
+    _register("all", "All tasks of the fixture site, one after the other.", TASKS)
+
+
+def _register(name: str, description: str, tasks: tuple[str, ...]) -> None:
+    webtraj.register(
+        f"fixture/{name}", _FACTORY, description=description, tasks=tasks, uses_browser=True
+    )

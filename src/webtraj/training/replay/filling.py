@@ -55,8 +55,7 @@ def open_sources(
 ) -> list[Source]:
     """Open the datasets of the last iterations, oldest first.
 
-    For an iteration of which a loop before 0.3 made a judged copy, it is that copy. Iterations that
-    were abandoned before their first episode do not count.
+    Iterations that were abandoned before their first episode do not count.
 
     Raises:
         NotADatasetError: A named place is not a dataset.
@@ -71,19 +70,17 @@ def open_sources(
         )
     if isinstance(places, Iterations):
         options = places.storage_options if storage_options is None else storage_options
-        numbered: dict[int, tuple[Place, ...]] = {
-            number: (places.judged(number), places.dataset(number)) for number in places.numbers()
-        }
+        numbered: dict[int, Place] = {number: places.dataset(number) for number in places.numbers()}
         where, claimed_only = places.place, True
     else:
         options, where, claimed_only = storage_options, "", False
-        numbered = {number: (place,) for number, place in _numbered(places).items()}
+        numbered = _numbered(places)
     found: list[Source] = []
     for number in sorted(numbered, reverse=True):
         if last_n_iterations is not None and len(found) == last_n_iterations:
             break
         try:
-            found.append(Source(number, _open_first(numbered[number], options)))
+            found.append(Source(number, open_place(numbered[number], options)))
         except errors.NotADatasetError:
             if claimed_only:
                 continue
@@ -95,14 +92,6 @@ def open_sources(
             "of files of WebGym and other systems."
         )
     return found[::-1]
-
-
-def _open_first(places: tuple[Place, ...], options: Mapping[str, Any] | None) -> DatasetPlace:
-    *others, last = places
-    for place in others:
-        with contextlib.suppress(errors.NotADatasetError):
-            return open_place(place, options)
-    return open_place(last, options)
 
 
 def _numbered(places: Any) -> dict[int, Place]:

@@ -154,10 +154,7 @@ class SftSettings(Section):
 
     def what_matters(self) -> dict[str, Any]:
         """Return the settings that determine the trained weights. A resumed run must match them."""
-        matters = self.model_dump(mode="json", exclude=set(_FREE))
-        if self.policy is None:  # Keeps older runs resumable.
-            del matters["policy"]
-        return matters
+        return self.model_dump(mode="json", exclude=set(_FREE))
 
     @pydantic.model_validator(mode="after")
     def _check_policy(self) -> Self:

@@ -191,7 +191,7 @@ function numbersTable({ series }) {
   const rows = series.flatMap(({ title, after, points }) => points.map((point) => [
     said(title), whenOf(point, after), share(point.mean.value), `${share(point.mean.low)} to ${share(point.mean.high)}`,
     number(point.mean.tasks), number(point.all.successes), number(point.all.graded),
-    [h("a", { href: episodesOf(point) }, said(point.dataset)), point.judged && ", judged", point.writing && ", being written"],
+    [h("a", { href: episodesOf(point) }, said(point.dataset)), point.writing && ", being written"],
   ]));
   return tableOf(heads, rows);
 }
