@@ -288,6 +288,8 @@ def _options_of(element: Ref, elements: list[Ref]) -> list[str]:
     start = next(i for i, other in enumerate(elements) if other.ref == element.ref) + 1
     options: list[str] = []
     for other in elements[start:]:
+        if other.role == "group":
+            continue
         if other.role != "option":
             break
         if "selected" not in other.states and other.name:

@@ -131,6 +131,21 @@ VALUES = {
         a.SelectOption("1", ["Two"]),
         "2",
     ),
+    "select by a label that is another's value": (
+        "<select><option value=1>2<option value=2>3</select>",
+        a.SelectOption("1", ["2"]),
+        "1",
+    ),
+    "select an option by its ref": (
+        "<select><option value=a>One<optgroup label=More><option value=b>One</select>",
+        a.SelectOption("4", ["One"]),
+        "b",
+    ),
+    "click an option": (
+        "<select><option value=a>One<option value=b>Two</select>",
+        a.Click("3"),
+        "b",
+    ),
     "select by value": (
         "<select><option value=1>One<option value=2>Two</select>",
         a.SelectOption("1", ["2"]),
@@ -184,7 +199,12 @@ REFUSED = {
         "bad_value",
         "",
     ),
-    "an option clicked": ("<select><option>One</select>", a.Click("2"), "not_a_point", "select it"),
+    "one of two options with that label": (
+        "<select><option>One<optgroup label=More><option>One</select>",
+        a.SelectOption("1", ["One"]),
+        "ambiguous",
+        'One" in "More"',
+    ),
     "a box that is none": ("<button>x</button>", a.Check("1"), "not_checkable", ""),
     "a radio button unticked": (
         "<input type=radio checked>",

@@ -17,9 +17,9 @@ CASES = {
         "<label>Name <input value=Ann></label>",
         '[1] textbox "Name" value="Ann"',
     ),
-    "a label whose control is hidden stays": (
-        "<label>Yes <input type=checkbox style='display:none'></label>",
-        '[1] generic "Yes"',
+    "the label of a hidden box is that box": (
+        "<label>Yes <input type=checkbox checked style='display:none'></label>",
+        '[1] checkbox "Yes" checked',
     ),
     "a password shows as bullets": (
         "<input type=password value=abc aria-label=PIN>",

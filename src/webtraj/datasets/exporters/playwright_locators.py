@@ -228,7 +228,7 @@ def _is_summary(node: Node) -> bool:
 
 def _role_is_known(target: Target) -> bool:
     """Whether Playwright gives the element the same role as the tree."""
-    if target.node is None or target.named_by == "title" or _is_summary(target.node):
+    if target.node is None or target.named_by in ("title", "label") or _is_summary(target.node):
         return False
     if target.role in ("textbox", "searchbox") and target.tag not in ("", "input", "textarea"):
         return False  # Editable content.

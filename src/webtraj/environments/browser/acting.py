@@ -101,6 +101,20 @@ class ActionExecutor:
             raise ActionRefused(answer["refused"], answer["message"])
         return answer
 
+    async def was_toggled(self, ref: str, *, on: bool) -> bool:
+        """Return whether a box that was clicked soon shows the wanted state, or is gone."""
+        for _ in range(_TRIES):
+            try:
+                answer = await self.session.prepare("toggled", ref, {"on": on})
+            except errors_lib.BrowserCrashedError:
+                raise
+            except errors_lib.BrowserError:
+                return True  # The click led to another page.
+            if answer.get("toggled", True):
+                return True
+            await asyncio.sleep(_PAUSE / 2)
+        return False
+
     @contextlib.asynccontextmanager
     async def holding(self, modifiers: Sequence[str]) -> AsyncIterator[None]:
         """Hold modifier keys."""
@@ -176,12 +190,15 @@ class ActionExecutor:
         elif ready["replace"]:
             await self.press("Delete")
 
-    async def choose_files(self, paths: Sequence[str], point: Sequence[float]) -> None:
-        """Choose files in the file chooser that a click at a point opens."""
+    async def choose_files(
+        self, paths: Sequence[str], open_chooser: Callable[[], Awaitable[Any]]
+    ) -> None:
+        """Choose files in the file chooser that a call opens."""
         files = self._allowed_files(paths)
         async with self._expecting_chooser() as chooser:
-            await self.click(point)
+            await open_chooser()
         await self.run((await chooser.value).set_files(files), "take files")
+        self.session.chooser_opened = False
 
     def _allowed_files(self, paths: Sequence[str]) -> list[str]:
         files = []
@@ -235,8 +252,12 @@ class ActionExecutor:
 
 async def _click(executor: ActionExecutor, action: a.Click) -> None:
     ready = await executor.prepare("point", action.ref)
+    if "point" not in ready:
+        return  # An option of a closed select element: it is chosen already.
     async with executor.holding(action.modifiers):
         await executor.click(ready["point"], button=action.button, count=action.count)
+    if ready["files"] and action.button == "left":
+        executor.session.chooser_opened = True  # Or will be: its event may come late.
 
 
 async def _hover(executor: ActionExecutor, action: a.Hover) -> None:
@@ -256,8 +277,12 @@ async def _type_into(executor: ActionExecutor, action: a.TypeInto) -> None:
 
 async def _toggle(executor: ActionExecutor, ref: str, *, on: bool) -> None:
     ready = await executor.prepare("toggle", ref, on=on)
-    if "point" in ready:
-        await executor.click(ready["point"])
+    if "point" not in ready:
+        return
+    await executor.click(ready["point"])
+    if not await executor.was_toggled(ref, on=on):
+        state = "off" if on else "on"
+        raise ActionRefused("unchanged", f"Element [{ref}] was clicked, and is still {state}.")
 
 
 async def _press(executor: ActionExecutor, action: a.Press) -> None:
@@ -274,12 +299,14 @@ async def _drag_to(executor: ActionExecutor, action: a.DragTo) -> None:
 
 async def _upload_file(executor: ActionExecutor, action: a.UploadFile) -> None:
     ready = await executor.prepare("file", action.ref)
-    await executor.choose_files(action.paths, ready.get("point") or _middle(executor.touched))
 
+    async def open_chooser() -> None:
+        if "point" in ready:
+            await executor.click(ready["point"])
+        else:
+            await executor.prepare("open_files", action.ref)
 
-def _middle(element: dict[str, Any] | None) -> list[float]:
-    x, y, width, height = element["box"] if element else (0.0, 0.0, 0.0, 0.0)
-    return [x + width / 2, y + height / 2]
+    await executor.choose_files(action.paths, open_chooser)
 
 
 async def _click_at(executor: ActionExecutor, action: a.ClickAt) -> None:
@@ -329,7 +356,7 @@ async def _scroll_at(executor: ActionExecutor, action: a.ScrollAt) -> None:
 
 async def _upload_file_at(executor: ActionExecutor, action: a.UploadFileAt) -> None:
     point = await executor.look_at(action.x, action.y)
-    await executor.choose_files(action.paths, point)
+    await executor.choose_files(action.paths, lambda: executor.click(point))
 
 
 async def _hold_key(executor: ActionExecutor, action: a.HoldKey) -> None:

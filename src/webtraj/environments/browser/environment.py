@@ -540,6 +540,9 @@ class BrowserEnvironment(base_lib.Environment):
             seen = await self._look(session)
         if found and (refused or not error):
             error, error_kind = found, kind
+        if session.chooser_opened and not error:
+            error, error_kind = _FILES_WANTED, "file_chooser"
+        session.chooser_opened = False
         last_action = observer_lib.describe_action(
             executor.touched, error=error, error_kind=error_kind
         )
@@ -631,6 +634,10 @@ class BrowserEnvironment(base_lib.Environment):
             versions["browser"] = self._sessions.browser_version
         return versions
 
+
+_FILES_WANTED: Final = (
+    "The page asks for files. Give them with upload_file on the element that was clicked."
+)
 
 # The session of an environment's episodes, reused from one to the next.
 

@@ -2,15 +2,22 @@ r"""Observations of a browser environment: a dict with a key for each requested 
 
 The `axtree` channel is the page as text, a line for each element::
 
-    line   = indent "[" ref "] " role [" " name] {" " state} | indent "text " string
+    line   = indent "[" ref "] " role [" " name] {" " state} | indent "text " string [" covered"]
     indent = two spaces for each enclosing line
     ref    = letters and digits; what actions call the element
     role   = an ARIA role; "generic" for a plain element; an SVG shape's tag
     name   = string
     string = a JSON string
-    state  = "checked" | "selected" | "pressed" | "disabled" | "readonly" | "focused"
-           | "multiline" | "scrollable" | "expanded=" bool | "level=" digits | "value=" string
-           | "fill=" string | "color=" string | "image=" string
+    state  = "checked" ["=mixed"] | "selected" | "pressed" ["=mixed"] | "disabled" | "readonly"
+           | "focused" | "multiline" | "scrollable" | "covered" | "expanded=" bool
+           | "level=" digits | "type=" word | "value=" string | "fill=" string | "color=" string
+           | "image=" string
+
+`type` is that of an input which takes files, or text of one form only, such as a date. `covered` is
+what something else on the page hides from the eye, or keeps from being used, as a dialog does. The
+label of a checkbox, a radio button or a file input that is not displayed has its role and states.
+A name that ends with "…" is cut; the whole text then follows inside the element, as does text that
+is seen in an element whose name says something else.
 
 `fill` is the colour of an SVG shape, or of SVG text unless it is black, `color` the background of a
 plain element without content, `image` the file name of an image without a name. A password's value
@@ -79,7 +86,8 @@ class LastAction(TypedDict):
     test_id: str
     """Its `data-testid` or similar attribute."""
     named_by: str
-    """`title` if it has a name but no text; `icon` if its style adds a character to its name."""
+    """`title` if it has a name but no text; `icon` if its style adds a character to its name;
+    `label` if it is the label of a box that is not displayed, with that box's role and name."""
     selector: str
     """A CSS selector for it in its document."""
     frame: str
@@ -330,11 +338,11 @@ class Ref:
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _LINE = re.compile(
     rf"^ *\[(?P<ref>[^\]]+)\] (?P<role>\S+)(?: (?P<name>{_STRING}))?"
-    rf"(?P<states>(?: [a-z]+(?:=(?:{_STRING}|\w+))?)*)$",
+    rf"(?P<states>(?: [a-z]+(?:=(?:{_STRING}|[\w-]+))?)*)$",
     re.MULTILINE,
 )
-_TEXT_LINE = re.compile(rf"^ *text (?P<text>{_STRING})$")
-_STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|\w+))?")
+_TEXT_LINE = re.compile(rf"^ *text (?P<text>{_STRING})(?: covered)?$")
+_STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|[\w-]+))?")
 
 
 def text_in(line: str) -> str | None:

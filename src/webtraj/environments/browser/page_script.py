@@ -154,6 +154,7 @@ _FILES = (
     "tree",
     "settle",
     "locate",
+    "covers",
     "act",
     "secrets",
     "private",
@@ -217,6 +218,9 @@ WORLD_NAME = "webtraj"
 _NO_WORLD = ("Cannot find context with specified id", "Could not find object with given id")
 _ENTRIES = 3
 """Tries to enter a document; one that is replaced that fast shows nothing."""
+
+_NEED_A_GESTURE: Final = frozenset({"open_files"})
+"""Preparations that the browser allows only as a person's doing."""
 
 _Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """A function that sends a debugging-protocol command with options and returns the answer."""
@@ -375,6 +379,7 @@ async def _document_in(send: _Send, frame_id: str) -> tuple[str, str]:
 
 async def _call_in_world(send: _Send, world: str, function: str, argument: Any) -> Any:
     """Call a page script function of an entered world. See `World.call`."""
+    opens = function == "prepare" and argument.get("kind") in _NEED_A_GESTURE
     answer = await send(
         "Runtime.callFunctionOn",
         {
@@ -383,6 +388,7 @@ async def _call_in_world(send: _Send, world: str, function: str, argument: Any) 
             "arguments": [{"value": to_argument(argument)}],
             "awaitPromise": True,
             "returnByValue": True,
+            "userGesture": opens,
         },
     )
     return json.loads(_value_of(answer))
@@ -412,13 +418,22 @@ _NO_ANSWER: Final = {"axtree": "... no answer"}
 """The content shown for a frame that does not answer."""
 
 
-def _shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
-    """Convert a box from a frame's window to the surrounding window.
+def _outward(box: Sequence[float], matrix: Sequence[float]) -> list[float]:
+    """Return the box around a frame's box in the surrounding window.
 
-    >>> _shift([1, 2, 30, 40], [100, 200])
-    [101, 202, 30, 40]
+    Args:
+        box: x, y, width and height in the frame's window.
+        matrix: The six numbers of CSS's `matrix()`, from the frame's window to the surrounding one.
+
+    >>> _outward([1, 2, 30, 40], [2, 0, 0, 2, 100, 200])
+    [102, 204, 60, 80]
     """
-    return [box[0] + origin[0], box[1] + origin[1], box[2], box[3]]
+    a, b, c, d, e, f = matrix
+    x, y, width, height = box
+    corners = [(x, y), (x + width, y), (x, y + height), (x + width, y + height)]
+    xs = [a * px + c * py + e for px, py in corners]
+    ys = [b * px + d * py + f for px, py in corners]
+    return [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)]
 
 
 def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
@@ -427,7 +442,7 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
     Args:
         seen: What the page script's `observe` gave for the document around. It is changed.
         place: Where the frame is: its `ref`, its `line` in the axtree from 0, that line's `depth`,
-            and the `origin` of its window in the window around.
+            and the `matrix` from its window to the window around.
         inside: What `observe` gave in the frame.
     """
     if "axtree" in seen:
@@ -437,7 +452,9 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
     if "marks" in inside:
         for column in ("refs", "roles", "names"):
             seen["marks"][column] += inside["marks"][column]
-        seen["marks"]["boxes"] += [_shift(box, place["origin"]) for box in inside["marks"]["boxes"]]
+        seen["marks"]["boxes"] += [
+            _outward(box, place["matrix"]) for box in inside["marks"]["boxes"]
+        ]
     if seen.get("focused") == place["ref"] and inside.get("focused"):
         seen["focused"] = inside["focused"]
     if inside.get("text"):
@@ -446,14 +463,14 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
         passwords, more = seen["passwords"], inside["passwords"]
         passwords["refs"] += more["refs"]
         passwords["values"] += more["values"]
-        passwords["boxes"] += [_shift(box, place["origin"]) for box in more["boxes"]]
+        passwords["boxes"] += [_outward(box, place["matrix"]) for box in more["boxes"]]
         passwords["focused"] = passwords["focused"] or more["focused"]
     if "private" in inside:
         private, more = seen["private"], inside["private"]
         private["lines"] += more["lines"]
         private["pieces"] += more["pieces"]
         private["fields"] += [
-            [name, ref, _shift(box, place["origin"])] for name, ref, box in more["fields"]
+            [name, ref, _outward(box, place["matrix"])] for name, ref, box in more["fields"]
         ]
         private["focused"] = private["focused"] or more["focused"]
         private["overflow"] = private["overflow"] or more["overflow"]
@@ -476,7 +493,7 @@ def _merge_boxes(
         return  # The frame is outside the viewport, and so is all in it.
     at = boxes["refs"].index(place["ref"]) + 1
     boxes["refs"][at:at] = inside["refs"]
-    boxes["boxes"][at:at] = [_shift(box, place["origin"]) for box in inside["boxes"]]
+    boxes["boxes"][at:at] = [_outward(box, place["matrix"]) for box in inside["boxes"]]
 
 
 _MAX_FRAMES: Final = 10
@@ -748,7 +765,7 @@ class ForeignFrames:
             if "point" in answer:
                 answer["point"] = outside["point"]
             if answer.get("element"):
-                answer["element"]["box"] = _shift(answer["element"]["box"], outside["origin"])
+                answer["element"]["box"] = _outward(answer["element"]["box"], outside["matrix"])
             inner = inner.parent
         return answer
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         CDPSession,
         ConsoleMessage,
         Dialog,
+        FileChooser,
         Frame,
         Page,
         Request,
@@ -115,6 +116,8 @@ class BrowserSession:
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
         """Console errors since the last `take_events`."""
+        self.chooser_opened = False
+        """Whether a page asked for files since this was last set to False."""
         self.downloads = traffic_lib.DownloadShelf(limit=observe.download_limit)
         self._observe = observe
         self._settle = settle
@@ -583,7 +586,7 @@ class BrowserSession:
             page.on("dialog", self._on_dialog)
             # File choosers are intercepted from the start: if requested only when an upload begins,
             # the browser may learn of it after the click.
-            page.on("filechooser", _leave_alone)
+            page.on("filechooser", self._on_file_chooser)
         else:  # With a handler that does nothing, Playwright leaves the dialog open.
             page.on("dialog", self._note_dialog)
         if "downloads" in self._observe.channels:
@@ -593,6 +596,9 @@ class BrowserSession:
             page.on("pageerror", lambda error: self._note(self.console, f"exception: {error}"))
         if "http_status" in self._observe.channels:
             page.on("response", self._on_response)
+
+    def _on_file_chooser(self, _: FileChooser) -> None:
+        self.chooser_opened = True
 
     def _note_dialog(self, dialog: Dialog) -> None:
         self._note(self.dialogs, f"{dialog.type}: {dialog.message}")
@@ -640,7 +646,3 @@ def _is_plain(error: errors.BrowserError) -> bool:
 
 def _same_document(url: str, other: str) -> bool:
     return url.partition("#")[0] == other.partition("#")[0]
-
-
-def _leave_alone(event: object) -> None:
-    del event  # The expecting caller handles it.

@@ -3,10 +3,18 @@
 const TEXT_INPUT_TYPES = new Set(
   ["text", "search", "url", "tel", "email", "password", "number", "month", "week"]);
 
+// What a person may tick: whether it is, as the tree shows it.
+const CHECKABLE = new Set(
+  ["checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio", "option", "treeitem"]);
+const isOn = (element, role) => statesOf(element, role, styleOf(element))
+  .some(state => state === "checked" || state === "selected");
+const optionOf = element => dom.tagName(element) === "OPTION" && dom.closest(element, "select");
+
 const preparations = {
   point(element) {
     requireEnabled(element);
-    return {point: pointOf(element)};
+    if (optionOf(element) && !isBoxed(element)) return choose(optionOf(element), [element]);
+    return {point: pointOf(element), files: asksForFiles(controlOf(element))};
   },
 
   hover(element) {
@@ -14,20 +22,28 @@ const preparations = {
   },
 
   toggle(element, {on}) {
+    element = controlOf(element);
     requireEnabled(element);
-    const native = element.tagName === "INPUT" && /^(checkbox|radio)$/.test(element.type);
     const role = roleOf(element);
-    if (!native && !["checkbox", "radio", "switch", "menuitemcheckbox", "option"].includes(role)) {
+    if (!CHECKABLE.has(role)) {
       throw new Refusal("not_checkable", `${shown(element)} is neither a checkbox nor a radio button.`);
     }
-    const checked = native ? element.checked : element.getAttribute("aria-checked") === "true";
-    if (checked === on) return {};
-    if (!on && (native ? element.type === "radio" : role === "radio")) {
-      throw new Refusal("not_checkable", `${shown(element)} is a radio button: choose another instead.`);
+    if (isOn(element, role) === on) return {};
+    const select = optionOf(element);
+    if (!on && (role === "radio" || role === "menuitemradio" || (select && !select.multiple))) {
+      throw new Refusal("not_checkable", `${shown(element)} is one of several: choose another instead.`);
     }
-    // A styled checkbox often hides its input and shows its label.
-    const target = !isRendered(element) && element.labels?.[0] ? element.labels[0] : element;
-    return {point: pointOf(target)};
+    if (select) {
+      const others = select.multiple ? [...select.selectedOptions].filter(option => option !== element) : [];
+      return choose(select, on ? [...others, element] : others);
+    }
+    return {point: pointOf(element)};
+  },
+
+  // Whether a box that was pressed is as it should be now.
+  toggled(element, {on}) {
+    element = controlOf(element);
+    return {toggled: isOn(element, roleOf(element)) === on};
   },
 
   focus(element) {
@@ -51,14 +67,14 @@ const preparations = {
     requireVisible(element);
     requireEnabled(element);
     if (element.readOnly) throw new Refusal("not_editable", `${shown(element)} is read-only.`);
-    const isInput = element.tagName === "INPUT";
+    const isInput = dom.tagName(element) === "INPUT";
     if (isEditable(element)) {
       element.focus();
       const selection = element.ownerDocument.getSelection();
       selection.selectAllChildren(element);
       return {replace: element.textContent !== ""};
     }
-    if (element.tagName === "TEXTAREA" || (isInput && TEXT_INPUT_TYPES.has(element.type))) {
+    if (dom.tagName(element) === "TEXTAREA" || (isInput && TEXT_INPUT_TYPES.has(element.type))) {
       if (isInput && element.type === "number" && value !== "" && !Number.isFinite(Number(value))) {
         throw new Refusal("bad_value", `${shown(element)} takes a number.`);
       }
@@ -86,33 +102,31 @@ const preparations = {
     return {filled: true};
   },
 
+  // A text means the option with that label, or else the one with that value.
   select(element, {options}) {
-    requireVisible(element);
-    requireEnabled(element);
-    const select = element.tagName === "OPTION" ? element.closest("select") : element;
-    if (select?.tagName !== "SELECT") {
+    const select = optionOf(element) || element;
+    if (dom.tagName(select) !== "SELECT") {
       throw new Refusal("not_selectable", `${shown(element)} is no select element.`);
     }
-    const all = [...select.options];
-    const chosen = options.map(wanted => {
-      const found = all.find(option => option.value === wanted) ??
-        all.find(option => squeeze(option.label) === squeeze(wanted));
-      if (!found) {
+    requireVisible(select);
+    requireEnabled(select);
+    const all = [...select.options].filter(isOffered);
+    const labelled = (option, wanted) => squeeze(option.label) === squeeze(wanted);
+    return choose(select, options.map(wanted => {
+      if (element !== select && (labelled(element, wanted) || element.value === wanted)) return element;
+      let found = all.filter(option => labelled(option, wanted));
+      if (!found.length) found = all.filter(option => option.value === wanted);
+      const enabled = found.filter(option => !dom.matches(option, ":disabled"));
+      if (enabled.length > 1) {
+        const refs = enabled.slice(0, 30).map(option => `[${refOf(option)}] ${groupedLabel(option)}`).join(", ");
+        throw new Refusal("ambiguous", `${shown(select)} has several options ${toJson(wanted)}: use the ref of one: ${refs}.`);
+      }
+      if (!found.length) {
         const labels = all.slice(0, 30).map(option => toJson(squeeze(option.label))).join(", ");
         throw new Refusal("no_such_option", `${shown(select)} has no option ${toJson(wanted)}; it has ${labels}.`);
       }
-      if (dom.matches(found, ":disabled")) throw new Refusal("disabled", `Option ${toJson(wanted)} is disabled.`);
-      return found;
-    });
-    if (chosen.length > 1 && !select.multiple) {
-      throw new Refusal("bad_value", `${shown(select)} takes one option.`);
-    }
-    select.focus();
-    if (select.multiple) for (const option of all) option.selected = chosen.includes(option);
-    else if (chosen.length) chosen[0].selected = true;
-    select.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
-    select.dispatchEvent(new Event("change", {bubbles: true}));
-    return {};
+      return enabled[0] ?? found[0];
+    }));
   },
 
   scroll(element, {dx, dy}) {
@@ -129,12 +143,44 @@ const preparations = {
     throw new Refusal("no_scroll", "Nothing scrolls any further there in that direction.");
   },
 
+  // An input's own window of files, which the caller answers; for anything else, where to click.
   file(element) {
+    element = controlOf(element);
     requireEnabled(element);
-    if (element.tagName === "INPUT" && element.type === "file") return {files: true};
-    return {point: pointOf(element)};
+    if (!asksForFiles(element)) return {point: pointOf(element)};
+    return {opens: true};
+  },
+
+  open_files(element) {
+    controlOf(element).showPicker();
+    return {};
   },
 };
+
+const asksForFiles = element => dom.tagName(element) === "INPUT" && element.type === "file";
+
+const isOffered = option => styleOf(option).display !== "none";
+
+function groupedLabel(option) {
+  const group = dom.closest(option, "optgroup");
+  const label = toJson(squeeze(option.label));
+  return group ? `${label} in ${toJson(squeeze(group.label))}` : label;
+}
+
+function choose(select, chosen) {
+  requireEnabled(select);
+  const closed = chosen.find(option => dom.matches(option, ":disabled"));
+  if (closed) throw new Refusal("disabled", `Option ${toJson(squeeze(closed.label))} is disabled.`);
+  if (chosen.length > 1 && !select.multiple) {
+    throw new Refusal("bad_value", `${shown(select)} takes one option.`);
+  }
+  select.focus();
+  if (select.multiple) for (const option of select.options) option.selected = chosen.includes(option);
+  else if (chosen.length) chosen[0].selected = true;
+  select.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
+  select.dispatchEvent(new Event("change", {bubbles: true}));
+  return {};
+}
 
 // A colour in lower case; a date or time as people write it where the browser's language is US
 // English, in the form that its field holds.

@@ -8,20 +8,13 @@ function foreignFrames(found) {
   for (const {element, line, depth, private: rule} of found) {
     const {width, height} = dom.getBoundingClientRect(element);
     if (width < LEAST_SIDE || height < LEAST_SIDE) continue;
-    const place = {ref: refOf(element), line, depth, origin: contentOriginOf(element)};
+    const place = {ref: refOf(element), line, depth, matrix: numbersOf(outwardOf(element).multiply(outOfFrame(element)))};
     frames.push(rule ? {...place, private: rule} : place);
   }
   return frames;
 }
 
-function contentOriginOf(frame) {
-  const [x, y] = boxOf(frame);
-  const style = styleOf(frame);
-  return [
-    x + dom.clientLeft(frame) + parseFloat(style.paddingLeft),
-    y + dom.clientTop(frame) + parseFloat(style.paddingTop),
-  ];
-}
+const numbersOf = ({a, b, c, d, e, f}) => [a, b, c, d, e, f];
 
 // The browser sends a click to the process that it last drew at that point. So a click on a frame
 // of another process waits until scrolling has been drawn.
@@ -36,16 +29,17 @@ async function drawn() {
 async function throughFrame({ref, point}) {
   const frame = elementOf(ref);
   if (!frame) return {refused: "gone", message: `Frame [${ref}] is no longer in the page.`};
-  if (!point) return {origin: contentOriginOf(frame)};
+  const outward = () => outwardOf(frame).multiply(outOfFrame(frame));
+  if (!point) return {matrix: numbersOf(outward())};
   await drawn();  // The frame may have scrolled this document.
-  let origin, x, y;
+  let matrix, x, y;
   const isOutside = () => {
-    origin = contentOriginOf(frame);
-    [x, y] = [origin[0] + point[0], origin[1] + point[1]];
+    matrix = outward();
+    [x, y] = moved(matrix, ...point);
     return x < 0 || y < 0 || x >= innerWidth || y >= innerHeight;
   };
   if (isOutside()) {
-    dom.scrollIntoView(frame, {block: "center", inline: "center", behavior: "instant"});
+    dom.scrollIntoView(frame, IN_THE_MIDDLE);
     if (isOutside()) {
       window.scrollBy({left: x - innerWidth / 2, top: y - innerHeight / 2, behavior: "instant"});
     }
@@ -55,7 +49,7 @@ async function throughFrame({ref, point}) {
     return {refused: "outside", message: `That part of ${shown(frame)} is outside the viewport.`};
   }
   const hit = deepestAt(x, y);
-  if (hit === frame) return {origin, point: [x, y]};
+  if (hit === frame) return {matrix: numbersOf(matrix), point: [x, y]};
   const cover = hit ? ` by ${shown(hit)}` : "";
   return {refused: "covered", message: `${shown(frame)} is covered there${cover}.`};
 }
@@ -64,6 +58,6 @@ async function throughFrame({ref, point}) {
 function seenThroughFrame({ref, points}) {
   const frame = elementOf(ref);
   if (!frame) return points.map(() => false);
-  const [x, y] = contentOriginOf(frame);
-  return points.map(point => deepestAt(x + point[0], y + point[1]) === frame);
+  const matrix = outwardOf(frame).multiply(outOfFrame(frame));
+  return points.map(point => deepestAt(...moved(matrix, ...point)) === frame);
 }

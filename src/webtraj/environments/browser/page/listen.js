@@ -41,7 +41,7 @@ page.noteShown = (entries, options) => {
 };
 
 function listenInFrames(root) {
-  for (const frame of inRoot(root, "querySelectorAll", "iframe, frame") ?? []) {
+  for (const frame of inRoot(root, "querySelectorAll", FRAMES) ?? []) {
     const inner = frameDocumentOf(frame);
     if (!inner?.defaultView) continue;
     listenIn(inner.defaultView);
@@ -122,8 +122,8 @@ const modifiersOf = event => [
 
 const pointOfEvent = event => {
   const target = targetOf(event);
-  const {x, y} = target ? frameOffsetOf(target) : {x: 0, y: 0};
-  return [Math.max(event.clientX + x, 0), Math.max(event.clientY + y, 0)];
+  const [x, y] = moved(target ? outwardOf(target) : HERE, event.clientX, event.clientY);
+  return [Math.max(x, 0), Math.max(y, 0)];
 };
 
 // Chosen in a window of the browser's, not on the page; told when it changes the value.

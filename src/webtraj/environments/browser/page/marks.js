@@ -22,7 +22,7 @@ function marksOf(entries) {
 }
 
 function isOnTop(element) {
-  for (const [x, y] of candidatePoints(element, frameOffsetOf(element))) {
+  for (const [x, y] of candidatePoints(element)) {
     if (reaches(deepestAt(x, y), element)) return true;
   }
   return false;

@@ -32,7 +32,7 @@ const dom = {
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",
     "clientTop", "getAttribute", "hasAttribute", "matches", "closest", "checkVisibility",
     "getBoundingClientRect", "getClientRects", "querySelector", "querySelectorAll", "scrollIntoView",
-    "scrollLeft", "scrollTo", "scrollTop",
+    "scrollLeft", "scrollTo", "scrollTop", "assignedSlot",
   ]),
 };
 // These three only elements of HTML have.
@@ -51,3 +51,10 @@ const documentMethods = accessors(
 const inRoot = (root, method, ...given) =>
   dom.nodeType(root) === Node.DOCUMENT_NODE
     ? documentMethods[method](root, ...given) : root[method]?.(...given);
+
+// Elements of HTML have upper case names in documents of HTML, and lower case ones in those of XML.
+const tagAsWritten = dom.tagName;
+dom.tagName = element => {
+  const tag = tagAsWritten(element);
+  return tag > "Z" && dom.namespaceURI(element) === "http://www.w3.org/1999/xhtml" ? tag.toUpperCase() : tag;
+};

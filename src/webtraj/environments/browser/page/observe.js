@@ -33,10 +33,10 @@ function seenNow(options) {
     if (foreign.length) result.foreign = foreign;
     if (isTold) result.axtree = tree.lines.join("\n");
     if (isTold) page.noteShown?.(tree.entries, options);
-    if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
-    if (want.has("set_of_marks")) result.marks = marksOf(tree.entries);
+    if (want.has("boxes")) result.boxes = measuring(() => boxesOf(tree.entries));
+    if (want.has("set_of_marks")) result.marks = measuring(() => marksOf(tree.entries));
   }
-  if (want.has("text")) result.text = bodyOf(document)?.innerText ?? "";
+  if (want.has("text")) result.text = textOfDocument();
   if (want.has("focused")) result.focused = focusedRef();
   if (want.has("scroll")) result.scroll = scrollExtents();
   if (options.passwords) result.passwords = passwordsSeen();
@@ -47,11 +47,16 @@ function seenNow(options) {
   return result;
 }
 
+function textOfDocument() {
+  const shown = contentOf(document);
+  return shown?.innerText ?? (shown ? dom.textContent(shown) : "");
+}
+
 function focusedElement() {
   let active = document.activeElement;
   for (;;) {
     const inner = active?.shadowRoot?.activeElement ??
-      (active?.tagName === "IFRAME" ? frameDocumentOf(active)?.activeElement : null);
+      (active && frameDocumentOf(active)?.activeElement);
     if (!inner) break;
     active = inner;
   }

@@ -28,6 +28,7 @@ function privateNameOf(element) {
 
 // The rule for a whole document.
 function privateNameOfDocument(body) {
+  if (!body) return allPrivate;
   const root = dom.parentElement(body);
   return allPrivate || privateNameOf(body) || (root ? privateNameOf(root) : "");
 }
@@ -52,8 +53,7 @@ class PrivateElements {
     this.overflow = false;
     this.known = new Set();
     this.active = focusedElement();
-    const body = bodyOf(document);
-    if (body) this.walk(document.documentElement, allPrivate);
+    if (document.documentElement) this.walk(document.documentElement, allPrivate);
   }
 
   piece(name, text) {
@@ -69,7 +69,7 @@ class PrivateElements {
   walk(element, outer) {
     const name = outer || privateNameOf(element);
     if (name) this.element(element, name);
-    const inner = dom.tagName(element) === "IFRAME" && frameDocumentOf(element)?.documentElement;
+    const inner = frameDocumentOf(element)?.documentElement;
     if (inner) this.walk(inner, name);
     for (const root of [element, dom.shadowRoot(element)]) {
       for (const child of root ? dom.childNodes(root) : []) {

@@ -4,7 +4,8 @@ const ROLE_BY_TAG = {
   ARTICLE: "article", ASIDE: "complementary", BUTTON: "button", CANVAS: "canvas",
   DETAILS: "group", DIALOG: "dialog", FIELDSET: "group", FOOTER: "contentinfo", FORM: "form",
   H1: "heading", H2: "heading", H3: "heading", H4: "heading", H5: "heading", H6: "heading",
-  HEADER: "banner", HR: "separator", IFRAME: "iframe", IMG: "img", LI: "listitem", MAIN: "main",
+  FRAME: "iframe", HEADER: "banner", HR: "separator", IFRAME: "iframe", IMG: "img", LI: "listitem",
+  MAIN: "main",
   MENU: "list", METER: "meter", NAV: "navigation", OL: "list", OPTGROUP: "group",
   OPTION: "option", OUTPUT: "status", P: "paragraph", PROGRESS: "progressbar", SEARCH: "search",
   SUMMARY: "button", TABLE: "table", TD: "cell", TEXTAREA: "textbox", TH: "columnheader",
@@ -22,6 +23,8 @@ const NAMED_BY_CONTENT = new Set([
 ]);
 const BUTTON_INPUTS = new Set(["button", "submit", "reset"]);
 const MAX_NAME = 1000;
+// Fields that take text of one form only.
+const TYPES_TOLD = new Set(["date", "time", "datetime-local", "month", "week", "color", "file"]);
 
 function roleOf(element) {
   const given = dom.getAttribute(element, "role")?.trim().split(/\s+/)[0].toLowerCase()
@@ -30,6 +33,7 @@ function roleOf(element) {
   const tag = dom.tagName(element);
   if (element instanceof SVGElement || dom.namespaceURI(element)?.endsWith("/svg")) {
     if (tag === "svg") return "img";
+    if (tag === "a") return isSvgLink(element) ? "link" : "generic";
     if (tag === "text") return "generic";
     return SHAPES.has(tag) ? tag : "generic";
   }
@@ -41,24 +45,69 @@ function roleOf(element) {
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
   if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
   if (isEditable(element) && !isEditable(dom.parentElement(element))) return "textbox";
+  if ((tag === "OBJECT" || tag === "EMBED") && frameDocumentOf(element)) return "iframe";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
 
-function textOf(node) {
+const isSvgLink = element => dom.hasAttribute(element, "href") ||
+  element.getAttributeNS("http://www.w3.org/1999/xlink", "href") !== null;
+
+// The words of a node as they are read aloud. `named`: what they are to name, which is no part of its
+// own name.
+function textOf(node, named = null) {
   if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
   if (dom.nodeType(node) !== Node.ELEMENT_NODE || !isRendered(node)) return "";
-  if (dom.tagName(node) === "IMG") return ` ${node.alt} `;
-  if (dom.tagName(node) === "SCRIPT" || dom.tagName(node) === "STYLE") return "";
+  const tag = dom.tagName(node);
+  if (tag === "IMG") return ` ${node.alt} `;
+  if (tag === "BR") return " ";
+  if (tag === "SCRIPT" || tag === "STYLE" || tag === "TEXTAREA" || (named && node === named)) return "";
+  if (tag === "SELECT") return ` ${node.selectedOptions[0]?.label ?? ""} `;
   const label = dom.getAttribute(node, "aria-label");
   if (label) return ` ${label} `;
-  let text = "";
-  for (const child of childNodesOf(node)) text += textOf(child);
+  let text = tag === "svg" ? ` ${titleOf(node)} ` : "";
+  for (const child of childNodesOf(node)) text += textOf(child, named);
   return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
 }
 
-function nameOf(element, role) {
-  return squeeze(rawNameOf(element, role)).slice(0, MAX_NAME);
+// The words that are seen, whatever they are called.
+function wordsIn(node) {
+  if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
+  if (dom.nodeType(node) !== Node.ELEMENT_NODE || NEVER_SHOWN.has(dom.tagName(node))) return "";
+  if (!isRendered(node)) return "";
+  if (dom.tagName(node) === "TEXTAREA" || dom.tagName(node) === "SELECT") return "";
+  let text = " ";
+  for (const child of childNodesOf(node)) text += wordsIn(child);
+  return text;
 }
+
+// The title of a drawing in SVG.
+function titleOf(element) {
+  for (const child of dom.children(element)) {
+    if (dom.tagName(child) === "title") return dom.textContent(child);
+  }
+  return "";
+}
+
+const CUT = "\u2026";
+
+function nameOf(element, role) {
+  const name = squeeze(rawNameOf(element, role));
+  return name.length > MAX_NAME ? name.slice(0, MAX_NAME - 1) + CUT : name;
+}
+
+// Whether all words that are seen in an element are in its name.
+function saysAll(element, role, name) {
+  if (name.endsWith(CUT) && name.length === MAX_NAME) return false;
+  if (NAMED_BY_CONTENT.has(role) && !isNamedApart(element)) return true;
+  const said = name.toLowerCase();
+  const words = squeeze(wordsIn(element)).toLowerCase();
+  return said.includes(words) || !/[\p{L}\p{N}]/u.test(words);
+}
+
+// Whether something else than its content may name an element.
+const isNamedApart = element =>
+  dom.hasAttribute(element, "aria-label") || dom.hasAttribute(element, "aria-labelledby") ||
+  labelsOf(element).length > 0;
 
 // Where Playwright names an element otherwise than we do: `title`, if it has no text but a title; `icon`,
 // if its style adds a character to its text.
@@ -98,11 +147,17 @@ function labelsOf(element) {
   return labels.get(element) ?? [];
 }
 
+// A label that is hidden names its control all the same.
+function labelText(label, named) {
+  if (!label) return "";
+  return isRendered(label) ? textOf(label, named) : dom.getAttribute(label, "aria-label") ?? dom.textContent(label);
+}
+
 function rawNameOf(element, role) {
   const ids = dom.getAttribute(element, "aria-labelledby");
   if (ids) {
     const root = dom.getRootNode(element);
-    const text = ids.split(/\s+/).map(id => inRoot(root, "getElementById", id)?.textContent ?? "").join(" ");
+    const text = ids.split(/\s+/).map(id => labelText(inRoot(root, "getElementById", id), element)).join(" ");
     if (text.trim()) return text;
   }
   const label = dom.getAttribute(element, "aria-label");
@@ -111,11 +166,11 @@ function rawNameOf(element, role) {
     if (element.value) return element.value;
     return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
   }
-  // A label that is hidden names its control all the same, as in browsers.
-  const labels = labelsOf(element).map(l => isRendered(l) ? textOf(l) : dom.textContent(l)).join(" ");
+  const labels = labelsOf(element).map(label => labelText(label, element)).join(" ");
   if (labels.trim()) return labels;
   if (typeof element.alt === "string" && element.alt) return element.alt;
   if (dom.tagName(element) === "OPTION") return element.label;
+  if (dom.tagName(element) === "svg" && titleOf(element).trim()) return titleOf(element);
   if (NAMED_BY_CONTENT.has(role)) {
     const text = textOf(element);
     if (text.trim()) return text;
@@ -130,19 +185,24 @@ function rawNameOf(element, role) {
 function statesOf(element, role, style) {
   const states = [];
   const aria = name => dom.getAttribute(element, `aria-${name}`);
-  if (dom.tagName(element) === "INPUT" && (element.type === "checkbox" || element.type === "radio")) {
-    if (element.checked) states.push("checked");
-  } else if (aria("checked") === "true") states.push("checked");
+  const isInput = dom.tagName(element) === "INPUT";
+  if (isInput && (element.type === "checkbox" || element.type === "radio")) {
+    if (element.type === "checkbox" && element.indeterminate) states.push("checked=mixed");
+    else if (element.checked) states.push("checked");
+  } else if (aria("checked") === "mixed") states.push("checked=mixed");
+  else if (aria("checked") === "true") states.push("checked");
   if (aria("selected") === "true" || (dom.tagName(element) === "OPTION" && element.selected)) {
     states.push("selected");
   }
-  if (aria("pressed") === "true") states.push("pressed");
+  if (aria("pressed") === "mixed") states.push("pressed=mixed");
+  else if (aria("pressed") === "true") states.push("pressed");
   if (aria("expanded")) states.push(`expanded=${aria("expanded") === "true"}`);
   else if (dom.tagName(element) === "DETAILS") states.push(`expanded=${element.open}`);
   if (isDisabled(element)) states.push("disabled");
   if (element.readOnly) states.push("readonly");
   if (dom.tagName(element) === "TEXTAREA" || aria("multiline") === "true") states.push("multiline");
   if (role === "heading") states.push(`level=${parseInt(aria("level")) || dom.tagName(element)[1] || 2}`);
+  if (isInput && TYPES_TOLD.has(element.type)) states.push(`type=${element.type}`);
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);
   if (isFilled(element, role, style)) states.push(`fill=${toJson(style.fill)}`);
@@ -189,8 +249,15 @@ function valueOf(element, role) {
     return element.multiple ? "" : squeeze(element.selectedOptions[0]?.label ?? "");
   }
   if (role === "progressbar" || role === "meter") return String(element.value ?? "");
-  if (role === "textbox") return squeeze(dom.textContent(element));
+  if (role === "textbox") return squeeze(wordsOfEditor(element));
   return dom.getAttribute(element, "aria-valuetext") || dom.getAttribute(element, "aria-valuenow") || "";
+}
+
+// Lines and blocks of an editor apart.
+function wordsOfEditor(element) {
+  let text = "";
+  for (const child of childNodesOf(element)) text += textOf(child);
+  return text;
 }
 
 function isDisabled(element) {

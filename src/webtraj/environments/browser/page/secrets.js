@@ -4,7 +4,7 @@ const passwordFields = [];
 const knownPasswordFields = new WeakSet();
 
 function notePasswordField(element) {
-  if (element?.tagName !== "INPUT" || element.type !== "password") return;
+  if (!element || dom.nodeType(element) !== Node.ELEMENT_NODE || dom.tagName(element) !== "INPUT" || element.type !== "password") return;
   if (knownPasswordFields.has(element)) return;
   knownPasswordFields.add(element);
   passwordFields.push(new WeakRef(element));
@@ -15,7 +15,7 @@ window.addEventListener("focusin", event => notePasswordField(event.composedPath
 
 function notePasswordFieldsIn(root) {
   for (const element of inRoot(root, "querySelectorAll", "input[type=password]")) notePasswordField(element);
-  for (const frame of inRoot(root, "querySelectorAll", "iframe, frame")) {
+  for (const frame of inRoot(root, "querySelectorAll", FRAMES)) {
     const inner = frameDocumentOf(frame);
     if (inner) notePasswordFieldsIn(inner);
   }

@@ -11,21 +11,53 @@ function childNodesOf(element) {
   return dom.childNodes(element);
 }
 
+const FRAMES = "iframe, frame, object, embed";
+const FRAME_TAGS = new Set(["IFRAME", "FRAME", "OBJECT", "EMBED"]);
+
+// The document that a frame shows; null where there is none, or it is of another origin.
 function frameDocumentOf(element) {
+  if (!FRAME_TAGS.has(dom.tagName(element))) return null;
   try {
-    return element.contentDocument;  // Null, or throws, where the frame is of another origin.
+    return dom.tagName(element) === "EMBED" ? embeddedIn(element) : element.contentDocument;
   } catch {
     return null;
   }
 }
 
+function embeddedIn(element) {
+  const {frames} = dom.ownerDocument(element).defaultView;
+  for (let at = 0; at < frames.length; at++) {
+    try {
+      if (frames[at].frameElement === element) return frames[at].document;
+    } catch {
+      // Of another origin.
+    }
+  }
+  return null;
+}
+
+// Whether a frame shows a document of another origin.
+const isForeign = element => FRAME_TAGS.has(dom.tagName(element)) && !frameDocumentOf(element) &&
+  (element.contentWindow ?? null) !== null;
+
+// What a document shows: its body, or all of it in one that has none.
+const contentOf = shown => bodyOf(shown) ?? shown.documentElement;
+
+// An element with `display: contents` has no box, but what is in it may have.
 function isRendered(element) {
-  return dom.checkVisibility(element);
+  if (dom.checkVisibility(element)) return true;
+  for (let node = element; styleOf(node).display === "contents";) {
+    node = parentAcrossShadow(node);
+    if (node && dom.nodeType(node) === Node.DOCUMENT_FRAGMENT_NODE) node = node.host;
+    if (!node || dom.nodeType(node) !== Node.ELEMENT_NODE) return false;
+    if (dom.checkVisibility(node)) return true;
+  }
+  return false;
 }
 
 // Plain elements that a person would still take for something to act on.
 function invitesAction(element, style) {
-  return (clickHandlerOf(element) ?? null) !== null ||
+  return (clickHandlerOf(element) ?? null) !== null || dom.hasAttribute(element, "onclick") ||
     dom.hasAttribute(element, "tabindex") || isDraggable(element) ||
     (style.cursor === "pointer" && (!dom.parentElement(element) ||
       styleOf(dom.parentElement(element)).cursor !== "pointer"));
@@ -42,16 +74,23 @@ class TreeWriter {
     this.foreign = [];
     this.private = "";  // The rule that what is written now falls under (see private.js).
     this.privateLines = [];
+    this.covered = false;  // Whether the element whose content is written is covered.
   }
 
   text(text, depth) {
     text = squeeze(text);
-    const recorded = this.private && `text ${toJson(placeholderOf(this.private))}`;
-    if (text) this.write(`text ${toJson(text)}`, depth, recorded);
+    if (!text) return;
+    const covered = this.covered ? " covered" : "";
+    const recorded = this.private && `text ${toJson(placeholderOf(this.private))}${covered}`;
+    this.write(`text ${toJson(text)}${covered}`, depth, recorded);
   }
 
   line(element, role, name, states, depth) {
-    if (this.room > 0) this.entries.push({element, role, name});
+    if (this.room > 0) {
+      this.entries.push({element, role, name});
+      this.covered = isCovered(element);
+      if (this.covered) states.push("covered");
+    }
     const ref = this.room > 0 ? refOf(element) : "";
     const parts = [`[${ref}]`, role];
     if (name) parts.push(toJson(name));
@@ -78,16 +117,17 @@ class TreeWriter {
   }
 
   element(element, depth, quiet) {
-    const outer = this.private;
+    const {private: outer, covered} = this;
     if (!outer && watchesPrivate()) this.private = privateNameOf(element);
     this.shown(element, depth, quiet);
     this.private = outer;
+    this.covered = covered;
   }
 
   document(body, depth) {
     const outer = this.private;
     if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
-    this.children(body, depth, false);
+    if (body) this.children(body, depth, false);
     this.private = outer;
   }
 
@@ -98,13 +138,15 @@ class TreeWriter {
     if (dom.tagName(element) === "SLOT") return this.children(element, depth, quiet);
     if (!isRendered(element)) return;
     const style = styleOf(element);
-    if (style.visibility !== "visible") return this.children(element, depth, true);
+    if (style.visibility !== "visible") return this.visibleIn(element, depth, quiet);
     if (dom.shadowRoot(element)) watchMutations(dom.shadowRoot(element));
-    // A label repeats the name of its control, unless the control itself cannot be seen.
-    if (dom.tagName(element) === "LABEL" && element.control && isRendered(element.control)) {
-      return this.children(element, depth, true);
+    const standsFor = dom.tagName(element) === "LABEL" ? element.control : null;
+    if (standsFor && isShown(standsFor)) {
+      // A label repeats the name of its control.
+      return this.children(element, depth, quiet || repeats(element, standsFor));
     }
-    const role = roleOf(element);
+    const control = meaningOf(element);
+    const role = roleOf(control);
     const kids = childNodesOf(element);
     let leaf = true, ownText = false;
     for (const kid of kids) {
@@ -113,43 +155,83 @@ class TreeWriter {
       }
       else if (dom.nodeType(kid) === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
     }
-    const states = statesOf(element, role, style);
+    const states = statesOf(control, role, style);
     const patch = role === "generic" && leaf && !ownText && isPatch(element, style);
     if (patch && colorOf(style)) states.push(`color=${toJson(colorOf(style))}`);
     const plain = role === "generic" && !patch && !(ownText && !quiet) && !states.length &&
       !invitesAction(element, style) && !dom.getAttribute(element, "aria-label");
     if (plain) return this.children(element, depth, quiet);
 
-    let name = nameOf(element, role);
+    let name = nameOf(control, role);
     const isField = dom.tagName(element) === "TEXTAREA" || isEditable(element);
-    if (!name && leaf && ownText && !isField) name = squeeze(textOf(element)).slice(0, MAX_NAME);
-    if (quiet && role === "generic" && leaf && !invitesAction(element, style)) return;
+    if (!name && leaf && ownText && !isField) {
+      const text = squeeze(textOf(element));
+      if (text.length <= MAX_NAME) name = text;
+    }
+    if (quiet && role === "generic" && leaf && !name && !invitesAction(element, style)) return;
     this.line(element, role, name, states, depth);
+    const inner = frameDocumentOf(element);
     if (dom.tagName(element) === "SELECT") {
-      for (const option of element.options) {
-        this.line(option, "option", nameOf(option, "option"), statesOf(option, "option", style), depth + 1);
+      this.options(element, depth + 1, style);
+    } else if (inner) {
+      watchMutations(inner);
+      this.document(contentOf(inner), depth + 1);
+    } else if (isForeign(element)) {
+      if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private});
+    } else if (!isField) {
+      const labelled = isNamedApart(element) || control !== element;
+      const told = name !== "" && (NAMED_BY_CONTENT.has(role) || labelled || leaf) && saysAll(element, role, name);
+      if (!(leaf && (told || !ownText))) {
+        this.children(element, depth + 1, told || (quiet && !labelled));
       }
-    } else if (dom.tagName(element) === "IFRAME") {
-      const inner = frameDocumentOf(element);
-      const body = inner && bodyOf(inner);
-      if (body) {
-        watchMutations(body.ownerDocument);
-        this.document(body, depth + 1);
-      } else if (!inner && this.room > 0) {
-        this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private});
+    }
+    if (dom.tagName(element) === "IMG" && dom.hasAttribute(element, "usemap")) this.areas(element, depth + 1);
+  }
+
+  // What can be seen in an element that cannot.
+  visibleIn(element, depth, quiet) {
+    for (const child of childNodesOf(element)) {
+      if (dom.nodeType(child) === Node.ELEMENT_NODE) this.element(child, depth, quiet);
+    }
+  }
+
+  options(parent, depth, style) {
+    for (const child of dom.children(parent)) {
+      const tag = dom.tagName(child);
+      if ((tag !== "OPTION" && tag !== "OPTGROUP") || styleOf(child).display === "none") continue;
+      if (tag === "OPTGROUP") {
+        this.line(child, "group", squeeze(child.label), isDisabled(child) ? ["disabled"] : [], depth);
+        this.options(child, depth + 1, style);
+      } else {
+        this.line(child, "option", nameOf(child, "option"), statesOf(child, "option", style), depth);
       }
-    } else if (!isField && !(leaf && name)) {
-      this.children(element, depth + 1, quiet || NAMED_BY_CONTENT.has(role));
+    }
+  }
+
+  // The links of an image's map.
+  areas(image, depth) {
+    const name = dom.getAttribute(image, "usemap").replace(/^#/, "");
+    const root = dom.getRootNode(image);
+    for (const area of inRoot(root, "querySelectorAll", "map area[href]") ?? []) {
+      if (dom.getAttribute(dom.closest(area, "map"), "name") !== name || imageOfArea(area) !== image) continue;
+      this.line(area, "link", nameOf(area, "link"), [], depth);
     }
   }
 }
 
+// Whether an element has a line of its own.
+const isShown = element => isVisible(element) && !dom.closest(element, "[aria-hidden=true]");
+
+// Whether a label says nothing that the name of its control does not.
+const repeats = (label, control) =>
+  nameOf(control, roleOf(control)).toLowerCase().includes(squeeze(textOf(label, control)).toLowerCase());
+
 function treeOf(hidden, limit) {
   const writer = new TreeWriter(hidden, limit);
-  const body = bodyOf(document);
   labelsByRoot = new Map();
+  noteModal();
   try {
-    if (body) writer.document(body, 0);
+    measuring(() => writer.document(contentOf(document), 0));
   } finally {
     labelsByRoot = null;
   }
