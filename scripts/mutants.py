@@ -82,6 +82,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "webtraj"
 WORK = ROOT / "build" / "mutants"
 COVER = WORK / "cover"
+FILES = 8
 PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=short"]
 
 
@@ -209,11 +210,16 @@ def draws(seed: int) -> dict[str, list[Mutant]]:
 
 
 class Notes:
-    """A plugin of pytest: checks which webtraj is tested, and notes the seconds of each test."""
+    """A plugin of pytest: picks tests, checks which webtraj they test, and notes their seconds."""
 
     def __init__(self, notes: str, source: str) -> None:
         self.notes, self.source = Path(notes), Path(source)
         self.seconds: collections.Counter[str] = collections.Counter()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keep the wanted tests; not every name of a test is one that a command line takes."""
+        if wanted := read_lines(self.notes.with_suffix(".wanted")):
+            items[:] = [item for item in items if item.nodeid in wanted[0]]
 
     def pytest_collection_finish(self) -> None:
         """Check that the tests imported the webtraj that they are to test."""
@@ -227,6 +233,13 @@ class Notes:
         if report.when == "teardown":
             with self.notes.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([report.nodeid, self.seconds[report.nodeid]]) + "\n")
+
+
+def run_tests(tests: list[str], notes: Path, source: Path, limit: float) -> int | None:
+    """Run tests until one fails on the webtraj at `source`, as `run_pytest`."""
+    notes.with_suffix(".wanted").write_text(json.dumps(tests) + "\n", encoding="utf-8")
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return run_pytest(["-x", *files], notes, source, limit)
 
 
 def run_pytest(arguments: list[str], notes: Path, source: Path, limit: float) -> int | None:
@@ -281,7 +294,10 @@ def cover(lane: str) -> None:
 
 
 def reaching(mutant: Mutant, seconds: dict[str, float]) -> list[str]:
-    """Return the tests that reach a mutant: the fastest of each file, the next fastest, ..."""
+    """Return the tests that reach a mutant: the fastest of each file, the next fastest, ...
+
+    Only the files with the most of them, so that a mutant costs seconds.
+    """
     reached: dict[int, set[str]] = collections.defaultdict(set)
     for path in COVER.glob("*.coverage"):
         data = CoverageData(str(path))
@@ -292,7 +308,7 @@ def reaching(mutant: Mutant, seconds: dict[str, float]) -> list[str]:
     files: dict[str, list[str]] = collections.defaultdict(list)
     for test in sorted(changed or statement, key=lambda test: (seconds[test], test)):
         files[test.partition("::")[0]].append(test)
-    rounds = itertools.zip_longest(*files.values())
+    rounds = itertools.zip_longest(*sorted(files.values(), key=len, reverse=True)[:FILES])
     return [test for row in rounds for test in row if test is not None]
 
 
@@ -301,14 +317,14 @@ def try_mutant(mutant: Mutant, tests: list[str], shadow: Path, limit: float) -> 
     copy, notes = shadow / mutant.path.relative_to(SRC), WORK / "tests.jsonl"
     while tests:
         copy.write_text(mutant.code(), encoding="utf-8")
-        status = run_pytest(["-x", *tests], notes, shadow, limit)
+        status = run_tests(tests, notes, shadow, limit)
         shutil.copy2(mutant.path, copy)
         if status == 0:
             return {"end": "survived"}
         ran = dict(read_lines(notes))
         failed = [test for test in tests if ran.get(test) == math.inf]
         failed = failed or [test for test in tests if test not in ran]
-        if run_pytest(failed, notes, shadow, 600) == 0:
+        if run_tests(failed, notes, shadow, 600) == 0:
             return {"end": "died", "killer": "hangs" if status is None else failed[0]}
         tests = [test for test in tests if test not in failed]
     return {}
@@ -320,9 +336,12 @@ def run(options: argparse.Namespace) -> None:
     results = {result["name"]: result for result in read_lines(file)}
     notes = itertools.chain(*(read_lines(path) for path in COVER.glob("*.jsonl")))
     took = {test: seconds for test, seconds in notes if seconds < math.inf}
-    shadow = WORK / "src" / "webtraj"
-    shutil.rmtree(shadow, ignore_errors=True)
+    shadow = WORK / "tree" / "src" / "webtraj"
+    shutil.rmtree(WORK / "tree", ignore_errors=True)
     shutil.copytree(SRC, shadow)
+    for path in ROOT.iterdir():  # Tests look for files of the checkout beside the library.
+        if path.name not in {"src", "build", ".git"}:
+            (WORK / "tree" / path.name).symlink_to(path)
     before = {one["name"] for one in read_lines(options.before) if one["end"] != "uncounted"}
     gone = before - {mutant.name for mutants in drawn.values() for mutant in mutants}
     rows: dict[str, list[dict[str, Any]]] = {area: [] for area in AREAS}
@@ -380,7 +399,7 @@ def main() -> None:
     parser.add_argument("command", choices=["cover", "run"])
     parser.add_argument("--lane", default="not slow", help='for cover; or "not slow or gate"')
     parser.add_argument("--mutants", type=int, default=126)
-    parser.add_argument("--tests", type=int, default=12, help="at most, for each mutant")
+    parser.add_argument("--tests", type=int, default=100, help="at most, for each mutant")
     parser.add_argument("--seconds", type=float, default=20, help="at most, for those tests")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--before", type=Path, default=Path("none"), help="a results.jsonl")
