@@ -154,6 +154,18 @@ def test_a_changed_judgement_is_told_and_does_not_count(tmp_path, episodes):
     assert verify(tmp_path / "d").clean
 
 
+def test_a_judgement_that_cannot_be_read_is_told(tmp_path, episodes):
+    with DatasetWriter(tmp_path / "d") as writer:
+        writer.add(episodes[0])
+    add(tmp_path / "d", {"e0": verdict()})
+    (path,) = (tmp_path / "d/judgements").glob("*.jsonl")
+    line = re.sub(rb',"crc32":"[0-9a-f]{8}"}', b"}", path.read_bytes())
+    path.write_bytes(line.replace(b'"Seen."', b'{"$":"bytes","v":"not base64"}'))
+    (problem,) = verify(tmp_path / "d").problems
+    assert problem.where == "e0"
+    assert "a judgement cannot be read" in problem.what
+
+
 def test_a_judgement_whose_picture_is_lost_is_told(tmp_path, episodes):
     with DatasetWriter(tmp_path / "d") as writer:
         writer.add(episodes[0])
