@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.store.retrying import RetryPolicy
+from webtraj.store.retrying import RetryPolicy, Secrets, understand
 
 
 class Clock:
@@ -113,3 +113,9 @@ def test_a_policy_that_makes_no_sense_is_refused():
     for options in ({"deadline": -1}, {"first_delay": 0}, {"first_delay": 2, "longest_delay": 1}):
         with pytest.raises(errors.InvalidInputError, match="retry policy"):
             RetryPolicy(**options)
+
+
+def test_a_reason_has_no_secret_and_not_what_the_client_prints_for_its_developers():
+    secrets = Secrets({"secret_access_key": "hunter2hunter2", "region": "eu-north-1"})
+    error = ValueError("Odd: hunter2hunter2 in eu-north-1.\n\nDebug source:\nOdd { headers: 7 }")
+    assert understand(error, secrets).reason == "Odd: *** in eu-north-1"
