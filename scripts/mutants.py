@@ -1,20 +1,21 @@
 """Measure how well the tests guard the library: change it in a sample of places, and run the tests.
 
     pip install cosmic-ray pytest-cov
-    python scripts/mutants.py cover    # run the fast lane, noting which test reaches which line
-    python scripts/mutants.py run      # draw the sample, test each mutant, write build/mutants.md
+    python scripts/mutants.py cover   # run the fast lane, noting which test reaches which line
+    python scripts/mutants.py run     # draw the sample, test each mutant, write build/mutants.md
+    python scripts/mutants.py run --tests 400 --seconds 90   # test the survivors with more tests
 
-Both commands resume after a kill. Delete build/mutants after a change of the library or its tests.
+All resume after a kill. Delete build/mutants after a change of the library or its tests.
 
 A mutant is one change to one function. Its name is the module, the function, the operator, the
 line's text and a count among equal ones, so edits elsewhere leave it alone. The order of the draw
 follows from the seed and the names. `run --before FILE` first takes the mutants of another run's
 results.jsonl, replaces those that no longer exist by the next draws, and says how many.
 
-Each mutant runs in a copy of src, with at most `--tests` of the tests that reach its line: the
-fastest first, spread over files, about `--seconds` in all. It dies if one fails or hangs that
-passes on the original, before and after. If all others fail too, the mutant is not counted. If no
-test reaches it, it survived. `run` again with more `--tests` gives the survivors the next ones.
+Each mutant runs in a copy of the checkout, with at most `--tests` of the tests that reach its line:
+the fastest of the files that reach it most, about `--seconds` in all. It dies if one fails or hangs
+that passes on the original, before and after. If all others fail too, the mutant is not counted. If
+no test reaches it, it survives. A test that starts a process does not reach what that runs.
 """
 
 from __future__ import annotations
