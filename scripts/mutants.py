@@ -3,7 +3,7 @@
     pip install cosmic-ray pytest-cov
     python scripts/mutants.py cover   # run the fast lane, noting which test reaches which line
     python scripts/mutants.py run     # draw the sample, test each mutant, write build/mutants.md
-    python scripts/mutants.py run --tests 400 --seconds 90   # test the survivors with more tests
+    python scripts/mutants.py run --tests 400 --seconds 90 --files 40   # the survivors, again
 
 All resume after a kill. Delete build/mutants after a change of the library or its tests.
 
@@ -13,9 +13,9 @@ follows from the seed and the names. `run --before FILE` first takes the mutants
 results.jsonl, replaces those that no longer exist by the next draws, and says how many.
 
 Each mutant runs in a copy of the checkout, with at most `--tests` of the tests that reach its line:
-the fastest of the files that reach it most, about `--seconds` in all. It dies if one fails or hangs
-that passes on the original, before and after. If all others fail too, the mutant is not counted. If
-no test reaches it, it survives. A test that starts a process does not reach what that runs.
+the fastest of the `--files` that reach it most, about `--seconds` in all. It dies if a test fails
+or hangs that passes on the original, before and after; it is not counted if all fail there too, and
+survives if no test reaches it. A test that starts a process does not reach what that runs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "webtraj"
 WORK = ROOT / "build" / "mutants"
 COVER = WORK / "cover"
-FILES = 8
 PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=short"]
 
 
@@ -294,23 +293,29 @@ def cover(lane: str) -> None:
                 done.touch()
 
 
-def reaching(mutant: Mutant, seconds: dict[str, float]) -> list[str]:
-    """Return the tests that reach a mutant: the fastest of each file, the next fastest, ...
-
-    Only the files with the most of them, so that a mutant costs seconds.
-    """
+def reaching(mutant: Mutant, took: dict[str, float]) -> list[list[str]]:
+    """Return the tests that reach a mutant, the fastest first, by file: the longest list first."""
     reached: dict[int, set[str]] = collections.defaultdict(set)
     for path in COVER.glob("*.coverage"):
         data = CoverageData(str(path))
         data.read()
         for line, contexts in data.contexts_by_lineno(str(mutant.path)).items():
             reached[line] |= {test.rpartition("|")[0] for test in contexts}
-    changed, statement = (reached[line] & seconds.keys() for line in mutant.lines)
+    changed, statement = (reached[line] & took.keys() for line in mutant.lines)
     files: dict[str, list[str]] = collections.defaultdict(list)
-    for test in sorted(changed or statement, key=lambda test: (seconds[test], test)):
+    for test in sorted(changed or statement, key=lambda test: (took[test], test)):
         files[test.partition("::")[0]].append(test)
-    rounds = itertools.zip_longest(*sorted(files.values(), key=len, reverse=True)[:FILES])
-    return [test for row in rounds for test in row if test is not None]
+    return sorted(files.values(), key=len, reverse=True)
+
+
+def choose(files: list[list[str]], took: dict[str, float], most: int, seconds: float) -> list[str]:
+    """Return tests of all files in turn: at most `most`, of `seconds` together, or only one."""
+    chosen: list[str] = []
+    for test in filter(None, itertools.chain(*itertools.zip_longest(*files))):
+        if len(chosen) < most and (took[test] <= seconds or not chosen):
+            chosen.append(test)
+            seconds -= took[test]
+    return chosen
 
 
 def try_mutant(mutant: Mutant, tests: list[str], shadow: Path, limit: float) -> dict[str, str]:
@@ -354,15 +359,11 @@ def run(options: argparse.Namespace) -> None:
             if result is None and not mutant.code():
                 continue
             result = result or {"name": mutant.name, "end": "survived", "ran": None}
-            tests = reaching(mutant, took) if result["end"] == "survived" else []
-            chosen, left = [], options.seconds
-            for test in tests:
-                if len(chosen) < options.tests and (took[test] <= left or not chosen):
-                    chosen.append(test)
-                    left -= took[test]
+            files = reaching(mutant, took) if result["end"] == "survived" else []
+            chosen = choose(files[: options.files], took, options.tests, options.seconds)
             more = [test for test in chosen if test not in (result["ran"] or [])]
             if more or result["ran"] is None:
-                result |= {"diff": mutant.diff(), "reaching": len(tests)}
+                result |= {"diff": mutant.diff(), "reaching": sum(map(len, files))}
                 result["end"] = "survived" if result["ran"] or not more else "uncounted"
                 result["ran"] = (result["ran"] or []) + more
                 limit = 60 + 5 * sum(took[test] for test in more)
@@ -402,6 +403,7 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=126)
     parser.add_argument("--tests", type=int, default=100, help="at most, for each mutant")
     parser.add_argument("--seconds", type=float, default=20, help="at most, for those tests")
+    parser.add_argument("--files", type=int, default=8, help="of tests at most, for each mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--before", type=Path, default=Path("none"), help="a results.jsonl")
     options = parser.parse_args()
