@@ -1,20 +1,21 @@
 """Measure how well the tests guard the library: change it in a sample of places, and run the tests.
 
     pip install cosmic-ray pytest-cov
-    python scripts/mutants.py cover    # run the fast lane, noting which test reaches which line
-    python scripts/mutants.py run      # draw the sample, test each mutant, write build/mutants.md
+    python scripts/mutants.py cover   # run the fast lane, noting which test reaches which line
+    python scripts/mutants.py run     # draw the sample, test each mutant, write build/mutants.md
+    python scripts/mutants.py run --tests 400 --seconds 90 --files 40   # the survivors, again
 
-Both commands resume after a kill. Delete build/mutants after a change of the library or its tests.
+All resume after a kill. Delete build/mutants after a change of the library or its tests.
 
 A mutant is one change to one function. Its name is the module, the function, the operator, the
 line's text and a count among equal ones, so edits elsewhere leave it alone. The order of the draw
 follows from the seed and the names. `run --before FILE` first takes the mutants of another run's
 results.jsonl, replaces those that no longer exist by the next draws, and says how many.
 
-Each mutant runs in a copy of src, with at most `--tests` of the tests that reach its line: the
-fastest first, spread over files, about `--seconds` in all. It dies if one fails or hangs that
-passes on the original, before and after. If all others fail too, the mutant is not counted. If no
-test reaches it, it survived. `run` again with more `--tests` gives the survivors the next ones.
+Each mutant runs in a copy of the checkout, with at most `--tests` of the tests that reach its line:
+the fastest of the `--files` that reach it most, about `--seconds` in all. It dies if a test fails
+or hangs that passes on the original, before and after; it is not counted if all fail there too, and
+survives if no test reaches it. A test that starts a process does not reach what that runs.
 """
 
 from __future__ import annotations
@@ -209,11 +210,16 @@ def draws(seed: int) -> dict[str, list[Mutant]]:
 
 
 class Notes:
-    """A plugin of pytest: checks which webtraj is tested, and notes the seconds of each test."""
+    """A plugin of pytest: picks tests, checks which webtraj they test, and notes their seconds."""
 
     def __init__(self, notes: str, source: str) -> None:
         self.notes, self.source = Path(notes), Path(source)
         self.seconds: collections.Counter[str] = collections.Counter()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keep the wanted tests; not every name of a test is one that a command line takes."""
+        if wanted := read_lines(self.notes.with_suffix(".wanted")):
+            items[:] = [item for item in items if item.nodeid in wanted[0]]
 
     def pytest_collection_finish(self) -> None:
         """Check that the tests imported the webtraj that they are to test."""
@@ -227,6 +233,13 @@ class Notes:
         if report.when == "teardown":
             with self.notes.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([report.nodeid, self.seconds[report.nodeid]]) + "\n")
+
+
+def run_tests(tests: list[str], notes: Path, source: Path, limit: float) -> int | None:
+    """Run tests until one fails on the webtraj at `source`, as `run_pytest`."""
+    notes.with_suffix(".wanted").write_text(json.dumps(tests) + "\n", encoding="utf-8")
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return run_pytest(["-x", *files], notes, source, limit)
 
 
 def run_pytest(arguments: list[str], notes: Path, source: Path, limit: float) -> int | None:
@@ -280,20 +293,29 @@ def cover(lane: str) -> None:
                 done.touch()
 
 
-def reaching(mutant: Mutant, seconds: dict[str, float]) -> list[str]:
-    """Return the tests that reach a mutant: the fastest of each file, the next fastest, ..."""
+def reaching(mutant: Mutant, took: dict[str, float]) -> list[list[str]]:
+    """Return the tests that reach a mutant, the fastest first, by file: the longest list first."""
     reached: dict[int, set[str]] = collections.defaultdict(set)
     for path in COVER.glob("*.coverage"):
         data = CoverageData(str(path))
         data.read()
         for line, contexts in data.contexts_by_lineno(str(mutant.path)).items():
             reached[line] |= {test.rpartition("|")[0] for test in contexts}
-    changed, statement = (reached[line] & seconds.keys() for line in mutant.lines)
+    changed, statement = (reached[line] & took.keys() for line in mutant.lines)
     files: dict[str, list[str]] = collections.defaultdict(list)
-    for test in sorted(changed or statement, key=lambda test: (seconds[test], test)):
+    for test in sorted(changed or statement, key=lambda test: (took[test], test)):
         files[test.partition("::")[0]].append(test)
-    rounds = itertools.zip_longest(*files.values())
-    return [test for row in rounds for test in row if test is not None]
+    return sorted(files.values(), key=len, reverse=True)
+
+
+def choose(files: list[list[str]], took: dict[str, float], most: int, seconds: float) -> list[str]:
+    """Return tests of all files in turn: at most `most`, of `seconds` together, or only one."""
+    chosen: list[str] = []
+    for test in filter(None, itertools.chain(*itertools.zip_longest(*files))):
+        if len(chosen) < most and (took[test] <= seconds or not chosen):
+            chosen.append(test)
+            seconds -= took[test]
+    return chosen
 
 
 def try_mutant(mutant: Mutant, tests: list[str], shadow: Path, limit: float) -> dict[str, str]:
@@ -301,14 +323,14 @@ def try_mutant(mutant: Mutant, tests: list[str], shadow: Path, limit: float) -> 
     copy, notes = shadow / mutant.path.relative_to(SRC), WORK / "tests.jsonl"
     while tests:
         copy.write_text(mutant.code(), encoding="utf-8")
-        status = run_pytest(["-x", *tests], notes, shadow, limit)
+        status = run_tests(tests, notes, shadow, limit)
         shutil.copy2(mutant.path, copy)
         if status == 0:
             return {"end": "survived"}
         ran = dict(read_lines(notes))
         failed = [test for test in tests if ran.get(test) == math.inf]
         failed = failed or [test for test in tests if test not in ran]
-        if run_pytest(failed, notes, shadow, 600) == 0:
+        if run_tests(failed, notes, shadow, 600) == 0:
             return {"end": "died", "killer": "hangs" if status is None else failed[0]}
         tests = [test for test in tests if test not in failed]
     return {}
@@ -320,9 +342,12 @@ def run(options: argparse.Namespace) -> None:
     results = {result["name"]: result for result in read_lines(file)}
     notes = itertools.chain(*(read_lines(path) for path in COVER.glob("*.jsonl")))
     took = {test: seconds for test, seconds in notes if seconds < math.inf}
-    shadow = WORK / "src" / "webtraj"
-    shutil.rmtree(shadow, ignore_errors=True)
+    shadow = WORK / "tree" / "src" / "webtraj"
+    shutil.rmtree(WORK / "tree", ignore_errors=True)
     shutil.copytree(SRC, shadow)
+    for path in ROOT.iterdir():  # Tests look for files of the checkout beside the library.
+        if path.name not in {"src", "build", ".git"}:
+            (WORK / "tree" / path.name).symlink_to(path)
     before = {one["name"] for one in read_lines(options.before) if one["end"] != "uncounted"}
     gone = before - {mutant.name for mutants in drawn.values() for mutant in mutants}
     rows: dict[str, list[dict[str, Any]]] = {area: [] for area in AREAS}
@@ -334,15 +359,11 @@ def run(options: argparse.Namespace) -> None:
             if result is None and not mutant.code():
                 continue
             result = result or {"name": mutant.name, "end": "survived", "ran": None}
-            tests = reaching(mutant, took) if result["end"] == "survived" else []
-            chosen, left = [], options.seconds
-            for test in tests:
-                if len(chosen) < options.tests and (took[test] <= left or not chosen):
-                    chosen.append(test)
-                    left -= took[test]
+            files = reaching(mutant, took) if result["end"] == "survived" else []
+            chosen = choose(files[: options.files], took, options.tests, options.seconds)
             more = [test for test in chosen if test not in (result["ran"] or [])]
             if more or result["ran"] is None:
-                result |= {"diff": mutant.diff(), "reaching": len(tests)}
+                result |= {"diff": mutant.diff(), "reaching": sum(map(len, files))}
                 result["end"] = "survived" if result["ran"] or not more else "uncounted"
                 result["ran"] = (result["ran"] or []) + more
                 limit = 60 + 5 * sum(took[test] for test in more)
@@ -380,8 +401,9 @@ def main() -> None:
     parser.add_argument("command", choices=["cover", "run"])
     parser.add_argument("--lane", default="not slow", help='for cover; or "not slow or gate"')
     parser.add_argument("--mutants", type=int, default=126)
-    parser.add_argument("--tests", type=int, default=12, help="at most, for each mutant")
+    parser.add_argument("--tests", type=int, default=100, help="at most, for each mutant")
     parser.add_argument("--seconds", type=float, default=20, help="at most, for those tests")
+    parser.add_argument("--files", type=int, default=8, help="of tests at most, for each mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--before", type=Path, default=Path("none"), help="a results.jsonl")
     options = parser.parse_args()

@@ -1,25 +1,39 @@
 """Judgements beside the episodes: added, merged when read, carried by copies."""
 
 import asyncio
+
 import dataclasses
+
 import pickle
+
 import re
 
 import pytest
 
 from rows import each
+
 from webtraj import errors, open_dataset
+
 from webtraj.datasets.judgements import Judgements
+
 from webtraj.datasets.place import open_place
+
 from webtraj.datasets.transfer import convert
+
 from webtraj.datasets.verification import verify
+
 from webtraj.datasets.writer import DatasetWriter
+
 from webtraj.judging.environment import EnvironmentJudge
+
 from webtraj.judging.judged import judge_dataset
+
 from webtraj.judging.quality import evaluate, labels_of_dataset
+
 from webtraj.trajectory import Judgement, ModelCall, Outcome
 
 PICTURE = b"\x89PNG" + bytes(range(256)) * 40
+
 PROMPT = "What do you see? " * 500
 
 
@@ -151,6 +165,18 @@ def test_a_changed_judgement_is_told_and_does_not_count(tmp_path, episodes):
     path.write_bytes(re.sub(rb',"crc32":"[0-9a-f]{8}"}', b"}", changed))
     assert open_dataset(tmp_path / "d")["e0"].outcome is Outcome.SUCCESS
     assert verify(tmp_path / "d").clean
+
+
+def test_a_judgement_that_cannot_be_read_is_told(tmp_path, episodes):
+    with DatasetWriter(tmp_path / "d") as writer:
+        writer.add(episodes[0])
+    add(tmp_path / "d", {"e0": verdict()})
+    (path,) = (tmp_path / "d/judgements").glob("*.jsonl")
+    line = re.sub(rb',"crc32":"[0-9a-f]{8}"}', b"}", path.read_bytes())
+    path.write_bytes(line.replace(b'"Seen."', b'{"$":"bytes","v":"not base64"}'))
+    (problem,) = verify(tmp_path / "d").problems
+    assert problem.where == "e0"
+    assert "a judgement cannot be read" in problem.what
 
 
 # Judging a dataset.

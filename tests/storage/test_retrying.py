@@ -3,12 +3,16 @@
 import random
 
 import pytest
+
 from hypothesis import given
+
 from hypothesis import strategies as st
 
 from rows import each
+
 from webtraj import errors
-from webtraj.store.retrying import RetryPolicy
+
+from webtraj.store.retrying import RetryPolicy, Secrets, understand
 
 
 class Clock:
@@ -99,3 +103,9 @@ def test_the_jitter_is_full():
         assert 0 <= drawn[0] < longest / 20
         assert longest * 19 / 20 < drawn[-1] <= longest
         assert abs(drawn[250] - longest / 2) < longest / 8
+
+
+def test_a_reason_has_no_secret_and_not_what_the_client_prints_for_its_developers():
+    secrets = Secrets({"secret_access_key": "hunter2hunter2", "region": "eu-north-1"})
+    error = ValueError("Odd: hunter2hunter2 in eu-north-1.\n\nDebug source:\nOdd { headers: 7 }")
+    assert understand(error, secrets).reason == "Odd: *** in eu-north-1"

@@ -245,7 +245,8 @@ async def test_an_episode_that_the_bucket_never_takes_is_set_aside_and_blocks_no
     with pytest.raises(errors.CollectorError, match=r"1 episodes .*'poison'; .*status 400"):
         await collector.flush()
     assert set(read_bucket(faulty.root).episodes) == ids
-    assert collector.status().failed_episodes == 1
+    status = collector.status()
+    assert (status.failed_episodes, status.unsent_episodes) == (1, 1)
     assert len(faulty.writes("poison")) == 3
 
 
