@@ -81,7 +81,7 @@ def run(folder: Path, seed: int, url: str, format_name: str, options: dict[str, 
         fsync="never",  # A killed process loses nothing of what the kernel has.
         index_interval=rng.choice([0.0, 0.01, 0.1]),
     )
-    told = kill_runs.life(make, seed, folder)
+    told = kill_runs.life(make, seed, folder, longest=2000)
     if not (folder / "dataset.json").exists():
         assert not told
         return {"episodes": 0}

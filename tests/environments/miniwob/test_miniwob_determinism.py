@@ -27,7 +27,6 @@ async def click_around(environment, axtree):
             break
 
 
-@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("first_letters", ["ab", "c", "de", "f", "ghijklm", "nopqr", "stuvwxyz"])
 async def test_an_episode_begins_the_same_whatever_was_played_before(play, pool, first_letters):
