@@ -10,7 +10,7 @@ import dm_env
 import pytest
 from PIL import Image
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
@@ -274,7 +274,7 @@ async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
     assert outcomes(rollout.out) == JUDGED | {"known": "SUCCESS"}
 
 
-@table(
+@each(
     ("overrides", "told"),
     [
         (["judge=model"], "set openai_config.model"),
@@ -290,7 +290,6 @@ async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
         (["openai_config.model=m", "openai_config.evaluation.modle=n"], "evaluation.model"),
         (["judge_when=never"], "judge_when"),
     ],
-    ids=["no model", "not asked", "none", "twice", "misspelt", "when"],
 )
 def test_keys_of_judges_that_do_not_fit_are_told(overrides, told, build, world):
     with pytest.raises(errors.InvalidInputError, match=told):

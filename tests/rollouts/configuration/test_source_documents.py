@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 
 TRAIN = (
@@ -103,7 +103,7 @@ def keys(monkeypatch):
         monkeypatch.setenv(variable, "sk-of-the-test-" + "x" * 30)
 
 
-@table(("name", "given", "expected"), LINES.values(), ids=LINES)
+@each(("name", "given", "expected"), LINES.values())
 def test_a_documented_line_has_its_settings(name, given, expected, world):
     settings = build_rollout(load_configuration(name, given)).spec.model_dump()
     found = {}
