@@ -1,35 +1,22 @@
 """Judgements beside the episodes: added, merged when read, carried by copies."""
 
 import asyncio
-
 import dataclasses
-
 import pickle
-
 import re
 
 import pytest
 
 from rows import each
-
 from webtraj import errors, open_dataset
-
 from webtraj.datasets.judgements import Judgements
-
 from webtraj.datasets.place import open_place
-
 from webtraj.datasets.transfer import convert
-
 from webtraj.datasets.verification import verify
-
 from webtraj.datasets.writer import DatasetWriter
-
 from webtraj.judging.environment import EnvironmentJudge
-
 from webtraj.judging.judged import judge_dataset
-
 from webtraj.judging.quality import evaluate, labels_of_dataset
-
 from webtraj.trajectory import Judgement, ModelCall, Outcome
 
 PICTURE = b"\x89PNG" + bytes(range(256)) * 40

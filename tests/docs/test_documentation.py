@@ -16,7 +16,7 @@ import pytest
 import typer
 from documented_blocks import PAGES, ROOT, Block, blocks_of
 
-from tables import table
+from rows import each
 from webtraj.cli.app import COMMANDS, make_app
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
@@ -74,7 +74,7 @@ def webtraj_command():
     return typer.main.get_command(make_app())
 
 
-@table(
+@each(
     "block",
     [
         pytest.param(block, id=block.name)
@@ -120,7 +120,7 @@ def test_commands_that_messages_name_are_there() -> None:
         assert {word for word in words if word.startswith("-")} <= options, hint
 
 
-@table("block", written_in("json"))
+@each("block", written_in("json"))
 def test_json_is_json(block: Block) -> None:
     try:
         json.loads(block.text)
@@ -128,7 +128,7 @@ def test_json_is_json(block: Block) -> None:
         assert [json.loads(line) for line in block.text.splitlines()]
 
 
-@table("block", written_in("yaml"))
+@each("block", written_in("yaml"))
 def test_yaml_is_taken_by_what_reads_it(block: Block, tmp_path: Path, monkeypatch) -> None:
     import yaml
 
@@ -213,7 +213,7 @@ def test_example_runs_and_leaves_a_sound_dataset(
     assert report.num_episodes > 0
 
 
-@table("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target, anchor in LINK.findall(text):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj.exploring.checking import DUPLICATE, Claim, Draft, check_drafts, problem_of
 from webtraj.exploring.seen import page_key, seen_in, site_key
 from webtraj.tasks import spec_of_row
@@ -46,7 +46,7 @@ def test_a_sound_draft_becomes_a_task_with_where_it_came_from(seen):
     )
 
 
-@table(
+@each(
     ("changes", "reason"),
     [
         pytest.param({"goal": " ?! "}, "goal: it is empty", id="empty-goal"),
@@ -142,7 +142,7 @@ def test_urls_of_one_page(one, other, same):
     assert (page_key(one) == page_key(other)) is same
 
 
-@table("url", ["", "about:blank", "file:///etc/passwd", "http://a:b", "//x"])
+@each("url", ["", "about:blank", "file:///etc/passwd", "http://a:b", "//x"])
 def test_what_is_no_web_address_is_of_no_site(url):
     assert site_key(url) == ""
 

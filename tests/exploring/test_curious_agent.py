@@ -1,6 +1,6 @@
 """The curious agent tries what is new, and leaves alone what it must."""
 
-from tables import table
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.exploring.curious import CuriousAgent
 
@@ -59,7 +59,7 @@ PAGES = {
 }
 
 
-@table("seed", range(5))
+@each("seed", range(5))
 async def test_everything_is_tried_once_on_each_page_and_then_it_is_done(seed):
     done = await explored(Site(PAGES), seed=seed)
     wanted = [
@@ -77,7 +77,7 @@ async def test_the_same_seed_explores_the_same_way_and_others_do_not():
     assert any(run != runs[0] for run in runs[2:])
 
 
-@table(
+@each(
     "name",
     ["Delete account", "Log out", "Pay now", "Place order", "Send message", "Remove", "Sign up"],
 )

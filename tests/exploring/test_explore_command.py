@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.rollouts import read_tasks
@@ -55,7 +55,7 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
     assert data["tasks_file"] == str(file)
 
 
-@table(
+@each(
     ("arguments", "told"),
     [
         pytest.param((), "webtraj explore TASKS --out DATASET", id="nothing"),

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
@@ -67,7 +67,7 @@ async def test_a_model_agent_becomes_an_explorer_with_all_it_has():
     await explorer.aclose()
 
 
-@table(
+@each(
     ("make", "name", "options", "told"),
     [
         (make_explorer, "curios", {}, "Did you mean 'curious'"),
@@ -79,7 +79,6 @@ async def test_a_model_agent_becomes_an_explorer_with_all_it_has():
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),
         (make_proposer, "model", {"model": "m", "prompt": "plain"}, "path of a .txt file"),
     ],
-    ids=("typo", "option", "words", "share", "no-model", "unknown", "hindsight-option", "prompt"),
 )
 def test_wrong_names_and_options_are_told(make, name, options, told):
     with pytest.raises(errors.InvalidInputError, match=told):

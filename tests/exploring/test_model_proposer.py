@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.exploring.asking import ModelProposer
@@ -54,7 +54,7 @@ async def test_what_models_put_around_json_is_taken_off(ask, task, reply, dress)
     assert len(drafts.drafts) == 1
 
 
-@table(
+@each(
     "bad",
     [
         pytest.param("", id="empty"),
@@ -89,7 +89,7 @@ async def test_a_reply_that_was_cut_off_is_not_read(ask, task, reply):
     assert "cut off" in drafts.rejections[0].reason
 
 
-@table(
+@each(
     ("changes", "told"),
     [
         ({"kind": "payment"}, "kind"),
@@ -99,7 +99,6 @@ async def test_a_reply_that_was_cut_off_is_not_read(ask, task, reply):
         ({"goal": 7}, "goal"),
         ({"verdict": "success"}, "verdict"),
     ],
-    ids=("kind", "plain-fact", "text-for-number", "bool-for-number", "number-for-text", "more"),
 )
 async def test_a_malformed_proposal_is_rejected_by_itself(ask, task, reply, changes, told):
     drafts, _ = await ask(reply(task(**changes), task()))

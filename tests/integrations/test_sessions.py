@@ -8,7 +8,7 @@ import pytest
 import webtraj
 from installed import install
 from processes import browsers
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.environments import actions as a
@@ -162,7 +162,7 @@ async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path
                     await end()
 
 
-@table(
+@each(
     ("arguments", "words"),
     [
         ({"sessions": 0}, "sessions is a whole number from 1; got 0"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj.environments import actions
 from webtraj.environments.actions.recorded import answer_of, final_answer
 from webtraj.store.values import OpaqueRecord
@@ -18,7 +18,7 @@ def trajectory_of(*taken) -> EpisodeTrajectory:
     return EpisodeTrajectory(EpisodeInfo(), tuple(steps))
 
 
-@table(
+@each(
     ("action", "told"),
     [
         pytest.param(actions.Answer("12"), "12", id="answer"),

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tables import table
+from rows import each
 from webtraj.judging.base import FirstKnown, with_judgement
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.judging.rules import RuleJudge, make_rules
@@ -34,7 +34,7 @@ def episode(outcome=U, shown=None, reward=0.0) -> EpisodeTrajectory:
     return EpisodeTrajectory(EpisodeInfo(task="t"), steps, end)
 
 
-@table(
+@each(
     ("recorded", "shown", "outcome"),
     [
         (S, True, S),
@@ -59,7 +59,7 @@ async def test_outcome_and_observation(recorded, shown, outcome) -> None:
     assert found.reason
 
 
-@table(
+@each(
     ("reward", "outcome"),
     [(1.0, S), (2, S), (0.99, F), (-1.0, F), (np.nan, E), ("x", E), (None, U)],
 )

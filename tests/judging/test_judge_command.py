@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
@@ -179,7 +179,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
     assert (replayed["same"], replayed["now"]) == (True, "failure")
 
 
-@table(
+@each(
     ("arguments", "told"),
     [
         (["eval", "--judge", "modle"], "Did you mean 'model'"),
@@ -194,7 +194,6 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["rerun", "right"], "No judgement to repeat in the episode 'right'. Its judges: none"),
         (["rerun", "none"], "the dataset has 4"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_makes_no_sense_is_refused(run, dataset, arguments, told) -> None:
     action, *rest = arguments

@@ -3,7 +3,7 @@
 import pytest
 from labelled_episodes import collect_labelled
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.trajectory import Outcome
@@ -24,7 +24,7 @@ def test_what_is_written_is_read(tmp_path) -> None:
     assert read_labels(path) == {"e1": Label("e1", Outcome.SUCCESS)}
 
 
-@table(
+@each(
     ("line", "told"),
     [
         ("{", "invalid JSON"),

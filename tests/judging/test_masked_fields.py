@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.judging.evaluating import is_masked, typed_texts
 from webtraj.trajectory import Decision, StepRecord, StepType
@@ -66,7 +66,7 @@ UNKNOWN = {
 }
 
 
-@table("case", KNOWN)
+@each("case", KNOWN)
 def test_what_was_typed_last_is_known(case):
     done, known = KNOWN[case]
     steps = steps_of(*done)
@@ -76,7 +76,7 @@ def test_what_was_typed_last_is_known(case):
     assert typed_texts(steps)[-1] == known
 
 
-@table("case", UNKNOWN)
+@each("case", UNKNOWN)
 def test_what_is_not_sure_is_not_known(case):
     assert typed_texts(steps_of(*UNKNOWN[case]))[-1] == {}
 
@@ -139,6 +139,6 @@ def test_what_is_known_is_so(actions, begun):
     assert not known[0]
 
 
-@table(("value", "masked"), [("\u2022", True), ("***", True), ("", False), ("a*", False)])
+@each(("value", "masked"), [("\u2022", True), ("***", True), ("", False), ("a*", False)])
 def test_masks_are_known_by_their_signs(value, masked):
     assert is_masked(value) is masked

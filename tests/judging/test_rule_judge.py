@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions
 from webtraj.judging.base import with_judgement
@@ -131,20 +131,20 @@ FALSE = [
 ]
 
 
-@table("predicate", TRUE, ids=json.dumps)
+@each("predicate", TRUE)
 async def test_what_holds_is_a_success(predicate) -> None:
     found = await verdict(predicate)
     assert (found.outcome, found.reward) == (S, 1.0)
     assert found.findings["holds"] == {"success": True}
 
 
-@table("predicate", FALSE, ids=json.dumps)
+@each("predicate", FALSE)
 async def test_what_does_not_hold_is_a_failure(predicate) -> None:
     found = await verdict(predicate)
     assert (found.outcome, found.reward) == (F, 0.0)
 
 
-@table(
+@each(
     ("answer", "test", "outcome"),
     [
         ("12 dollars.", "12 Dollars", S),
@@ -175,7 +175,7 @@ async def test_answers(answer, test, outcome) -> None:
     assert (await verdict({"answer": test}, trajectory)).outcome is outcome
 
 
-@table(
+@each(
     ("missing", "predicate"),
     [
         ("title", {"title": "x"}),
@@ -190,7 +190,7 @@ async def test_what_was_not_observed_is_a_judge_error_that_names_it(missing, pre
     assert f"no channel {missing!r}" in found.reason
 
 
-@table(
+@each(
     ("predicate", "outcome"),
     [
         ({"all": [{"title": "x"}, {"answered": True}]}, F),
@@ -235,7 +235,7 @@ async def test_a_reward_that_is_no_number_is_a_judge_error() -> None:
     assert found.outcome is E
 
 
-@table(
+@each(
     ("blocked", "success", "failure", "outcome"),
     [
         (True, True, False, B),
@@ -314,7 +314,7 @@ def test_the_version_changes_with_the_rules() -> None:
     assert one.version == again.version != other.version
 
 
-@table(
+@each(
     ("rule", "told"),
     [
         ({}, "0.success: is missing"),
@@ -375,7 +375,7 @@ def test_deep_rules_are_refused() -> None:
         make_rules([{"success": deep}])
 
 
-@table(
+@each(
     ("name", "content", "told"),
     [
         ("a.txt", "", "expected a name ending in .json"),
@@ -411,7 +411,7 @@ def test_json_and_yaml_are_the_same(tmp_path: Path) -> None:
     assert RuleJudge(tmp_path / "rules.json").version == RuleJudge(source).version
 
 
-@table(
+@each(
     ("template", "goal", "found"),
     [
         ("Log out.", "Log  out.", {}),
@@ -453,7 +453,7 @@ FIELDS = [
 ]
 
 
-@table(("element", "outcome"), FIELDS, ids=json.dumps)
+@each(("element", "outcome"), FIELDS)
 async def test_field_is_told_by_the_text_before_it_and_a_password_by_what_was_typed(
     element, outcome
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from installed import install
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
@@ -34,7 +34,7 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
     assert configuration.to_yaml(load_loop_config(path)) == path.read_text()
 
 
-@table(
+@each(
     ("given", "said"),
     [
         pytest.param({"itertions": 2}, "did you mean iterations?", id="nearest-key"),
@@ -108,7 +108,7 @@ def sampled(**policy):
     return {"groups": {"rollout": {**keys, "policy_config": {**keys["policy_config"], **policy}}}}
 
 
-@table(
+@each(
     ("algorithm", "more", "said"),
     [
         pytest.param("grop", {}, "must be 'sft', 'grpo' or 'mixed'", id="unknown"),

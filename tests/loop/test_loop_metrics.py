@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.loop import load_loop_config, metrics
 from webtraj.loop.phases import lanes
 from webtraj.metrics.rates import mean_of_tasks
 
 
-@table(
+@each(
     ("rates", "value", "tasks"),
     [
         ([(10, 10), (0, 10)], 0.5, 2),
@@ -19,7 +19,6 @@ from webtraj.metrics.rates import mean_of_tasks
         ([(1, 2), (0, 0)], 0.5, 1),
         ([], None, 0),
     ],
-    ids=["two", "all-succeed", "one-without-trials", "none"],
 )
 def test_mean_of_tasks_lies_in_its_interval(rates, value, tasks):
     mean = mean_of_tasks(rates)

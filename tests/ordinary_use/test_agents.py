@@ -10,7 +10,7 @@ import threading
 import dm_env
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import Decision, EndReason, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
@@ -106,7 +106,7 @@ class Callable:
 WORKING = [function, coroutine_function, blocks, prints, mutates, Method(), Callable()]
 
 
-@table("agent", WORKING, ids=lambda agent: getattr(agent, "__name__", repr(agent)[:20]))
+@each("agent", WORKING)
 async def test_an_agent_may_be_a_function_and_may_block(agent, tmp_path):
     summary = await play(agent, tmp_path, episodes=3)
     assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 3
@@ -166,7 +166,7 @@ FAILING = {
 }
 
 
-@table("name", FAILING)
+@each("name", FAILING)
 async def test_what_an_agent_does_wrong_is_its_own_failure(name, tmp_path):
     agent, said = FAILING[name]
     summary = await play(agent, tmp_path)
@@ -208,7 +208,7 @@ class CannotBegin:
         return function
 
 
-@table(
+@each(
     ("error", "outcome"),
     [
         (FileNotFoundError("prompt.txt"), Outcome.AGENT_ERROR),
@@ -284,7 +284,7 @@ class NoActor:
         pass
 
 
-@table(
+@each(
     ("agent", "said"),
     [
         (NoBegin(), "add def begin_episode"),

@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import webtraj
-from tables import table
+from rows import each
 from webtraj.environments.redaction.redactor import Redactor
 from webtraj.testing.strategies import values
 
@@ -154,8 +154,8 @@ KEPT = {
 }  # fmt: skip
 
 
-@table("make", FORMATS.values(), ids=FORMATS)
-@table(("value", "kept"), KEPT.values(), ids=KEPT)
+@each("make", FORMATS.values())
+@each(("value", "kept"), KEPT.values())
 async def test_what_a_library_holds_is_kept(tmp_path, value, kept, make):
     episode = await recorded(tmp_path, {"value": value}, value, make=make)
     assert episode.steps[1].observation == {"value": kept}
@@ -273,7 +273,7 @@ NASTY = {
 }
 
 
-@table("make", NASTY.values(), ids=NASTY)
+@each("make", NASTY.values())
 async def test_what_cannot_be_kept_is_kept_as_its_repr(tmp_path, make):
     value = make()
     decision = webtraj.Decision(
@@ -382,8 +382,8 @@ async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
     assert decision.metadata == {"mine": 2, "misfits": given}
 
 
-@table("make", FORMATS.values(), ids=FORMATS)
-@table(
+@each("make", FORMATS.values())
+@each(
     "fields",
     [
         {"prompt_token_ids": (1, 2.5)},
@@ -392,7 +392,6 @@ async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
         {"logprobs": (-(2**1100),)},
         {"latency": 2**1100},
     ],
-    ids=str,
 )
 async def test_numbers_that_no_reader_accepts_are_kept_in_the_metadata(tmp_path, make, fields):
     decision = webtraj.Decision(action="go", model_calls=(webtraj.ModelCall(**fields),))

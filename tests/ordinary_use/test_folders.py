@@ -13,7 +13,7 @@ import dm_env
 import pytest
 
 import webtraj
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.trajectory import EndReason
 
@@ -62,7 +62,7 @@ NAMES = {
 }
 
 
-@table("name", NAMES.values(), ids=NAMES)
+@each("name", NAMES.values())
 async def test_a_folder_has_the_name_that_it_was_given(tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)
     await record(name)

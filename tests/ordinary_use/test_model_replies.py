@@ -11,7 +11,7 @@ import dm_env
 import orjson
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, open_dataset, registry
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy, Sampling
@@ -122,7 +122,7 @@ NO_REPLIES = {
 }
 
 
-@table("name", NO_REPLIES)
+@each("name", NO_REPLIES)
 async def test_what_is_no_reply_is_a_failure_of_the_server(name, server, tmp_path):
     reply, said = NO_REPLIES[name]
     server.script(*[reply] * 2)
@@ -154,7 +154,7 @@ UNUSABLE = {
 }
 
 
-@table("name", UNUSABLE)
+@each("name", UNUSABLE)
 async def test_a_reply_without_an_action_is_the_agents_failure(name, server, tmp_path):
     server.script(*[UNUSABLE[name]] * INVALID)
     summary, episode = await play(server, tmp_path)
@@ -170,7 +170,7 @@ async def test_a_reply_without_an_action_is_the_agents_failure(name, server, tmp
         assert decision.model_calls[0].response
 
 
-@table("name", UNUSABLE)
+@each("name", UNUSABLE)
 async def test_an_agent_gets_another_try_after_a_reply_without_an_action(name, server, tmp_path):
     server.script(UNUSABLE[name])
     summary, episode = await play(server, tmp_path)

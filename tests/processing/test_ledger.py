@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processing_support import Noted, Short, record
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.flow import Gate
@@ -49,7 +49,7 @@ def test_a_line_comes_back(entry):
     assert Entry.from_line(line) == entry
 
 
-@table(
+@each(
     "line",
     [
         b"",
@@ -58,7 +58,6 @@ def test_a_line_comes_back(entry):
         b'{"number": 1, "source": "../x", "sha256": "", "outputs": [], "counts": []}',
         b'{"number": 1, "source": "x", "sha256": "", "outputs": ["/x"], "counts": []}',
     ],
-    ids=["empty", "list", "nothing", "source", "output"],
 )
 def test_what_is_no_line_is_refused(line):
     with pytest.raises(ValueError):

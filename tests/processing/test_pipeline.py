@@ -18,7 +18,7 @@ from processing_support import (
 )
 
 from removing import remove
-from tables import table
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
@@ -239,11 +239,10 @@ async def test_other_formats(raw, out, name):
     assert (await process(raw, out, Pipeline([Noted()]), format=name)).now == 0
 
 
-@table(
+@each(
     "inside",
     [lambda p: p, lambda p: p / "x", lambda p: p.parent, lambda p: p / ".." / p.name,
      lambda p: f"file://{p}/x"],
-    ids=["same", "within", "around", "dots", "url"],
 )  # fmt: skip
 async def test_places_that_lie_in_each_other_are_refused(raw, inside):
     with pytest.raises(errors.InvalidInputError, match="one lies in the other"):

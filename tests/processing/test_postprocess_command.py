@@ -15,7 +15,7 @@ import typer
 from processing_support import contents, index_lines, ledger_lines, record
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.postprocess import postprocess
 from webtraj.cli.signals import SignalReceivedError
@@ -173,7 +173,7 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
     assert {one.format for one in open_dataset(tmp_path / "json").summaries} == {"json"}
 
 
-@table(
+@each(
     ("text", "words"),
     [
         ("reed: x", "reed is unknown; did you mean read?"),
@@ -187,19 +187,6 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
         ("read: ${nowhere}", "without a target"),
         ("read: [", "cannot be read as YAML"),
         ("read: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
-    ],
-    ids=[
-        "key",
-        "near",
-        "range",
-        "twice",
-        "step",
-        "number",
-        "main",
-        "list",
-        "reference",
-        "yaml",
-        "tag",
     ],
 )
 def test_wrong_configurations_are_refused(tmp_path, text, words):
@@ -234,7 +221,7 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         run(*arguments, "--import", "not_there")
 
 
-@table(
+@each(
     ("arguments", "words"),
     [
         (["--step", "cleen"], "Did you mean 'clean'"),
@@ -252,10 +239,6 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--option", "region=x"], "--option has no effect"),
         (["--set", "judge.by=environment"], "expected STEP.KEY=VALUE"),
         (["--where", "nothing =="], "Invalid condition"),
-    ],
-    ids=[
-        "name", "option", "value", "main", "model", "needed", "url", "provider", "idle-model",
-        "idle-model-of-a-judge", "read-option", "write-option", "both-options", "set", "where",
     ],
 )  # fmt: skip
 def test_wrong_steps_are_refused(raw, tmp_path, run, arguments, words):

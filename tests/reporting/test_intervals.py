@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj.metrics.rates import difference_interval, mcnemar_p, paired_difference_interval
 
 # Newcombe 1998, Statistics in Medicine 17:873-890, Table II, method 10.
@@ -23,7 +23,7 @@ PUBLISHED = [
 ]
 
 
-@table(("second", "first", "ends"), PUBLISHED, ids=str)
+@each(("second", "first", "ends"), PUBLISHED)
 def test_interval_is_the_published_one(second, first, ends):
     assert difference_interval(first, second) == pytest.approx(ends, abs=6e-5)
 

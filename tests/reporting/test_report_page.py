@@ -8,7 +8,7 @@ import urllib.parse
 import pytest
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.datasets.place import absolute_place
@@ -165,7 +165,7 @@ def test_command_prints_json(play, ends_by, tmp_path):
     assert data["subjects"][0]["points"][0]["metrics"]["overall"]["total"] == 8
 
 
-@table(
+@each(
     ("arguments", "error", "message"),
     [
         (["nowhere"], errors.NotADatasetError, "No dataset at"),
@@ -173,7 +173,6 @@ def test_command_prints_json(play, ends_by, tmp_path):
         (["a", "--each-run", "--run", "last"], errors.InvalidInputError, "leave out --run"),
         (["a", "--where", "1 +"], errors.InvalidInputError, "1 +"),
     ],
-    ids=["no-dataset", "each-of-two", "each-and-one", "no-condition"],
 )
 def test_wrong_input_of_a_report_is_named(arguments, error, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors, registry
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import RolloutSettings, collect
@@ -55,7 +55,7 @@ class Machine:
         return [control.heed(self.read(control.workers)) for _ in range(readings)]
 
 
-@table("room", [2, 5, 16, 40])
+@each("room", [2, 5, 16, 40])
 def test_it_finds_the_machines_room_and_stays_there(room):
     numbers = Machine(room).run(AdaptiveControl(BOUNDS), 400)
     later = numbers[100:]
@@ -138,7 +138,7 @@ def test_whatever_is_read_it_stays_in_bounds_and_moves_by_steps(low, more, readi
         assert before // 2 <= after <= before * 2
 
 
-@table(
+@each(
     "make",
     [
         lambda: Adaptive(0, 4),
@@ -149,7 +149,6 @@ def test_whatever_is_read_it_stays_in_bounds_and_moves_by_steps(low, more, readi
         lambda: Adaptive(1, 4, slower=1),
         lambda: Adaptive(1, 4, slower_when_full=0.5),
     ],
-    ids=["none", "order", "interval", "patience", "cpu", "slower", "full"],
 )
 def test_bounds_that_are_none_are_refused(make):
     with pytest.raises(errors.InvalidInputError, match="Adaptive takes"):
@@ -204,7 +203,7 @@ def test_without_pressure_the_load_tells(tmp_path):
     assert MachineReader(tmp_path).read().cpu_pressure == 0.0
 
 
-@table("content", ["", "some total=many\n", "some\n", "full total=3\n"])
+@each("content", ["", "some total=many\n", "some\n", "full total=3\n"])
 def test_what_cannot_be_read_is_not_known(tmp_path, content):
     (tmp_path / "pressure").mkdir()
     (tmp_path / "pressure" / "cpu").write_text(content)
@@ -262,7 +261,7 @@ def test_parallel_takes_a_range_or_auto():
     assert RolloutSettings(parallel=3).adaptive is None
 
 
-@table("parallel", ["many", 0, 1.5, None])
+@each("parallel", ["many", 0, 1.5, None])
 def test_parallel_that_is_none_is_refused(parallel):
     with pytest.raises(errors.InvalidInputError, match="parallel must be"):
         RolloutSettings(parallel=parallel)

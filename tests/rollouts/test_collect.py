@@ -5,7 +5,7 @@ import collections
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_dataset, registry
 from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
@@ -303,7 +303,7 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
     assert len(open_dataset(tmp_path / "data")) == 2
 
 
-@table(
+@each(
     ("arguments", "words"),
     [
         ({"parallel": 0}, "parallel must be 1 or more, a whole number; got 0"),

@@ -13,7 +13,7 @@ import time
 import psutil
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.cli.app import main
 from webtraj.datasets.verification import verify
@@ -219,7 +219,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         assert len(open_dataset(out)) == len(summaries)
 
 
-@table(
+@each(
     ("arguments", "told"),
     [
         ([], "Nothing to run: give --preset"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors, registry
 from webtraj.runs.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
 
@@ -15,7 +15,7 @@ def counts(plan):
     return dict(collections.Counter(planned.task for planned in plan))
 
 
-@table(
+@each(
     ("presets", "episodes", "expected"),
     [
         ("ladder/climb", 5, {"climb": 5}),
@@ -62,7 +62,7 @@ def test_numbers_of_episodes_add_up_and_differ_by_at_most_one(episodes):
     assert max(numbers) - min(numbers) <= 1
 
 
-@table(
+@each(
     ("presets", "arguments", "error", "words"),
     [
         ([], {}, errors.InvalidInputError, "at least one preset"),
@@ -114,7 +114,7 @@ def test_groups_that_cannot_be_are_refused(episodes, group_size, words):
         plan_episodes("ladder/climb", episodes=episodes, group_size=group_size)
 
 
-@table(
+@each(
     ("damage", "words"),
     [
         (lambda content: b"", "cannot be read"),
@@ -124,7 +124,6 @@ def test_groups_that_cannot_be_are_refused(episodes, group_size, words):
         (lambda content: content.replace(b'"version":1', b'"version":2'), "newer"),
         (lambda content: content.replace(b'"row":0', b'"row":1'), "rows"),
     ],
-    ids=["empty", "cut", "row missing", "other kind", "newer", "row twice"],
 )
 def test_a_damaged_plan_is_refused(damage, words):
     content = plan_to_bytes(plan_episodes("ladder/all"), seed=0)

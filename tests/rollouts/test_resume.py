@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.rollouts import (
     Completion,
@@ -56,7 +57,7 @@ async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path)
     assert summary.last_tries == summary.results[2:]
 
 
-@table(
+@each(
     ("error", "tries", "outcome"),
     [
         (errors.ModelUnavailableError("away"), 3, Outcome.MODEL_ERROR),
@@ -66,7 +67,6 @@ async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path)
         (ConnectionRefusedError("an OSError of its own"), 1, Outcome.AGENT_ERROR),
         (ValueError("a bug"), 1, Outcome.AGENT_ERROR),
     ],
-    ids=["model away", "model refuses", "prompt too long", "gives none", "OSError", "bug"],
 )
 async def test_only_failures_of_the_models_server_are_tried_again(error, tries, outcome, climber):
     summary = await collect("ladder/climb", climber(error), settings=RolloutSettings(retry=QUICK))
@@ -287,7 +287,7 @@ ROLLOUT = """
         def begin_episode(self, environment): return self
         async def act(self, observation): return Decision(action=observation)
 
-    registry.register("walk", Walk, tasks=tuple(f"w{i}" for i in range(60)))
+    registry.register("walk", Walk, tasks=tuple(f"w{i}" for i in range(120)))
     print("begins", flush=True)
     resume = sys.argv[2] == "resume"
     asyncio.run(collect("walk", Walker(), parallel=6, out=sys.argv[1], resume=resume))
@@ -306,13 +306,13 @@ def test_killed_five_times_and_resumed_every_row_is_there_once(tmp_path):
             # Each life seals some episodes of its own before it is killed.
             wanted = 8 * (kill + 1)
             while process.poll() is None and _num_files(out / "episodes") < wanted:
-                pass
+                time.sleep(0.005)
             os.kill(process.pid, signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
     subprocess.run([*program, "resume"], check=True, timeout=120, capture_output=True)
     dataset = open_dataset(out)
     finished = [place for *place, end in ends(dataset) if end is EndReason.TERMINATED]
-    assert sorted(row for row, _ in finished) == list(range(60))
+    assert sorted(row for row, _ in finished) == list(range(120))
     cut_short = [end for *_, end in ends(dataset) if end is not EndReason.TERMINATED]
     assert set(cut_short) <= {EndReason.CRASHED}
     assert cut_short  # Five kills in the middle of six episodes each.

@@ -35,7 +35,6 @@ def seeds_and_outcomes(dataset):
     return {(t.info.task, t.info.seed, t.outcome, t.num_steps) for t in dataset}
 
 
-@pytest.mark.gate
 def test_oracle_solves_what_it_plays(tmp_path):
     presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
     done = run(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
 from webtraj.runs.plan import plan_tasks
@@ -161,8 +161,8 @@ async def test_stopped_it_hands_out_nothing():
     assert await scheduler.take() is None
 
 
-@table("order", ["given", "fair", "longest"])
-@table("per_site", [None, 1, 2])
+@each("order", ["given", "fair", "longest"])
+@each("per_site", [None, 1, 2])
 async def test_every_turn_is_played_once_by_any_number_of_workers(order, per_site):
     given = sites(*(f"s{number % 7}" for number in range(60)))
     scheduler = Scheduler(given, order=order, politeness=Politeness(per_site=per_site))

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome
 from webtraj.rollouts import EpisodeResult, RolloutSummary
 
@@ -21,7 +21,7 @@ def result(task="a", end_reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS, s
     )
 
 
-@table(
+@each(
     ("outcomes", "rate"),
     [
         ([Outcome.SUCCESS, Outcome.SUCCESS], 1.0),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import webtraj.loop
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.serving.memory import MemoryNeed, ModelSize, serving_need, training_need
 
@@ -63,7 +63,7 @@ def test_serving_is_weights_and_keys_and_values():
     assert copied.cache == need.cache // 8  # There are 8 heads, not 16.
 
 
-@table(
+@each(
     ("keeping", "bytes_each"),
     [
         ("float32", 6 + 4 + 8),
@@ -72,7 +72,6 @@ def test_serving_is_weights_and_keys_and_values():
         ("zero-2", 2 + 2 / 8 + 12 / 8),
         ("zero-3", 16 / 8),
     ],
-    ids=["float32", "bf16", "zero-1", "zero-2", "zero-3"],
 )
 def test_bytes_for_each_weight_that_is_trained(keeping, bytes_each):
     need = training_need(LARGE, tokens=1, keeping=keeping, devices=8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.serving import Staleness, VersionHistory
 from webtraj.trajectory import ModelCall
@@ -10,7 +10,7 @@ from webtraj.trajectory import ModelCall
 HISTORY = VersionHistory(["default", "clicker@1", "clicker@2", "clicker@3"])
 
 
-@table(
+@each(
     ("recorded", "trained", "version", "behind"),
     [
         ("clicker@3", None, "clicker@3", 0),

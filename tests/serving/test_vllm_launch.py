@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.serving import VllmLaunch, interpreters
 
@@ -45,7 +45,7 @@ def test_defaults_leave_the_rest_to_vllm(model):
     assert launch.variables() == {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
-@table(
+@each(
     ("settings", "expected"),
     [
         ({"name": "mine"}, ["--served-model-name", "mine"]),
@@ -67,7 +67,6 @@ def test_defaults_leave_the_rest_to_vllm(model):
         ({"sleep_mode": True}, ["--enable-sleep-mode"]),
         ({"extra_args": ("--seed", "7")}, ["--seed", "7"]),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_setting_becomes_an_argument(model, settings, expected):
     given = arguments(VllmLaunch(model=model, python=sys.executable, **settings))
@@ -84,7 +83,7 @@ def test_lora_adapters_are_named(model, tmp_path):
     assert arguments(launch)[-3:] == ["--enable-lora", "--lora-modules", f"clicker={tmp_path}"]
 
 
-@table(
+@each(
     ("settings", "variable"),
     [
         ({"dev_mode": True}, ("VLLM_SERVER_DEV_MODE", "1")),
@@ -92,7 +91,6 @@ def test_lora_adapters_are_named(model, tmp_path):
         ({"version": "round-1"}, ("WEBTRAJ_WEIGHTS_VERSION", "round-1")),
         ({"environment": {"HF_HUB_OFFLINE": "0"}}, ("HF_HUB_OFFLINE", "0")),
     ],
-    ids=["dev_mode", "runtime_lora", "version", "environment"],
 )
 def test_setting_becomes_a_variable(model, settings, variable):
     assert variable in VllmLaunch(model=model, **settings).variables().items()
@@ -113,7 +111,7 @@ def test_name_on_the_hub_is_kept_whole():
     assert "HF_HUB_OFFLINE" not in launch.variables()
 
 
-@table(
+@each(
     ("settings", "match"),
     [
         ({"model": "./nowhere"}, "No model folder at"),
@@ -130,21 +128,6 @@ def test_name_on_the_hub_is_kept_whole():
         ({"extra_args": ("--host=0.0.0.0",)}, r"extra_args has '--host=0\.0\.0\.0'"),
         ({"extra_args": ("--port", "80")}, "extra_args has '--port'"),
     ],
-    ids=[
-        "model is missing",
-        "model is empty",
-        "model is a file",
-        "model is no model",
-        "tensor_parallel",
-        "data_parallel",
-        "max_model_len",
-        "max_num_seqs",
-        "gpu_memory_utilization",
-        "lora",
-        "python",
-        "another host",
-        "another port",
-    ],
 )
 def test_wrong_setting_is_refused(model, settings, match):
     launch = VllmLaunch(**{"model": model, "python": sys.executable, **settings})
@@ -152,15 +135,15 @@ def test_wrong_setting_is_refused(model, settings, match):
         launch.command("127.0.0.1", 8123)
 
 
-@table("setting", ["dev_mode", "runtime_lora"])
-@table("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+@each("setting", ["dev_mode", "runtime_lora"])
+@each("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
 def test_power_over_the_server_is_for_this_machine(model, host, setting):
     launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
     assert f"--host={host}" in arguments(launch, host)
 
 
-@table("setting", ["dev_mode", "runtime_lora"])
-@table("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
+@each("setting", ["dev_mode", "runtime_lora"])
+@each("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
 def test_power_over_the_server_is_refused_where_others_reach_it(model, host, setting):
     launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
     with pytest.raises(errors.InvalidInputError, match=f"{setting} would allow any machine"):

@@ -3,15 +3,11 @@
 import random
 
 import pytest
-
 from hypothesis import given
-
 from hypothesis import strategies as st
 
 from rows import each
-
 from webtraj import errors
-
 from webtraj.store.retrying import RetryPolicy, Secrets, understand
 
 

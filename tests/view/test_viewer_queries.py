@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
@@ -194,7 +194,7 @@ def test_a_row_is_data_that_json_can_hold():
     assert len(data["goal"]) == 500
 
 
-@table(
+@each(
     ("parameters", "query"),
     [
         ([], Query()),
@@ -210,13 +210,12 @@ def test_a_row_is_data_that_json_can_hold():
         ([("seed", "7")], Query(seed=7)),
         ([("offset", "7"), ("limit", "1000")], Query(offset=7, limit=1000)),
     ],
-    ids=["empty", "duration", "up", "blank", "several", "words", "rewards", "seed", "page"],
 )
 def test_a_query_is_read(parameters, query):
     assert parse_query(parameters) == query
 
 
-@table(
+@each(
     ("name", "value"),
     [
         ("sort", "nothing"),

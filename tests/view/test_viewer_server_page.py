@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 from viewer_server_support import HOSTILE, SVG, picture, rich_episode, write
 
-from tables import table
+from rows import each
 from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
@@ -122,8 +122,8 @@ def test_the_command_exports_one_episode(tmp_path):
     assert [path.name for path in (tmp_path / "out").glob("*.html")] == ["rich.html"]
 
 
-@table(("kind", "media_type"), [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp")])
-@table("options", [{}, {"lossless": True}, {"progressive": True}], ids=str)
+@each(("kind", "media_type"), [("JPEG", "jpeg"), ("PNG", "png"), ("WEBP", "webp")])
+@each("options", [{}, {"lossless": True}, {"progressive": True}])
 def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
     Image.new("RGBA" if kind == "WEBP" else "RGB", (123, 45)).save(tmp_path / "x", kind, **options)
     data = (tmp_path / "x").read_bytes()
@@ -133,8 +133,8 @@ def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
         values.size_of(data[:end])  # Cut anywhere, it is no reason to fail.
 
 
-@table("kind", ["JPEG", "PNG", "WEBP"])
-@table(
+@each("kind", ["JPEG", "PNG", "WEBP"])
+@each(
     ("size", "drawn", "content"),
     [
         ((332, 214), (160, 210), [160, 210]),
@@ -142,7 +142,6 @@ def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
         ((332, 214), (0, 0), None),
         ((1280, 720), (160, 210), None),  # A window, not a small page.
     ],
-    ids=["small", "full", "empty", "large"],
 )
 def test_what_a_small_picture_shows_is_told(size, drawn, content, kind, tmp_path):
     image = Image.new("RGB", size, "#555")
@@ -156,7 +155,7 @@ def test_what_a_small_picture_shows_is_told(size, drawn, content, kind, tmp_path
     assert "content" not in cut
 
 
-@table("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)], ids=str)
+@each("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)])
 def test_arrays_of_pixels_are_pictures(shape, tmp_path):
     array = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
     (tmp_path / "x.png").write_bytes(values.array_png(array))

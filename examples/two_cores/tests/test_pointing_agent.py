@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from two_cores.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
 from webtraj import errors
 from webtraj.agents.catalog import make_agent
@@ -101,10 +101,9 @@ def test_reply_for_an_action_reads_as_that_action(action):
     assert prompt.read(prompt.reply_for(action)) == action
 
 
-@table(
+@each(
     "action",
     [a.Click("9"), a.Click("2", count=2), a.Fill("6", "not in the goal"), a.Scroll(dx=0, dy=1)],
-    ids=["unknown element", "double click", "word not said", "no element"],
 )
 def test_actions_without_a_reply(action):
     assert prompt_of().reply_for(action) is None
@@ -123,7 +122,7 @@ REPLIES = {
 }
 
 
-@table("reply", REPLIES.values(), ids=REPLIES)
+@each("reply", REPLIES.values())
 def test_what_is_no_reply_is_never_a_click(reply):
     prompt = prompt_of()
     unused = next(name for name in ELEMENTS if name not in prompt.elements)
@@ -260,7 +259,7 @@ EXPRESSED = {
 }
 
 
-@table("case", EXPRESSED)
+@each("case", EXPRESSED)
 def test_reply_for_what_a_person_does_reads_as_that(case):
     action, how = EXPRESSED[case]
     prompt = widgets()
@@ -280,7 +279,7 @@ SAME = {
 }
 
 
-@table("case", SAME)
+@each("case", SAME)
 def test_reply_for_an_action_does_the_same(case):
     action, same = SAME[case]
     prompt = widgets()
@@ -335,7 +334,7 @@ NONSENSE = (
 )
 
 
-@table("reply", NONSENSE)
+@each("reply", NONSENSE)
 def test_what_cannot_be_done_with_an_element_is_invalid(reply):
     prompt = widgets()
     text = reply.format(circle=name_of(prompt, "12"), field=name_of(prompt, "8"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.integrations.mcp_tools import ACTING, MANAGING
@@ -29,13 +29,13 @@ def made(name, given):
     return ACTING[name].function(**ACTING[name].read(given))
 
 
-@table("name", ACTING)
+@each("name", ACTING)
 def test_every_tool_makes_its_action(name):
     given, action = MADE[name]
     assert made(name, given) == action
 
 
-@table(
+@each(
     ("name", "given", "words"),
     [
         ("click", {}, "ref, or both x and y"),
@@ -57,7 +57,7 @@ def test_wrong_arguments_are_named(name, given, words):
         made(name, given)
 
 
-@table("tool", [*MANAGING.values(), *ACTING.values()], ids=lambda tool: tool.name)
+@each("tool", [*MANAGING.values(), *ACTING.values()])
 def test_a_schema_describes_what_is_accepted(tool):
     properties = tool.schema["properties"]
     assert set(properties) == set(tool.rules)

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tables import table
+from rows import each
 from webtraj.environments import actions
 from webtraj.judging.model import JudgeSettings
 from webtraj.judging.model.evidence import action_text, gather, step_list
@@ -129,23 +129,22 @@ def webgym_task(reference, answer="") -> dict:
     return spec_of_row(row).to_data()
 
 
-@table(("reference", "facts"), REFERENCES.values(), ids=REFERENCES)
+@each(("reference", "facts"), REFERENCES.values())
 def test_webgym_references_become_facts(make_episode, reference, facts) -> None:
     evidence = gather(make_episode(task=webgym_task(reference, "12")), SETTINGS)
     assert list(evidence.facts) == facts
     assert (evidence.goal, evidence.reference) == ("Find the lamp", "12")
 
 
-@table(
+@each(
     "task",
     [3, {"goal": "no name"}, {"name": "a", "surplus": 1}, {"name": "a", "facts": [{"id": "g"}]}],
-    ids=["number", "without a name", "surplus field", "group without facts"],
 )
 def test_task_that_cannot_be_read_is_missing(make_episode, task) -> None:
     assert "cannot be read" in gather(make_episode(task=task), SETTINGS).missing
 
 
-@table("observation", [None, 3, "text", np.zeros(3), [1, 2]], ids=str)
+@each("observation", [None, 3, "text", np.zeros(3), [1, 2]])
 def test_other_observations_show_nothing(observation, make_episode) -> None:
     episode = make_episode(answer=None)
     steps = tuple(dataclasses.replace(step, observation=observation) for step in episode.steps)
@@ -159,7 +158,7 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
     assert gather(empty, SETTINGS).missing
 
 
-@table(
+@each(
     ("action", "text"),
     [
         (actions.InvalidAction("There are two calls."), "a reply that was no action: There are"),
@@ -167,7 +166,6 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
         ({"key": "click"}, "{'key': 'click'}"),
         (4, "4"),
     ],
-    ids=["invalid", "array", "mapping", "number"],
 )
 def test_any_action_is_told(action, text) -> None:
     assert action_text(action).startswith(text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.judging import with_judgement
 from webtraj.judging.model import JudgeSettings, ModelJudge, Routing, replayed
@@ -76,7 +76,7 @@ PATHS = {
 }  # fmt: skip
 
 
-@table(("says", "outcome", "asked"), PATHS.values(), ids=PATHS)
+@each(("says", "outcome", "asked"), PATHS.values())
 async def test_path(says, outcome, asked, serve, make_judge, make_episode, judged) -> None:
     copied = {name: list(said) if isinstance(said, list) else said for name, said in says.items()}
     rule = judged(**copied)
@@ -90,7 +90,7 @@ async def test_path(says, outcome, asked, serve, make_judge, make_episode, judge
     assert replayed(judgement) == judgement
 
 
-@table(
+@each(
     ("facts", "outcome"),
     [
         (["failure", "failure"], Outcome.FAILURE),
@@ -98,7 +98,6 @@ async def test_path(says, outcome, asked, serve, make_judge, make_episode, judge
         (["success", "unclear"], Outcome.JUDGE_ERROR),
         (["success", "success"], Outcome.SUCCESS),
     ],
-    ids=["both fail", "one unclear", "unclear only", "both hold"],
 )
 async def test_all_criteria_can_be_judged_at_once(
     facts, outcome, serve, make_judge, make_episode, judged
@@ -137,7 +136,7 @@ REFERENCES = {
 }
 
 
-@table(("reference", "number"), REFERENCES.values(), ids=REFERENCES)
+@each(("reference", "number"), REFERENCES.values())
 async def test_webgym_references_are_judged(
     reference, number, serve, make_judge, make_episode, judged
 ) -> None:
@@ -202,7 +201,7 @@ VOTES = {
 }
 
 
-@table(("votes", "outcome"), VOTES.values(), ids=VOTES)
+@each(("votes", "outcome"), VOTES.values())
 async def test_votes(votes, outcome, serve, make_judge, make_episode, judged) -> None:
     rule = judged(goal=list(votes))
     judge = make_judge(
@@ -317,7 +316,7 @@ async def test_conversation_too_long_is_a_judge_error(
     assert "too long" in judgement.reason
 
 
-@table("reason", [EndReason.ERRORED, EndReason.CRASHED, EndReason.CLOSED, EndReason.CANCELLED])
+@each("reason", [EndReason.ERRORED, EndReason.CRASHED, EndReason.CLOSED, EndReason.CANCELLED])
 async def test_episode_that_was_cut_short_is_not_asked_about(
     reason, serve, make_judge, make_episode, judged
 ) -> None:
@@ -373,10 +372,9 @@ def test_version_is_that_of_prompts_and_settings() -> None:
     assert len({version(), version(votes=3), version(thoughts=False)}) == 3
 
 
-@table(
+@each(
     "settings",
     [{"votes": 0}, {"retries": -1}, {"temperature": 3}, {"timeout": 0}, {"max_screenshots": 0}],
-    ids=str,
 )
 def test_settings_that_make_no_sense(settings) -> None:
     (name,) = settings

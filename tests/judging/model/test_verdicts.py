@@ -2,7 +2,7 @@
 
 import json
 
-from tables import table
+from rows import each
 from webtraj.judging.model import replayed
 from webtraj.judging.model.asking import read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
@@ -130,21 +130,21 @@ HOSTILE = {
 }
 
 
-@table(("text", "verdict"), VERDICTS.values(), ids=VERDICTS)
+@each(("text", "verdict"), VERDICTS.values())
 def test_verdict_is_read(text, verdict) -> None:
     reading = read_reply(text, WORDS)
     assert (reading.value.word, reading.broken) == (verdict, "")
     reading.value.reasoning.encode()  # Any file can hold it.
 
 
-@table("text", HOSTILE.values(), ids=HOSTILE)
+@each("text", HOSTILE.values())
 def test_hostile_reply_is_no_verdict(text) -> None:
     reading = read_reply(text, WORDS)
     assert reading.value is None
     assert reading.broken
 
 
-@table(
+@each(
     ("reason", "complete"),
     [
         ("stop", True),

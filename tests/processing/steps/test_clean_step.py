@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_episodes import done, episode, finish, page, step
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Drop
@@ -82,7 +82,7 @@ KEPT = {
 }
 
 
-@table("case", CASES)
+@each("case", CASES)
 def test_dropped_for_a_reason(case):
     trajectory, reason = CASES[case]
     result = Clean()(trajectory)
@@ -90,7 +90,7 @@ def test_dropped_for_a_reason(case):
     assert result.reason == reason
 
 
-@table("case", KEPT)
+@each("case", KEPT)
 def test_goes_on_as_it_is(case):
     assert Clean()(KEPT[case]) is KEPT[case]
 
@@ -108,7 +108,7 @@ def test_single_clicks_stay_where_they_are_asked_for():
     assert step_class("clean")(min_steps=1).settings == {"min_steps": 1}
 
 
-@table("value", [-1, 1.5, True, "2", None], ids=repr)
+@each("value", [-1, 1.5, True, "2", None])
 def test_what_is_no_number_of_steps_is_refused(value):
     with pytest.raises(errors.InvalidInputError, match=r"clean: min_steps is .* whole number"):
         Clean(min_steps=value)

@@ -3,7 +3,7 @@
 import pytest
 from made_episodes import CLICKED, SHOP, done, episode, finish, page, step, thought
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.judging.rules import RuleJudge
@@ -79,7 +79,7 @@ PASSED_OVER = {
 }
 
 
-@table("case", PASSED_OVER)
+@each("case", PASSED_OVER)
 def test_passed_over(case):
     assert RelabelClicks()(PASSED_OVER[case]) is PASSED_OVER[case]
     assert RelabelClicks(keep_original=False)(PASSED_OVER[case]) == Drop("no click to ask for")
@@ -150,7 +150,7 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
         assert (await judge(one)).trajectories[0].outcome is Outcome.SUCCESS
 
 
-@table(
+@each(
     "options",
     [
         {"most": 0},
@@ -159,7 +159,6 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
         {"sequences": 2},
         {"sequence_wording": "{role} {name} {name2}"},
     ],
-    ids=str,
 )
 def test_bad_options_are_named(options):
     with pytest.raises(errors.InvalidInputError, match=f"relabel-clicks: {next(iter(options))} is"):

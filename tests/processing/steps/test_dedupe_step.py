@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, page, step
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import OrderedStep
@@ -55,7 +55,7 @@ DIFFERENT = {
 }
 
 
-@table("case", DIFFERENT)
+@each("case", DIFFERENT)
 def test_different_ones_stay(case):
     assert admitted(Dedupe(threshold=1), typed("tea"), DIFFERENT[case]) == [True, True]
     assert admitted(Dedupe(), typed("tea"), DIFFERENT[case]) == [True, True]

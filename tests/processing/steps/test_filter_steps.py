@@ -3,7 +3,7 @@
 import pytest
 from made_episodes import episode, finish
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import step_class
@@ -29,7 +29,7 @@ KEEPS = [
 ]
 
 
-@table(("keeps", "given", "stays"), KEEPS, ids=map(str, range(len(KEEPS))))
+@each(("keeps", "given", "stays"), KEEPS)
 def test_filter(keeps, given, stays):
     trajectory = episode(finish(reward=1.0), **given)
     result = keeps(trajectory)
@@ -42,7 +42,7 @@ def test_reason_is_the_same_for_all_and_the_detail_tells_of_one():
     assert FilterOutcome()(failed) == Drop("outcome failure")
 
 
-@table(
+@each(
     ("name", "options", "said"),
     [
         ("filter", {"where": "__import__('os')"}, "Invalid condition"),
@@ -52,7 +52,6 @@ def test_reason_is_the_same_for_all_and_the_detail_tells_of_one():
         ("filter-task", {"exclude": [1]}, "exclude is"),
         ("filter-task", {"tasks": {"a": 1}}, "tasks is"),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_bad_options_are_named(name, options, said):
     with pytest.raises(errors.InvalidInputError, match=said):

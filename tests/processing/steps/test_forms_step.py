@@ -6,7 +6,7 @@ import json
 import pytest
 from made_episodes import done, episode, finish, page, step, thought
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.judging.rules import RuleJudge, make_rules
@@ -173,14 +173,14 @@ PICKED = {
 }  # fmt: skip
 
 
-@table("case", PICKED)
+@each("case", PICKED)
 async def test_a_field_that_a_click_filled_in_is_a_task_of_its_own(case):
     (made,) = RelabelForms(keep_original=False)(PICKED[case][0]).trajectories
     assert made.info.task == "hindsight/picked-form"
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 
-@table("case", [*TOLD, *PICKED])
+@each("case", [*TOLD, *PICKED])
 async def test_form_becomes_an_episode(case):
     trajectory, goal, steps = (TOLD | PICKED)[case]
     result = RelabelForms(keep_original=False)(trajectory)
@@ -232,7 +232,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@table("case", WRONG)
+@each("case", WRONG)
 async def test_rule_tells_what_was_filled_in_otherwise(case):
     _, made = RelabelForms()(filled(box("A", form("A")))).trajectories
     task = {"task": made.info.task, "metadata": made.info.metadata, "goal": made.info.goal}
@@ -277,7 +277,7 @@ PASSED_OVER = {
 }  # fmt: skip
 
 
-@table("case", PASSED_OVER)
+@each("case", PASSED_OVER)
 def test_forms_that_are_passed_over(case):
     assert RelabelForms()(PASSED_OVER[case]) is PASSED_OVER[case]
     assert RelabelForms(keep_original=False)(PASSED_OVER[case]) == Drop("no form to ask for")
@@ -331,14 +331,13 @@ def test_of_several_wordings_each_episode_has_one():
     assert set(goals) == {f"{first} and click Send.", f"{second} and click Send."}
 
 
-@table(
+@each(
     "options",
     [
         {"enter": ()}, {"enter": ['"{value}" as {name}', "{value}"]},
         {"most": 0}, {"keep_original": 1}, {"wording": "{what}"}, {"select": ""},
         {"enter": "{value}"}, {"choose": 3},
     ],
-    ids=str,
 )  # fmt: skip
 def test_bad_options_of_forms_are_named(options):
     with pytest.raises(errors.InvalidInputError, match=f"relabel-forms: {next(iter(options))} is"):

@@ -6,7 +6,7 @@ import json
 import pytest
 from made_episodes import done, episode, page, step
 
-from tables import table
+from rows import each
 from two_cores.decisions import PointingRenderer
 from webtraj import Outcome, open_dataset
 from webtraj.agents.oracle import OracleAgent
@@ -93,7 +93,7 @@ PASSED_OVER = {
 }
 
 
-@table("case", TOLD)
+@each("case", TOLD)
 async def test_field_is_called_by_the_text_before_it(case):
     trajectory, goal, steps = TOLD[case]
     result = RelabelForms(keep_original=False)(trajectory)
@@ -105,7 +105,7 @@ async def test_field_is_called_by_the_text_before_it(case):
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 
-@table("case", PASSED_OVER)
+@each("case", PASSED_OVER)
 def test_what_cannot_be_told_is_passed_over(case):
     assert RelabelForms()(PASSED_OVER[case]) is PASSED_OVER[case]
 
@@ -123,7 +123,7 @@ OTHERWISE = {
 }  # fmt: skip
 
 
-@table("case", OTHERWISE)
+@each("case", OTHERWISE)
 async def test_rule_looks_at_what_was_typed(case):
     _, made = RelabelForms()(sent(*BOTH)).trajectories
     trajectory, outcome = OTHERWISE[case]

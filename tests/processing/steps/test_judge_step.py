@@ -6,7 +6,7 @@ import json
 import pytest
 from made_episodes import episode, finish, only
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.base import given_by, with_judgement
@@ -65,17 +65,16 @@ CUT_SHORT = {
 }
 
 
-@table("case", CUT_SHORT)
+@each("case", CUT_SHORT)
 async def test_what_was_cut_short_is_not_judged(case):
     judge = Strict()
     assert await JudgeStep(judge=judge)(CUT_SHORT[case]) is CUT_SHORT[case]
     assert not judge.judged
 
 
-@table(
+@each(
     ("outcome", "judged"),
     [(Outcome.SUCCESS, 0), (Outcome.FAILURE, 0), (Outcome.UNKNOWN, 1), (Outcome.JUDGE_ERROR, 1)],
-    ids=lambda value: str(value),
 )
 async def test_only_those_without_an_outcome(outcome, judged):
     judge = Strict()
@@ -102,7 +101,7 @@ UNDECIDED = {
 }
 
 
-@table("case", UNDECIDED)
+@each("case", UNDECIDED)
 async def test_what_no_model_replied_to_is_a_failure_of_the_step(case):
     calls, findings, fails = UNDECIDED[case]
 
@@ -185,7 +184,7 @@ IN_TURN = {
 }  # fmt: skip
 
 
-@table("case", IN_TURN)
+@each("case", IN_TURN)
 async def test_judges_in_turn(case):
     options, outcome, by = IN_TURN[case]
     step = JudgeStep(by=["environment", "rules"])
@@ -226,7 +225,7 @@ def _verdict(request, verdict):
     return json.dumps({"reasoning": "It shows.", "verdict": verdict})
 
 
-@table("case", VERDICTS)
+@each("case", VERDICTS)
 async def test_model_judge_over_http(case, served):
     rule, outcome = VERDICTS[case]
     with FakeModelServer(rule) as server:
@@ -243,7 +242,7 @@ async def test_model_judge_over_http(case, served):
     assert step.settings["options"] == {"check_blocked": False}
 
 
-@table(
+@each(
     ("options", "said"),
     [
         ({}, "needs a model"),
@@ -254,16 +253,6 @@ async def test_model_judge_over_http(case, served):
         ({"by": 7}, "by is 7"),
         ({"judge": Strict(), "on_judge_error": "hide"}, "on_judge_error is 'hide'"),
         ({"judge": Strict(), "only_unknown": "yes"}, "only_unknown is 'yes'"),
-    ],
-    ids=[
-        "no model",
-        "no judge",
-        "one is no judge",
-        "one needs a model",
-        "no judges",
-        "a number",
-        "no way",
-        "no flag",
     ],
 )
 def test_bad_options_are_named(options, said):

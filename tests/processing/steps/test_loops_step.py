@@ -3,7 +3,7 @@
 import numpy as np
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step
 
-from tables import table
+from rows import each
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.pruning import PruneLoops
@@ -109,7 +109,7 @@ STAYS = {
 }
 
 
-@table("case", CUT)
+@each("case", CUT)
 def test_cut(case):
     result = PruneLoops()(detour(*CUT[case]))
     made = only(result)
@@ -118,7 +118,7 @@ def test_cut(case):
     assert PruneLoops()(made) is made
 
 
-@table("case", STAYS)
+@each("case", STAYS)
 def test_stays(case):
     first = page(scroll={"x": 0.0, "y": 0.0}) if case == "scrolled" else page()
     trajectory = episode(*STAYS[case], finish(page("text", url="z")), first=first)

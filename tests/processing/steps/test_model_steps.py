@@ -6,7 +6,7 @@ import re
 import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step, thought
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed, Drop
@@ -71,8 +71,8 @@ BROKEN = {
 }
 
 
-@table("name", NAMES)
-@table("case", BROKEN)
+@each("name", NAMES)
+@each("case", BROKEN)
 async def test_broken_reply_is_an_error_and_never_half_an_answer(case, name, served):
     with FakeModelServer(lambda request: BROKEN[case](good)) as server:
         asks, trajectory, good = steps_of(served(server), attempts=2)[name]
@@ -101,8 +101,8 @@ async def test_broken_reply_is_asked_for_again_and_not_shown_again(name, served)
     assert all("nonsense-reply" not in str(request.json) for request in replies)
 
 
-@table("name", NAMES)
-@table("status", [401, 500])
+@each("name", NAMES)
+@each("status", [401, 500])
 async def test_server_that_fails_is_an_error(name, status, served):
     with FakeModelServer(lambda request: Reply.error(status)) as server:
         asks, trajectory, _ = steps_of(served(server))[name]
@@ -278,7 +278,7 @@ UNPROVEN = {
 }
 
 
-@table("case", UNPROVEN)
+@each("case", UNPROVEN)
 async def test_hindsight_without_proof_is_broken(case, served):
     raises = pytest.raises(errors.ModelError, match="no usable answer")
     with FakeModelServer(lambda request: replying(UNPROVEN[case])) as server, raises:

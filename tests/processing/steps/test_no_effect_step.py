@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_episodes import LIST, SHOP, done, episode, finish, only, page, step
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
@@ -61,7 +61,7 @@ def played(record, first=None):
     return episode(record, finish(record.observation), first=first)
 
 
-@table("case", GOES)
+@each("case", GOES)
 def test_step_without_effect_goes(case):
     first = page(scroll={"x": 0.0, "y": 0.0}) if "scrolling" in case else None
     trajectory = played(GOES[case], first)
@@ -74,7 +74,7 @@ def test_step_without_effect_goes(case):
     assert DropNoEffect()(made) is made
 
 
-@table("case", STAYS)
+@each("case", STAYS)
 def test_step_that_may_have_an_effect_stays(case):
     trajectory = played(STAYS[case], 7 if case == "no mapping" else None)
     assert DropNoEffect()(trajectory) is trajectory
@@ -171,10 +171,9 @@ def test_tasks_and_environments_can_be_left_alone(options):
     assert DropNoEffect()(trajectory) is not trajectory
 
 
-@table(
+@each(
     "options",
     [{"channels": "pixels"}, {"channels": ()}, {"channels": 3}, {"keep_errors": "yes"}],
-    ids=str,
 )
 def test_bad_options_are_named(options):
     with pytest.raises(errors.InvalidInputError, match=f"drop-no-effect: {next(iter(options))} is"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_episodes import done, episode, finish, only, page, step
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.processing.steps.redact import Redact
@@ -66,7 +66,7 @@ def test_episode_without_secrets_goes_on_as_it_is():
     assert REDACT(sound) is sound
 
 
-@table(
+@each(
     ("options", "said"),
     [
         ({}, "nothing to redact"),
@@ -75,7 +75,6 @@ def test_episode_without_secrets_goes_on_as_it_is():
         ({"secrets": ["abc"]}, "secrets is not a mapping"),
         ({"regexes": {"badge": "("}}, "badge"),
     ],
-    ids=["nothing", "unknown pattern", "short secret", "no mapping", "no regex"],
 )
 def test_bad_options_are_named_without_values(options, said):
     with pytest.raises(errors.InvalidInputError, match=said) as raised:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import configuration, errors
 from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration import load_configuration
@@ -43,7 +43,7 @@ def test_the_four_that_ship_have_the_values_of_their_sources():
     assert (orbys["num_raw_data"], orbys["data_per_batch"], orbys["dp_max_retries"]) == (5, 16, 3)
 
 
-@table(
+@each(
     ("override", "value"),
     [
         ("seed=8", 8),
@@ -72,7 +72,7 @@ def test_override_is_typed(override, value, monkeypatch):
     assert type(loaded) is type(value)
 
 
-@table(
+@each(
     ("override", "told"),
     [
         ("server_size=4", "server_size is unknown; did you mean env_config.server_size?"),
@@ -112,7 +112,7 @@ def test_wrong_override_is_told_by_the_keys_full_name(override, told):
     assert told in problem("save_path=runs", override)
 
 
-@table("key", sorted(REFUSED))
+@each("key", sorted(REFUSED))
 def test_key_without_effect_is_refused_with_the_reason(key):
     told = problem("save_path=runs", f"{key}=1")
     assert f"{key} is not accepted: {REFUSED[key]}" in told
@@ -143,7 +143,7 @@ def test_file_builds_on_others_in_the_order_given(tmp_path):
     assert loaded.env_config.train_tasks == "train.jsonl"
 
 
-@table(
+@each(
     ("text", "told"),
     [
         ("defaults: [a]\n", "in a circle: a -> a"),

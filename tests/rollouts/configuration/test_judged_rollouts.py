@@ -10,7 +10,7 @@ import dm_env
 import pytest
 from PIL import Image
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
@@ -179,45 +179,6 @@ async def test_sites_that_a_judge_finds_blocked_are_left_out_of_the_next_iterati
     assert names == {name for name in SHOPS if name != "shut"}
 
 
-async def test_each_kind_of_question_goes_to_its_own_model_with_its_own_key(
-    build, shop_world, monkeypatch
-):
-    monkeypatch.setenv("SMALL_KEY", "small-secret")
-    monkeypatch.setenv("LARGE_KEY", "large-secret")
-    models = ("fake-model", "eyes", "guard", "scholar")
-    with (
-        FakeModelServer(truth, models=models) as large,
-        FakeModelServer(truth, models=models) as small,
-    ):
-        await build(
-            *asking(large), "openai_config.openai_api_key_env_var=LARGE_KEY",
-            "openai_config.keypoint_detection.model=eyes",
-            "openai_config.blocking_detection={model: guard, openai_api_key_env_var: SMALL_KEY,"
-            f" base_url: '{small.url}'}}",
-            "openai_config.evaluation.model=scholar",
-            "openai_config.judge_settings={select_above: 1}", "openai_config.votes=3",
-            "openai_config.temperature=0.5",
-            "env_config.train_tasks_rollout_size=1",
-        ).play()  # fmt: skip
-    asked = {
-        kind: {
-            (request.json["model"], request.headers.get("authorization"))
-            for request in (*large.requests, *small.requests)
-            if SAYS[kind] in request.text
-        }
-        for kind in SAYS
-    }
-    assert asked == {
-        "screenshot": {("eyes", "Bearer large-secret")},
-        "blocked": {("guard", "Bearer small-secret")},
-        "goal": {("scholar", "Bearer large-secret")},
-        "fact": set(),
-    }
-    goals = [request.json for request in large.requests if SAYS["goal"] in request.text]
-    assert [body["temperature"] for body in goals] == [0.5] * 3
-    assert len({id(request) for request in small.requests}) == len(small.requests) > 0
-
-
 async def test_always_judges_what_the_environment_knows_too(build, shop_world):
     with FakeModelServer(truth) as server:
         summary = await build(*asking(server, "judge_when=always")).play()
@@ -274,7 +235,7 @@ async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
     assert outcomes(rollout.out) == JUDGED | {"known": "SUCCESS"}
 
 
-@table(
+@each(
     ("overrides", "told"),
     [
         (["judge=model"], "set openai_config.model"),
@@ -290,7 +251,6 @@ async def test_the_verdict_of_another_judge_comes_on_top(build, shop_world):
         (["openai_config.model=m", "openai_config.evaluation.modle=n"], "evaluation.model"),
         (["judge_when=never"], "judge_when"),
     ],
-    ids=["no model", "not asked", "none", "twice", "misspelt", "when"],
 )
 def test_keys_of_judges_that_do_not_fit_are_told(overrides, told, build, world):
     with pytest.raises(errors.InvalidInputError, match=told):

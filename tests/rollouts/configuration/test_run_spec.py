@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli import flags
 from webtraj.cli.app import make_command
@@ -21,7 +21,7 @@ def options():
     return {one.name: one for one in make_command("rollout").params}
 
 
-@table(
+@each(
     ("given", "fields"),
     [
         ({"parallel": "auto"}, {"parallel": "auto"}),
@@ -44,7 +44,7 @@ def test_flags_make_fields(given, fields):
     assert flags.fields_of(given) == fields
 
 
-@table(
+@each(
     ("given", "agent", "judge"),
     [
         ({}, "oracle", None),
@@ -93,7 +93,7 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     assert changed.player.options == {}
 
 
-@table(
+@each(
     ("fields", "told"),
     [
         ({"proposals": 5}, "proposals .* has no effect without a proposer"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, errors, open_dataset
 from webtraj.rollouts.configuration import (
     load_configuration,
@@ -205,8 +205,8 @@ async def test_tasks_that_an_iteration_finished_are_left_out_of_the_next(build):
     assert [planned.task for planned in build(*once).plan] == ["crash"]
 
 
-@table("attempts", [1, 3])
-@table("weights", ["[1, 1]", "[3, 1, 2]", "'5,1'"])
+@each("attempts", [1, 3])
+@each("weights", ["[1, 1]", "[3, 1, 2]", "'5,1'"])
 async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, build):
     common = (
         f"env_config.all_rank_weights={weights}", "iteration=1",
@@ -223,7 +223,7 @@ async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, buil
         assert len({planned.task for planned in rank.plan}) * attempts == len(rank.plan)
 
 
-@table(
+@each(
     ("overrides", "told"),
     [
         (["multinode_rank=0", "multinode_total_workers=2"], "iteration=1"),

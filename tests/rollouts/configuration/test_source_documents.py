@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 
 TRAIN = (
@@ -63,11 +63,18 @@ LINES = {
         "openai_config.openai_api_key_env_var=GEMINI_API_KEY",
         "openai_config.base_url=http://judge/v1", "env_config.evaluation_workers=3",
         "openai_config.keypoint_detection.model=eyes", "openai_config.votes=3",
+        "openai_config.blocking_detection.model=guard",
+        "openai_config.evaluation={model: scholar, openai_api_key_env_var: SMALL_KEY}",
     ), {
         "judge": "model", "judge_parallel": 3, "judge_options.model": "gemini-3-flash-preview",
         "judge_options.api_key_variable": "GEMINI_API_KEY", "judge_options.votes": 3,
         "judge_options.base_url": "http://judge/v1",
         "judge_options.stages.screenshots.model": "eyes",
+        "judge_options.stages.blocked.model": "guard",
+        **{
+            f"judge_options.stages.{stage}": {"model": "scholar", "api_key_variable": "SMALL_KEY"}
+            for stage in ("answer", "facts", "goal", "reference")
+        },
     }),
     "webgym, one of two unequal nodes": ("rollout_train", (
         *TRAIN, "iteration=1", "env_config.multinode_rank=1",
@@ -103,7 +110,7 @@ def keys(monkeypatch):
         monkeypatch.setenv(variable, "sk-of-the-test-" + "x" * 30)
 
 
-@table(("name", "given", "expected"), LINES.values(), ids=LINES)
+@each(("name", "given", "expected"), LINES.values())
 def test_a_documented_line_has_its_settings(name, given, expected, world):
     settings = build_rollout(load_configuration(name, given)).spec.model_dump()
     found = {}

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, errors
 from webtraj.rollouts import RetryPolicy, plan_episodes
 from webtraj.rollouts.distributed import NodeSizing
@@ -51,7 +51,7 @@ def test_what_one_machine_alone_began_may_be_out_of_sight_too(run):
     assert run.begin_session(resumed=True) == TRIES_A_SESSION
 
 
-@table(
+@each(
     ("tries", "counts"),
     [
         ([(0, EndReason.TERMINATED)], 0),
@@ -60,7 +60,6 @@ def test_what_one_machine_alone_began_may_be_out_of_sight_too(run):
         ([(0, EndReason.CRASHED), (1, EndReason.TRUNCATED), (2, EndReason.ERRORED)], 1),
         ([(3, EndReason.TERMINATED), (1000, EndReason.TERMINATED), (7, EndReason.CRASHED)], 1000),
     ],
-    ids=["one", "two ended", "later was cut short", "between others", "of two sessions"],
 )
 def test_of_tries_that_ended_by_themselves_the_last_one_counts(tries, counts, run):
     found = progress(run, *tries)
@@ -98,7 +97,7 @@ def test_results_count_in_any_order():
     assert counting(results) == (results[0],)
 
 
-@table(
+@each(
     ("resources", "episodes"),
     [
         ({"CPU": 4.0, "memory": 64e9}, 16),
@@ -108,7 +107,6 @@ def test_results_count_in_any_order():
         ({"CPU": 4.0, "rank_load_weight": 2.0}, 32),
         ({"CPU": 4.0, "rank_load_weight": 0.01}, 1),
     ],
-    ids=["processors", "memory", "tiny", "no processor", "heavier", "lighter"],
 )
 def test_a_machine_plays_what_its_resources_allow(resources, episodes):
     sizing = NodeSizing()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_episodes import make_trajectory, patient, reply
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, errors
 from webtraj.environments.actions import Answer, Click, GoBack
 from webtraj.metrics import measure_trajectories
@@ -21,7 +21,7 @@ def classified(trajectory, rule):
     return classify(EpisodeFacts.of_trajectory(trajectory, steps=step_facts(trajectory)), rule)
 
 
-@table(
+@each(
     ("outcome", "reason", "expected"),
     [
         (O.SUCCESS, R.TERMINATED, "valid"),
@@ -52,7 +52,7 @@ def test_typed_rule_goes_by_the_outcome(outcome, reason, expected):
     assert classified(make_trajectory(outcome=outcome, reason=reason), "typed") == expected
 
 
-@table(
+@each(
     ("actions", "outcome", "reason", "expected"),
     [
         # 1. It is empty or has no steps.

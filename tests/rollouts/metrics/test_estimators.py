@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_episodes import patient
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.metrics.rates import pass_at_k, wilson_interval
 
 
-@table("attempts", range(1, 9))
+@each("attempts", range(1, 9))
 def test_pass_at_k_is_the_share_of_all_draws_that_have_a_success(attempts):
     for successes in range(attempts + 1):
         made = [True] * successes + [False] * (attempts - successes)
@@ -42,7 +42,7 @@ def test_pass_at_k_of_many_attempts_is_exact():
     assert pass_at_k(20_000, 100, 100) == pytest.approx(expected, rel=1e-12)
 
 
-@table(("attempts", "successes", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
+@each(("attempts", "successes", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
 def test_pass_at_k_of_what_cannot_be_is_an_error(attempts, successes, k):
     with pytest.raises(errors.InvalidInputError, match=f"pass@{k} of {successes} successes in"):
         pass_at_k(attempts, successes, k)

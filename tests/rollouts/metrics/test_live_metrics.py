@@ -4,7 +4,7 @@ import json
 import logging
 import threading
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome
 from webtraj.metrics import MetricsObserver, Rate
 from webtraj.rollouts import EpisodeResult, collect
@@ -67,7 +67,7 @@ def test_numbers_are_handed_on_as_episodes_end():
     assert threading.current_thread() not in sink.threads
 
 
-@table(
+@each(
     ("every", "planned", "ended", "steps"),
     [
         (2, 5, 5, [2, 4, 5]),

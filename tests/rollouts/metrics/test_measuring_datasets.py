@@ -8,7 +8,7 @@ import pytest
 from measured_episodes import make_trajectory, reply
 
 from removing import remove
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
@@ -209,7 +209,7 @@ def test_a_run_that_is_not_there_is_an_error(tmp_path, episodes):
         read_metrics(Run(open_storage(tmp_path), "one"))
 
 
-@table("content", ["{", "[]", '{"kind": "plan"}', '{"kind": "metrics"}'])
+@each("content", ["{", "[]", '{"kind": "plan"}', '{"kind": "metrics"}'])
 def test_a_damaged_file_of_metrics_is_told(tmp_path, content):
     run = Run(open_storage(tmp_path), "one")
     run.storage.write("runs/one/metrics.json", content.encode())

@@ -7,7 +7,7 @@ import typer
 from measured_episodes import make_trajectory
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.cli.metrics import metrics
 from webtraj.datasets.writer import DatasetWriter
@@ -113,7 +113,7 @@ def test_damaged_episodes_are_named(dataset):
     assert rows(output)["success rate"][2] == "1 of 2"
 
 
-@table(
+@each(
     ("arguments", "message"),
     [
         (["--by", "colour"], "Cannot group episodes by 'colour'"),

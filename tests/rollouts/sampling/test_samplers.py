@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.rollouts import sampling
 from webtraj.rollouts.sampling import Band, CurriculumSampler, RatioSampler, UniformSampler
@@ -125,7 +125,7 @@ def test_a_curriculum_too_small_for_its_tasks_is_refused():
         CurriculumSampler(2)(tasks(3), seed=0)
 
 
-@table(
+@each(
     "make",
     [
         lambda: UniformSampler(0),
@@ -136,17 +136,15 @@ def test_a_curriculum_too_small_for_its_tasks_is_refused():
         lambda: RatioSampler(1, {"a": Band(3, 1, 1)}),
         lambda: RatioSampler(1, {"a": Band(1, 3, 0)}),
     ],
-    ids=["no size", "no curriculum", "negative", "never", "no bands", "empty band", "no weight"],
 )
 def test_what_cannot_be_sampled_is_refused_at_once(make):
     with pytest.raises(errors.InvalidInputError):
         make()
 
 
-@table(
+@each(
     "sampler",
     [UniformSampler(3), sampling.Sequence(3), RatioSampler(3, BANDS), CurriculumSampler(3)],
-    ids=["uniform", "sequence", "ratio", "curriculum"],
 )
 def test_no_task_is_an_error(sampler):
     with pytest.raises(errors.InvalidInputError, match="No tasks to play"):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tables import table
+from rows import each
 from webtraj import errors, registry
 from webtraj.runs.plan import plan_tasks
 from webtraj.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
@@ -46,7 +46,7 @@ def test_a_row_of_webgym():
     assert spec.preset == "web"
 
 
-@table(
+@each(
     ("reference", "groups"),
     [
         pytest.param("It is a tent", (FactGroup((Fact("It is a tent"),)),), id="text"),
@@ -88,8 +88,8 @@ def test_every_form_of_reference_keeps_its_groups(reference, groups):
     assert spec_of_row({**OWN, "facts": reference}).facts == groups
 
 
-@table("field", ["evaluator_reference", "facts"])
-@table(
+@each("field", ["evaluator_reference", "facts"])
+@each(
     ("reference", "told"),
     [
         (5, f": expected a text, or a list whose items are each {ITEM}; got 5"),
@@ -101,10 +101,6 @@ def test_every_form_of_reference_keeps_its_groups(reference, groups):
         ([{"facts": ["x"], "id": []}], "[0].id: "),
         ([{"description": "x", "difficulty": "hard"}], "[0].difficulty: "),
         ([""], "[0]: String should have at least 1 character"),
-    ],
-    ids=[
-        "number", "fact alone", "number in it", "no description", "number in group", "empty group",
-        "id", "difficulty", "empty text",
     ],
 )  # fmt: skip
 def test_what_facts_may_be_is_said_in_a_users_words(field, reference, told):
@@ -144,7 +140,7 @@ def test_rows_of_our_own():
     assert one.site == "shop.com"
 
 
-@table(
+@each(
     ("row", "words"),
     [
         ({**WEBGYM, "difficulty": 0}, "difficulty"),
@@ -160,7 +156,6 @@ def test_rows_of_our_own():
         ({}, "none"),
         (["a"], "list"),
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_named(row, words):
     with pytest.raises(errors.InvalidInputError, match=words):
@@ -192,7 +187,7 @@ def test_bad_rows_are_named_together_by_number(tmp_path):
         assert words in str(raised.value)
 
 
-@table(
+@each(
     "spec",
     [
         TaskSpec(name="a"),
@@ -200,7 +195,6 @@ def test_bad_rows_are_named_together_by_number(tmp_path):
         spec_of_row({**WEBGYM, "evaluator_reference": [{"id": 1, "facts": ["x", "y"]}]}),
         spec_of_row({"url": "http://example.org", "description": "Compare tents"}),
     ],
-    ids=["bare", "webgym", "groups", "coarse"],
 )
 def test_data_and_back(spec):
     assert TaskSpec.from_data(orjson.loads(orjson.dumps(spec.to_data()))) == spec

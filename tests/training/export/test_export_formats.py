@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
@@ -52,7 +52,7 @@ def sample(index: int = 0, **fields) -> Sample:
 FORMATS = ["sharegpt", "openai", "trl", "tokens"]
 
 
-@table("name", FORMATS)
+@each("name", FORMATS)
 def test_what_is_written_reads_back(tmp_path, name):
     samples = [sample(i) for i in range(10)]
     report = export_samples({"train": samples[:8], "val": samples[8:]}, tmp_path / "x", format=name)
@@ -70,7 +70,7 @@ def test_what_is_written_reads_back(tmp_path, name):
     assert [item.key for item in back] == [item.key for item in samples[:8]]
 
 
-@table("name", FORMATS)
+@each("name", FORMATS)
 def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     for folder in ("a", "b"):
         export_samples({"train": [sample(i) for i in range(6)]}, tmp_path / folder, format=name)
@@ -187,7 +187,7 @@ LEFT_OUT = {
 }
 
 
-@table(("fields", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
+@each(("fields", "why"), LEFT_OUT.values())
 def test_what_a_trainer_would_choke_on_is_left_out_and_counted(tmp_path, fields, why):
     report = export_samples({"train": [sample(1), sample(2, **fields)]}, tmp_path / "x")
     assert report.splits["train"].left_out == {why: 1}
@@ -233,7 +233,7 @@ TOKENS_LEFT_OUT = {
 }
 
 
-@table(("fields", "why"), TOKENS_LEFT_OUT.values(), ids=TOKENS_LEFT_OUT)
+@each(("fields", "why"), TOKENS_LEFT_OUT.values())
 def test_only_recorded_tokens_are_exported(tmp_path, fields, why):
     samples = [sample(1), sample(2, **fields)]
     report = export_samples({"train": samples}, tmp_path / "x", format="tokens")

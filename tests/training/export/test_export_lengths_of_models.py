@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export.lengths import LengthOptions, ModelCounter
 from webtraj.training.samples import Sample, SampleKey
@@ -34,7 +34,7 @@ def model(tmp_path_factory):
     return make_vision_model(folder, ["Task: click OK", "click('12')"] * 20)
 
 
-@table("number", [0, 1, 2, 4])
+@each("number", [0, 1, 2, 4])
 def test_lengths_are_those_that_training_has(model, number):
     from webtraj.training.sft.encoding import Encoder, load_tools
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.app import make_app
@@ -50,13 +50,13 @@ def unpacker(request, monkeypatch):
     monkeypatch.setattr(pictures, "unpacking", lambda: found)
 
 
-@table("data", GOOD.values(), ids=GOOD)
+@each("data", GOOD.values())
 def test_a_picture_that_is_whole_is_let_in(data):
     assert picture_error(data) == ""
 
 
-@table("data", GOOD.values(), ids=GOOD)
-@table("share", [0.1, 0.5, 0.95])
+@each("data", GOOD.values())
+@each("share", [0.1, 0.5, 0.95])
 def test_a_picture_that_is_cut_is_not(data, share):
     assert picture_error(data[: int(len(data) * share)])
 
@@ -70,7 +70,7 @@ def is_shown(data):
     return True
 
 
-@table("data", GOOD.values(), ids=GOOD)
+@each("data", GOOD.values())
 def test_what_pillow_cannot_show_is_never_let_in(data, unpacker):
     luck = random.Random(0)
     wrong = [data[:end] for end in range(0, len(data), max(1, len(data) // 40))]
@@ -105,7 +105,7 @@ WRONG_PNGS = {
 }
 
 
-@table(("data", "why"), WRONG_PNGS.values(), ids=WRONG_PNGS)
+@each(("data", "why"), WRONG_PNGS.values())
 def test_a_png_whose_rows_are_wrong_is_refused_as_by_pillow(data, why, unpacker):
     assert picture_error(png_of(bytes(6) * 4)) == ""
     assert why in picture_error(data)
@@ -154,7 +154,7 @@ ROWS = {
 }
 
 
-@table(("old", "new", "message"), ROWS.values(), ids=ROWS)
+@each(("old", "new", "message"), ROWS.values())
 def test_an_export_that_was_changed_is_not_trusted(tmp_path, old, new, message):
     export_samples({"train": [sample(0)]}, tmp_path / "x")
     file = tmp_path / "x/finetune_train.json"

@@ -6,7 +6,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj import trajectory as t
 from webtraj.cli.app import make_app
@@ -129,7 +129,7 @@ def _with_an_invalid_action(number, outcome):
     return dataclasses.replace(made, steps=(first, wrong, *rest))
 
 
-@table(
+@each(
     ("format_name", "words", "kept"),
     [
         ("tokens", (), True),

@@ -8,7 +8,7 @@ from llamafactory_runs import ON_A_CPU, make_episode, record, record_some
 from omegaconf import OmegaConf
 from PIL import Image as Pillow
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.training.export import export_samples
 from webtraj.training.llamafactory import check_export, load_update_config, prepare_update
@@ -137,7 +137,7 @@ ROW_FAULTS = {
 }  # fmt: skip
 
 
-@table("name", ROW_FAULTS)
+@each("name", ROW_FAULTS)
 def test_rows_are_refused_by_number(prepared, tmp_path, name):
     folder = copy_of(prepared, tmp_path)
     change, row, effect, said = ROW_FAULTS[name]
@@ -191,7 +191,7 @@ INFO_FAULTS = {
 }  # fmt: skip
 
 
-@table("name", INFO_FAULTS)
+@each("name", INFO_FAULTS)
 def test_entries_are_refused(prepared, tmp_path, name):
     folder = copy_of(prepared, tmp_path)
     change, said = INFO_FAULTS[name]
@@ -218,7 +218,7 @@ CONFIG_FAULTS = {
 }  # fmt: skip
 
 
-@table("name", CONFIG_FAULTS)
+@each("name", CONFIG_FAULTS)
 def test_settings_are_refused(prepared, tmp_path, name):
     folder = copy_of(prepared, tmp_path)
     values, key, effect = CONFIG_FAULTS[name]

@@ -12,7 +12,7 @@ import yaml
 from llamafactory_runs import ON_A_CPU, make_episode, record, record_some
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.cli import app
 from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
@@ -86,7 +86,7 @@ def test_every_key_of_the_source_is_taken_and_the_defaults_are_its(tmp_path):
     assert config.report_to == "wandb"
 
 
-@table(
+@each(
     ("override", "said"),
     [
         pytest.param("algorithm_config.lerning_rate=1", "learning_rate", id="near"),
@@ -162,7 +162,7 @@ def test_nothing_to_train_on_is_an_error(tmp_path):
         prepare_update(configuration(tmp_path, *ON_A_CPU))
 
 
-@table(
+@each(
     ("rows", "devices", "epochs", "steps"),
     [
         pytest.param(1, 8, 1, 1, id="never-none"),

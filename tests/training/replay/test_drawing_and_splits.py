@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.training.replay import ReplayBuffer, weights
@@ -118,14 +118,14 @@ WRONG = {
 }
 
 
-@table("name", WRONG)
+@each("name", WRONG)
 def test_a_weighting_of_no_weights_is_refused(name, episode, dataset):
     buffer = ReplayBuffer.from_datasets(dataset("d", [episode("e1")]))
     with pytest.raises(errors.InvalidInputError, match="weighting gave"):
         buffer.sample(1, WRONG[name])
 
 
-@table("power", [-1, float("nan"), float("inf"), True])
+@each("power", [-1, float("nan"), float("inf"), True])
 def test_a_power_that_is_none_is_refused(power, four_iterations):
     with pytest.raises(errors.InvalidInputError, match="power of recency"):
         four_iterations.sample_with_recency(3, power)

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.judgements import Judgements
 from webtraj.environments import actions as a
@@ -50,8 +50,8 @@ def test_samples_are_loaded_as_they_were_recorded(episode, dataset):
     assert uncompared(buffer.all[1:3]) == wanted[1:3]
 
 
-@table("format_name", ["json", "pb"])
-@table("kind", ["folder", "bucket"])
+@each("format_name", ["json", "pb"])
+@each("kind", ["folder", "bucket"])
 def test_any_place_and_format_gives_the_same(episode, dataset, format_name, kind):
     episodes = [episode(f"e{n}") for n in range(6)]
     place = f"memory://{secrets.token_hex(8)}/d" if kind == "bucket" else None
@@ -304,7 +304,7 @@ HELD_OUT = {
 }
 
 
-@table("name", HELD_OUT)
+@each("name", HELD_OUT)
 def test_held_out_tasks_in_the_data_are_an_error(episode, dataset, tmp_path, name):
     given = {key: tuple(value) for key, value in HELD_OUT[name].items()}
     if name == "file":
@@ -449,7 +449,7 @@ BAD = {
 }
 
 
-@table("name", BAD)
+@each("name", BAD)
 def test_wrong_filters_are_refused_by_name(name):
     with pytest.raises(errors.InvalidInputError, match=f"Filters.{next(iter(BAD[name]))}"):
         Filters(**BAD[name])

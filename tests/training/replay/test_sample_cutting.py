@@ -5,7 +5,7 @@ from collections import Counter
 import orjson
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors, open_dataset
 from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import Base64Cache, dump_body, to_anthropic, to_openai
@@ -78,7 +78,7 @@ REFUSED = {
 }
 
 
-@table("name", REFUSED)
+@each("name", REFUSED)
 def test_other_shapes_are_refused_and_named(name):
     with pytest.raises(
         errors.InvalidInputError, match="Cannot read message 1 of a recorded prompt"
@@ -148,7 +148,7 @@ INFRASTRUCTURE = (
 )
 
 
-@table(("reason", "outcome"), INFRASTRUCTURE, ids=str)
+@each(("reason", "outcome"), INFRASTRUCTURE)
 def test_what_says_nothing_of_the_agent_gives_no_sample_and_no_reward(episode, reason, outcome):
     trajectory = episode("e1", reason=reason, outcome=outcome)
     assert list(samples_of(trajectory)) == []
@@ -179,7 +179,7 @@ REWARDS = {
 }
 
 
-@table("name", REWARDS)
+@each("name", REWARDS)
 def test_reward_is_the_outcome_s_or_its_judge_s(episode, name):
     outcome, judgements, reward = REWARDS[name]
     assert sample_of(episode("e1", outcome=outcome, judgements=judgements), 1).reward == reward

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.training.sft import encoding
 
@@ -16,7 +16,7 @@ def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@table(
+@each(
     ("model", "why"),
     [
         ("", ""),
@@ -28,7 +28,6 @@ def runs(tmp_path, monkeypatch):
         ("~/policy", ": ~ is not expanded here, write the path in full"),
         ("runs/tiny", " (a path and not a name on the Hub, since the folder 'runs' exists)"),
     ],
-    ids=["empty", "dot", "here", "above", "root", "deep", "home", "in a folder"],
 )
 def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model, why):
     # Whoever went on to ask would come by here.
@@ -38,7 +37,7 @@ def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model,
     assert str(caught.value).startswith(f"No model folder at {model!r}{why}. Expected a folder")
 
 
-@table("model", ["gpt2", "Qwen/Qwen3-0.6B", "gone/tiny", "runs/there", "./runs/there", "runs"])
+@each("model", ["gpt2", "Qwen/Qwen3-0.6B", "gone/tiny", "runs/there", "./runs/there", "runs"])
 def test_names_on_the_hub_and_folders_are_loaded(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(errors.MissingDependencyError, match="Training needs"):

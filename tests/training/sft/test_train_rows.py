@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
@@ -101,7 +101,7 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
     assert sample.messages == (Message.of("user", Image(b"first")),)
 
 
-@table(
+@each(
     ("row", "message"),
     [
         ({}, "expected prompt_token_ids with completion_token_ids, or messages"),
@@ -126,7 +126,6 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
             "shows an image missing in `images`",
         ),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_rows_that_are_none_are_named(tmp_path, row, message):
     (tmp_path / "rows.jsonl").write_text("\n" + json.dumps(row) + "\n")
@@ -142,7 +141,7 @@ def test_files_that_are_none_are_refused(tmp_path):
         SampleFile(tmp_path / "none.jsonl")
 
 
-@table(
+@each(
     ("kind", "options"),
     [
         ("tokens", {}),
@@ -151,7 +150,6 @@ def test_files_that_are_none_are_refused(tmp_path):
         ("sharegpt", {"weights": "column"}),
         ("trl", {"weights": "column"}),
     ],
-    ids=["tokens", "openai", "openai with pictures in the rows", "sharegpt", "trl"],
 )
 def test_what_is_exported_can_be_read(tmp_path, kind, options):
     encoded = io.BytesIO()
@@ -221,7 +219,7 @@ def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
         open_held_out([tmp_path / "out"])
 
 
-@table(
+@each(
     ("row", "message"),
     [
         ({"conversations": []}, "expected a list of turns as conversations"),
@@ -238,7 +236,6 @@ def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
             "shows an image missing in `images`",
         ),
     ],
-    ids=["empty", "tool", "only a reply", "no reply", "pairs", "no image"],
 )  # fmt: skip
 def test_rows_of_sharegpt_that_are_none_are_named(tmp_path, row, message):
     (tmp_path / "rows.json").write_text("[\n" + json.dumps(row) + "\n]\n")
@@ -314,7 +311,7 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
     assert found.learning_rate == 1e-4
 
 
-@table(
+@each(
     ("overrides", "message"),
     [
         (["learning_rat=1"], "learning_rat is unknown; did you mean learning_rate"),
@@ -324,7 +321,6 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
         (["epochs"], "is not an override"),
         (["data=3"], "data: .* list"),
     ],
-    ids=["unknown", "negative", "fraction", "choice", "no value", "no list"],
 )
 def test_wrong_configurations_are_refused(overrides, message):
     with pytest.raises(errors.InvalidInputError, match=message):

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.cli.view import view as command
 from webtraj.view import Cell, RunMonitor, Writer
@@ -71,7 +71,7 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
     assert (json.loads(line)["cells"], json.loads(line)["is_over"]) == ("+-", True)
 
 
-@table(
+@each(
     ("arguments", "message"),
     [
         (["nowhere"], "No run in 'nowhere': the folder does not exist."),
@@ -81,9 +81,6 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
         ([".", "--port", "0"], "--port has no effect with --terminal"),
         ([".", "--once", "--as", "me"], "--as has no effect with --terminal"),
         ([".", "--once", "--every", "2"], "--every needs --terminal or --json, without --once"),
-    ],
-    ids=[
-        "no-folder", "no-run", "no-such-run", "two-places", "port", "as", "every",
     ],
 )  # fmt: skip
 def test_wrong_input_is_named(arguments, message, tmp_path, monkeypatch):
@@ -113,7 +110,7 @@ def test_names_give_a_terminal_no_commands(status):
     assert text.count("\\x1b[31mred") >= 5
 
 
-@table("writer", Writer)
+@each("writer", Writer)
 def test_each_state_of_the_writer_is_told(status, writer):
     left = dataclasses.replace(status, writer=writer, over=3, remaining=5.0)
     assert f"({writer})" in line_of(left)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from tables import table
+from rows import each
 from webtraj import errors
 from webtraj.view import RunMonitor
 from webtraj.view.app import serving
@@ -51,7 +51,7 @@ def test_a_run_is_told_with_its_rows(client):
     assert (row["task"], row["tries"][0]["outcome"]) == ("slip", "failure")
 
 
-@table(
+@each(
     ("path", "status", "told"),
     [
         ("nothing", 404, "No dataset 'nothing'"),

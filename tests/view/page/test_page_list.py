@@ -1,14 +1,9 @@
 """The list: rows, filters, search, order, keys, places in it, and a hundred thousand episodes."""
 
-import json
-
-import orjson
 import pytest
 from playwright.async_api import Page, expect
 
-from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.index import EpisodeSummary
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import Outcome
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -120,55 +115,3 @@ async def test_the_next_episode_is_the_next_one_in_a_list_that_grows(
     await expect(page.locator(".goal")).to_have_text("Do the thing number 3.")
     await page.keyboard.press("[")
     await expect(page.locator(".goal")).to_have_text("Do the thing number 4.")
-
-
-@pytest.mark.slow
-async def test_a_hundred_thousand_episodes_scroll(look, serve, tmp_path):
-    folder = tmp_path / "many"
-    DatasetWriter(folder).close()
-    count = 100_000
-    summary = EpisodeSummary(
-        episode_id="e",
-        end_reason=EndReason.TERMINATED,
-        outcome=Outcome.SUCCESS,
-        start_time=1_700_000_000.0,
-    )
-    line = json.loads(summary.to_line())
-    lines = [
-        orjson.dumps(
-            line
-            | {
-                "episode_id": f"e{number:06d}",
-                "task": f"shop/task-{number % 50}",
-                "goal": f"Do the thing number {number}.",
-                "start_time": 1_700_000_000.0 + number,
-            }
-        )
-        + b"\n"
-        for number in range(count)
-    ]
-    (folder / "index").mkdir(exist_ok=True)
-    (folder / "index" / "made.jsonl").write_bytes(b"".join(lines))
-    page = await look(await serve(folder), "#/?sort=start_time")
-    asked = []
-    page.on("request", lambda request: "/api/episodes?" in request.url and asked.append(1))
-    await expect(total(page)).to_have_text("100,000 episodes")
-    grid = page.get_by_role("grid")
-    await expect(grid).to_have_attribute("aria-rowcount", "100001")
-
-    await page.keyboard.press("End")
-    await expect(page.locator(".row.active")).to_contain_text("number 99999.")
-    await page.keyboard.press("Home")
-    await expect(page.locator(".row.active")).to_contain_text("number 0.")
-    # From top to bottom in twenty jumps: rows come where it rests, and few are ever there.
-    for part in range(1, 21):
-        await grid.evaluate("(g, part) => { g.scrollTop = g.scrollHeight * part / 20 }", part)
-        assert await page.locator(".body .row").count() < 60
-    await expect(page.get_by_text("Do the thing number 99999.")).to_be_visible()
-    await grid.evaluate("g => { g.scrollTop = 50_000 * 36 }")
-    await expect(page.get_by_text("Do the thing number 50000.", exact=True)).to_be_visible()
-    offset = await page.locator("[aria-rowindex='50002']").evaluate(
-        "row => row.getBoundingClientRect().top - row.closest('.grid').getBoundingClientRect().top"
-    )
-    assert offset == pytest.approx(36, abs=1)  # Right below the header.
-    assert len(asked) < 60

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from tables import table
+from rows import each
 
 STATIC = resources.files("webtraj.view") / "static"
 FILES = sorted(path.name for path in STATIC.iterdir())
@@ -20,7 +20,7 @@ ELSEWHERE = re.compile(
 )
 
 
-@table("name", FILES)
+@each("name", FILES)
 def test_no_file_runs_text_or_asks_anyone_else(name):
     text = (STATIC / name).read_text(encoding="utf-8")
     assert RUNS_TEXT.findall(text) == []
