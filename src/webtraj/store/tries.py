@@ -111,7 +111,7 @@ def superseded(episodes: Iterable[Try]) -> frozenset[str]:
         episode_id
         for tries in rows.values()
         if len(tries) > 1
-        for _, episode_id in sorted(tries)[:-1]  # type: ignore[type-var]
+        for _, episode_id in sorted(tries)[:-1]
     )
 
 
