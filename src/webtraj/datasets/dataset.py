@@ -611,9 +611,10 @@ class Dataset:
         """
         if not self.judgements.episode_ids:
             return self
-        known = {summary.episode_id: summary for summary in _read_summaries(self._place)}
+        none = Judgements(self._place)
+        known = {one.episode_id: none.summarized(one) for one in _read_summaries(self._place)}
         recorded = (known.get(summary.episode_id, summary) for summary in self._summaries)
-        return self._part(recorded, self._blobs, Judgements(self._place))
+        return self._part(recorded, self._blobs, none)
 
     def refresh(self, *, complete: bool = False) -> Dataset:
         """Return the whole dataset as it is now, without filters.

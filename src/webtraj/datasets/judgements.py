@@ -191,13 +191,19 @@ class Judgements(Closing):
         return made
 
     def summarized(self, summary: EpisodeSummary) -> EpisodeSummary:
-        """Return a summary with the outcome that the judgements beside the episode give it."""
-        if summary.episode_id not in self._of:
+        """Return a summary with the outcome that the judgements beside the episode give it.
+
+        Without a score, it has no reward.
+        """
+        outcome = None
+        if summary.episode_id in self._of:
+            outcome = self.outcome_of(summary.episode_id)
+        outcome = summary.outcome if outcome is None else outcome
+        total = summary.total_reward
+        if total is not None and not is_scored(outcome, summary.end_reason):
+            total = None
+        if outcome is summary.outcome and total is summary.total_reward:
             return summary
-        outcome = self.outcome_of(summary.episode_id)
-        if outcome is None:
-            return summary
-        total = summary.total_reward if is_scored(outcome, summary.end_reason) else None
         return dataclasses.replace(summary, outcome=outcome, total_reward=total)
 
     def applied(

@@ -25,7 +25,7 @@ from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records
 from webtraj.store.places import Storage
 from webtraj.tasks import TaskSpec, spec_of_row
-from webtraj.trajectory import Decision, EndReason, ModelCall
+from webtraj.trajectory import Decision, ModelCall, is_finished
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
@@ -218,7 +218,6 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
 ALL_EPISODES = "all"
 """The run's name in files, for a dataset that was not made by runs."""
 
-_FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 _FAILURES_IN_A_ROW = 10
 _NO_PAGE = "no page was recorded: the observations have no channel url"
 _NOTHING = "nothing was proposed"
@@ -286,7 +285,7 @@ async def propose(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise errors.InvalidInputError(f"{name} is {value!r}; expected a whole number from 1.")
     dataset, run_id, summaries = await asyncio.to_thread(_open, place, run, storage_options)
-    finished = [summary.episode_id for summary in summaries if summary.end_reason in _FINISHED]
+    finished = [one.episode_id for one in summaries if is_finished(one.outcome, one.end_reason)]
     files = Proposals(dataset.place.storage, run_id, proposer_key(proposer, proposals))
     done = await asyncio.to_thread(files.done)
     left = [episode_id for episode_id in finished if episode_id not in done]

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
-from webtraj.trajectory import EndReason, EpisodeTrajectory, Judgement, Outcome
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, is_finished
 
 __all__ = [
     "FirstKnown",
@@ -48,8 +48,6 @@ PARALLEL = 8
 
 REWARDS: Mapping[Outcome, float] = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 """The rewards of verdicts; others have none."""
-
-_OPEN_TO_JUDGEMENT = (Outcome.UNKNOWN, *VERDICTS)
 
 
 class Judge(Protocol):
@@ -117,12 +115,8 @@ def _is_finite(number: object) -> bool:
 
 def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
     """Return whether an episode ended by itself, so that it says something about its agent."""
-    end = trajectory.end
-    return (
-        end is not None
-        and end.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
-        and end.outcome in _OPEN_TO_JUDGEMENT
-    )
+    outcome = trajectory.outcome
+    return is_finished(outcome, trajectory.end_reason) and outcome is not Outcome.AGENT_ERROR
 
 
 def has_verdict(trajectory: EpisodeTrajectory, judge: Judge) -> bool:

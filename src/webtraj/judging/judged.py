@@ -30,7 +30,7 @@ from webtraj.judging.base import (
 from webtraj.runs.spec import When
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
-from webtraj.trajectory import EndReason, Judgement, Outcome
+from webtraj.trajectory import Judgement, Outcome, is_finished
 
 __all__ = ["WHEN", "Judged", "check_judging", "judge_dataset"]
 
@@ -43,7 +43,6 @@ _LOCK = ".lock"
 _POLL = 0.5
 """Seconds between checks for another judging process."""
 _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
-_ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 
 _logger = logging.getLogger(__name__)
 
@@ -110,8 +109,9 @@ async def judge_dataset(
 ) -> Judged:
     """Judge the episodes of a dataset on which this judge has no verdict yet.
 
-    Episodes that did not end by themselves are left out: there is nothing to judge. Processes that
-    judge one folder do so in turn, so that none judges an episode twice.
+    Episodes that did not end by themselves are left out: there is nothing to judge. So are those
+    of which another try counts. Processes that judge one folder do so in turn, so that none judges
+    an episode twice.
 
     Args:
         place: The dataset's folder or URL. Its episodes do not change.
@@ -185,7 +185,8 @@ class _Judging:
         ended = [
             summary
             for summary in dataset.summaries
-            if summary.end_reason in _ENDED
+            if is_finished(summary.outcome, summary.end_reason)
+            and summary.episode_id not in dataset.superseded
             and not self._book.has(summary.episode_id, judge.name, judge.version)
         ]
         self._todo = [

@@ -148,14 +148,15 @@ def summarize(
         ]
         reason = _member(trajectory_lib.EndReason, end.get("reason"))
         outcome = _member(trajectory_lib.Outcome, end.get("outcome"))
-        scored = trajectory_lib.is_scored(outcome, reason)
+        # Kept for an episode that a judge may still score; `Judgements.summarized` hides it.
+        kept = trajectory_lib.is_finished(outcome, reason)
         return EpisodeSummary(
             **info,
             policy_version=version_span(_versions(_decisions(episode), blobs)),
             end_reason=reason,
             outcome=outcome,
             num_steps=max(len(episode["steps"]) - 1, 0),
-            total_reward=trajectory_lib.sum_of_rewards(rewards) if scored else None,
+            total_reward=trajectory_lib.sum_of_rewards(rewards) if kept else None,
             start_time=_time(episode.get("start_time")),
             end_time=_time(episode.get("end_time")),
             format=format_name,

@@ -215,9 +215,9 @@ def _keys(selection: Selection) -> NDArray[Any]:
 
 def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:
     """Yield the runs of equal values."""
-    starts: list[int] = []
-    if len(ordered):
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
+    if not len(ordered):
+        return
+    starts: list[int] = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
     for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
         yield slice(start, end)
 
