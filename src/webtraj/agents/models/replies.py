@@ -372,7 +372,8 @@ class _Fields:
 
     def logprobs(self, value: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
         """Return the log-probability of each token id; none without an id for each."""
-        found = [_mapping(token).get("logprob") for token in _list(_mapping(value).get("content"))]
+        tokens = _list(_mapping(value).get("content"))
+        found: list[Any] = [_mapping(token).get("logprob") for token in tokens]
         if not ids or len(found) != len(ids):
             return ()  # They cannot be told apart; not every server returns the ids.
         sound = all(type(item) in (int, float) and math.isfinite(item) for item in found)

@@ -247,7 +247,7 @@ def has_no_arguments(said: Any) -> bool:
     return said is None or (said.strip() if isinstance(said, str) else said) in _NO_ARGUMENTS
 
 
-_NO_ARGUMENTS = ("", "{}", "[]", "null", '""', {}, [])
+_NO_ARGUMENTS: tuple[Any, ...] = ("", "{}", "[]", "null", '""', {}, [])
 
 
 def arguments_of(said: Any) -> Any:
