@@ -102,6 +102,7 @@ ODD = {
     "a byte order mark": (b"\xef\xbb\xbf" + replaced("", ""), (1, 2), (-0.1, -0.5)),
     "no ids": (replaced("", "", token_ids=3), (), ()),
     "ids of another kind": (replaced("", "", token_ids=[1, None]), (), ()),
+    "fewer than ids": (replaced("", "", logprobs={"content": TOKENS[:1]}), (1, 2), ()),
     "log-probabilities in a list": (replaced("", "", logprobs=[1]), (1, 2), ()),
     "no counts": (json.dumps({**chat("stop", **SOUND), "usage": [1]}).encode(),
                   (1, 2), (-0.1, -0.5)),

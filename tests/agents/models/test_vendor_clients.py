@@ -1,5 +1,6 @@
 """Clients of Azure OpenAI, AWS Bedrock and Google Vertex: the vendors' SDKs, and a local server."""
 
+import json
 import sys
 
 import pytest
@@ -142,6 +143,17 @@ async def test_a_clouds_gateway_has_the_computer_tools_beta_too(model_server, co
         accepted(request)
         beta = request.json.get("anthropic_beta") or [request.headers["anthropic-beta"]]
         assert beta == ["computer-use-2025-11-24"]
+
+
+async def test_half_a_character_and_no_number_cost_no_reply(model_server, connect, ask):
+    tokens = [{"token": "\ud83d", "logprob": float("nan")}]
+    choice = {"message": {"content": "wait"}, "logprobs": {"content": tokens}}
+    body = json.dumps({"choices": [{**choice, "token_ids": [1], "finish_reason": "stop"}]})
+    model_server.script(Reply(body=body.encode()))
+    call = await connect("azure").complete(ask)
+    assert (call.text, call.logprobs) == ("wait", ())
+    logprobs = call.response["choices"][0]["logprobs"]
+    assert logprobs == {"content": [{"token": "\ufffd", "logprob": None}]}
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
