@@ -108,15 +108,6 @@ NO_REPLIES = {
         Reply(body=b"<html><body>Welcome to nginx!</body></html>"),
         "Welcome to nginx",
     ),
-    "invalid UTF-8": (Reply(body=b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'), "JSON"),
-    "half of a surrogate": (
-        Reply(body=b'{"choices": [{"message": {"content": "\\ud83d"}}]}'),
-        "JSON",
-    ),
-    "a list as text": (
-        body(content=[{"type": "text", "text": ACTION}]),
-        "not answer with a chat completion",
-    ),
     "nothing but errors": (Reply.error(500, "CUDA out of memory"), "CUDA out of memory"),
     "a wrong key": (Reply.error(401, "Incorrect API key"), "Incorrect API key"),
 }
@@ -138,10 +129,19 @@ async def test_what_is_no_reply_is_a_failure_of_the_server(name, server, tmp_pat
     assert call.messages
 
 
+async def test_a_text_may_come_in_parts(server, tmp_path):
+    server.script(body(content=[{"type": "text", "text": ACTION}]))
+    summary, _ = await play(server, tmp_path)
+    assert summary.results[0].outcome is Outcome.SUCCESS
+    assert len(server.requests) == 1
+
+
 UNUSABLE = {
     "a refusal": body(content=None, refusal="I cannot help with that."),
     "content: null": body(content=None),
     "an empty text": Reply(""),
+    "invalid UTF-8": Reply(body=b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'),
+    "half of a surrogate": Reply(body=b'{"choices": [{"message": {"content": "\\ud83d"}}]}'),
     "tool calls": body(
         content=None,
         tool_calls=[

@@ -80,12 +80,15 @@ _CLOSED = "This session is closed: its client left or was silent for too long. B
 
 
 class EpisodeFailedError(errors.WebtrajError):
-    """The browser or the machine ended an episode. It has no reward; `reset` begins another."""
+    """The browser, the machine or the model's server ended an episode.
+
+    It has no reward; `reset` begins another.
+    """
 
     def __init__(self, message: str, outcome: Outcome) -> None:
         super().__init__(message)
         self.outcome = outcome
-        """The episode's outcome: ENV_ERROR or TIMEOUT."""
+        """The episode's outcome: ENV_ERROR, MODEL_ERROR or TIMEOUT."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

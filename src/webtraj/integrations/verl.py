@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
+from webtraj.integrations.sessions import EpisodeFailedError
 from webtraj.integrations.trainers import (
     again,
     first_messages,
@@ -30,6 +31,7 @@ from webtraj.integrations.trainers import (
     shared_sessions,
     shown,
 )
+from webtraj.trajectory import Ending, Outcome, ending_of
 
 __all__ = ["WebAgentLoop"]
 
@@ -111,6 +113,9 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                     reply = await self.server_manager.generate(
                         request_id=request, prompt_ids=ids, sampling_params=sampling_params
                     )
+                if ending_of(getattr(reply, "stop_reason", None) or "") is Ending.BROKEN:
+                    why = f"The server broke off a reply ({reply.stop_reason})."
+                    raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
                 extra = {**reply.extra_fields, **extra}
                 if "max_global_steps" in reply.extra_fields:
                     extra["max_global_steps"] = reply.extra_fields["max_global_steps"]

@@ -1,5 +1,6 @@
 """What a reply is good for follows from its finish reason; odd optional fields cost no reply."""
 
+import asyncio
 import json
 
 import pytest
@@ -102,6 +103,7 @@ ODD = {
     "a byte order mark": (b"\xef\xbb\xbf" + replaced("", ""), (1, 2), (-0.1, -0.5)),
     "no ids": (replaced("", "", token_ids=3), (), ()),
     "ids of another kind": (replaced("", "", token_ids=[1, None]), (), ()),
+    "fewer than ids": (replaced("", "", logprobs={"content": TOKENS[:1]}), (1, 2), ()),
     "log-probabilities in a list": (replaced("", "", logprobs=[1]), (1, 2), ()),
     "no counts": (json.dumps({**chat("stop", **SOUND), "usage": [1]}).encode(),
                   (1, 2), (-0.1, -0.5)),
@@ -147,6 +149,35 @@ async def test_a_call_that_was_sent_again_is_one_call(cut, model_server, connect
     call = await connect(model_server, retries=QUICK).complete(ask)
     assert (call.text, call.error) == ("click('4')", "")
     assert "temperature" not in call.sampling, "It was not sent, so the server's own applied."
+
+
+@pytest.mark.parametrize("framing", ["Transfer-Encoding: chunked", "Content-Length: 9999"])
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_connection_that_breaks_behind_a_whole_reply_costs_no_second_one(framing, is_whole):
+    body = json.dumps(chat("stop")).encode()
+    sent = body if is_whole else body[:-2]
+    if "chunked" in framing:
+        sent = b"%x\r\n%b\r\n" % (len(sent), sent)
+    asked = []
+
+    async def answer(reader, writer):
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
+        writer.write(head.encode() + sent)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        client = models.OpenAICompatibleClient("m", url, kind="openai", retries=QUICK)
+        async with client:
+            if is_whole:
+                call = await client.complete([models.Message.of("user", "Go.")])
+                assert call.text == "click('4')"
+            else:
+                with pytest.raises(errors.ModelUnavailableError, match="No answer"):
+                    await client.complete([models.Message.of("user", "Go.")])
+    assert len(asked) == (1 if is_whole else 2)
 
 
 @pytest.mark.parametrize("none", [None, "", " \n", "null", "{}", "[]", {}, []])

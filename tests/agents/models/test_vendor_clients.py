@@ -1,5 +1,6 @@
 """Clients of Azure OpenAI, AWS Bedrock and Google Vertex: the vendors' SDKs, and a local server."""
 
+import json
 import sys
 
 import pytest
@@ -16,7 +17,9 @@ VENDORS = {
     "bedrock": models.BedrockClient,
     "vertex": models.VertexClient,
 }
+
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
 NO_RETRIES = models.RetryPolicy(max_retries=0)
 
 
@@ -123,6 +126,17 @@ async def test_vertex_has_a_token(model_server, connect, ask):
     [request] = model_server.requests
     assert request.headers["authorization"] == "Bearer ya29.token-0123456789abcdef"
     assert request.json["anthropic_version"]
+
+
+async def test_half_a_character_and_no_number_cost_no_reply(model_server, connect, ask):
+    tokens = [{"token": "\ud83d", "logprob": float("nan")}]
+    choice = {"message": {"content": "wait"}, "logprobs": {"content": tokens}}
+    body = json.dumps({"choices": [{**choice, "token_ids": [1], "finish_reason": "stop"}]})
+    model_server.script(Reply(body=body.encode()))
+    call = await connect("azure").complete(ask)
+    assert (call.text, call.logprobs) == ("wait", ())
+    logprobs = call.response["choices"][0]["logprobs"]
+    assert logprobs == {"content": [{"token": "\ufffd", "logprob": None}]}
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

@@ -281,8 +281,7 @@ class _Connections(httpx.AsyncBaseTransport):
             )
         connection = self._idle.pop() if self._idle else self._open(request.url)
         try:
-            response = await connection.handle_async_request(request)
-            await response.aread()
+            response = await _read(await connection.handle_async_request(request))
         finally:
             # After an error, the connection has closed its socket and opens another one next time.
             self._idle.append(connection)
@@ -304,6 +303,33 @@ class _Connections(httpx.AsyncBaseTransport):
         while self._all:
             await self._all.pop().aclose()
         self._idle.clear()
+
+
+async def _read(response: httpx.Response) -> httpx.Response:
+    """Return a response with its body.
+
+    If the connection breaks behind an object of JSON, the body is whole: asked again, the model
+    would reply twice.
+    """
+    body = bytearray()
+    try:
+        async for part in response.aiter_bytes():
+            body += part
+    except httpx.TransportError:
+        if not isinstance(replies.parse_json(bytes(body)), dict):
+            raise
+    finally:
+        await response.aclose()
+    headers = [item for item in response.headers.multi_items() if item[0] not in _OF_THE_WIRE]
+    return httpx.Response(
+        response.status_code,
+        headers=headers,
+        content=bytes(body),
+        extensions=response.extensions,
+    )
+
+
+_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 
 
 def _parse_url(text: str) -> httpx.URL:

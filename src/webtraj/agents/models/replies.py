@@ -28,6 +28,7 @@ __all__ = [
     "read_openai",
     "read_responses",
     "reasoning_of",
+    "sound_json",
     "tool_calls_of",
 ]
 
@@ -212,28 +213,25 @@ def parse_json(data: bytes) -> Any:
     except orjson.JSONDecodeError:
         text = data.decode("utf-8-sig", "replace")
     try:
-        body = json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite)
+        return sound_json(json.loads(text, strict=False))
     except (ValueError, RecursionError):
         return text
-    return _with_valid_text(body)
-
-
-def _finite(digits: str) -> float | None:
-    number = float(digits)
-    return number if math.isfinite(number) else None
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _with_valid_text(value: Any) -> Any:
+def sound_json(value: Any) -> Any:
+    """Return parsed JSON without what JSON and UTF-8 do not have; see `parse_json`."""
     match value:
         case str():
             return _SURROGATE.sub("\ufffd", value)
+        case float():
+            return value if math.isfinite(value) else None
         case list():
-            return [_with_valid_text(item) for item in value]
+            return [sound_json(item) for item in value]
         case dict():
-            return {_with_valid_text(key): _with_valid_text(item) for key, item in value.items()}
+            return {sound_json(key): sound_json(item) for key, item in value.items()}
     return value
 
 
@@ -372,16 +370,14 @@ class _Fields:
 
     def logprobs(self, value: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
         """Return the log-probability of each token id; none without an id for each."""
-        found = [_mapping(token).get("logprob") for token in _list(_mapping(value).get("content"))]
-        if not ids or len(found) != len(ids):
-            return ()  # They cannot be told apart; not every server returns the ids.
-        numbers = [
-            float(item)
-            for item in found
-            if isinstance(item, (int, float)) and item is not True and item is not False
-        ]
-        sound = len(numbers) == len(found) and all(map(math.isfinite, numbers))
-        return tuple(numbers) if sound else self._without("logprobs", value, ())
+        tokens = _list(_mapping(value).get("content"))
+        found: list[Any] = [_mapping(token).get("logprob") for token in tokens]
+        if not ids:
+            return ()  # Not every server returns them, and they are useless without.
+        sound = len(found) == len(ids) and all(
+            type(item) in (int, float) and math.isfinite(item) for item in found
+        )
+        return tuple(map(float, found)) if sound else self._without("logprobs", value, ())
 
     def counts(self, usage: Any) -> dict[str, int]:
         """Return the counts of a usage; nested ones are named `outer.inner`."""

@@ -95,7 +95,9 @@ class SdkTransport:
             raise replies.AttemptError(CLOSED, error_class=errors.ModelRefusedError)
         send = getattr(self._sdk, method)
         try:
-            answer = await send(self._prefix + path, cast_to=object, options=options, **body)
+            answer = replies.sound_json(
+                await send(self._prefix + path, cast_to=object, options=options, **body)
+            )
         except Exception as error:  # Credentials fail with the exceptions of other packages.
             raise self._failure(error) from error
         if isinstance(answer, str):

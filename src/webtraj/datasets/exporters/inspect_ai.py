@@ -42,6 +42,7 @@ from webtraj.datasets.exporters.plain import (
     inside,
     listed,
     message_parts,
+    note_lost,
     pictures_in,
     plain,
     to_json,
@@ -111,6 +112,7 @@ class InspectExporter:
 
         for episode in job.episodes:
             policy = episode.info.policy
+            note_lost(episode, functools.partial(job.ledger.note, episode.episode_id), _SAMPLING)
             sample = _Sample(episode, job.ledger, self.images).sample()
             epochs[policy, sample["id"]] += 1
             sample["epoch"] = epochs[policy, sample["id"]]

@@ -478,9 +478,9 @@ def _note_left_out(episode: EpisodeTrajectory, tell: _Tell) -> None:
         if step.decision.metadata:
             tell("steps.decision.metadata", _NO_COLUMN)
         calls = step.decision.model_calls
-        for _ in calls[1:]:
-            tell("steps.decision.model_calls", _OTHER_REPLIES)
         call = answer(calls)
+        for _ in range(len(calls) - (call is not None)):
+            tell("steps.decision.model_calls", _OTHER_REPLIES)
         for name in _UNPLACED if call is not None else ():
             if not is_blank(getattr(call, name)):
                 tell(f"steps.decision.model_calls.{name}", _NO_COLUMN)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import math
 import os
@@ -45,6 +46,7 @@ from webtraj.datasets.exporters.plain import (
     inside,
     listed,
     message_parts,
+    note_lost,
     plain,
     token_counts,
     tool_call,
@@ -544,6 +546,9 @@ class OtelExporter:
                 if _first_time(episode) is None:
                     why = "no time was recorded; the spans are at 0"
                     job.ledger.note(episode.episode_id, "start_time", why)
+                if self.content:
+                    note = functools.partial(job.ledger.note, episode.episode_id)
+                    note_lost(episode, note, _SAMPLING)
                 line = _otlp_json(spans_of(episode))
                 written.append(hashlib.sha256(line).digest())
                 file.write(line + b"\n")

@@ -28,7 +28,7 @@ from webtraj.store.encoding import Encoder
 from webtraj.store.foreign import is_valid_text as is_unicode
 from webtraj.store.foreign import valid_text as unicode_text
 from webtraj.store.values import TAG
-from webtraj.trajectory import EpisodeEnd, ModelCall
+from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, ModelCall
 
 __all__ = [
     "FilesBeside",
@@ -43,6 +43,7 @@ __all__ = [
     "is_unicode",
     "listed",
     "message_parts",
+    "note_lost",
     "pictures_in",
     "plain",
     "to_json",
@@ -208,6 +209,35 @@ def message_parts(content: Any) -> Iterator[Any]:
             yield from pictures
         elif part is not None:
             yield part
+
+
+_OF_MODELS = frozenset({"prompt_token_ids", "completion_token_ids", "logprobs", "response"})
+"""Fields of a call that only its model reads."""
+_READ = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+
+
+def note_lost(
+    episode: EpisodeTrajectory, note: Callable[[str, str], None], sampling: Collection[str]
+) -> None:
+    """Note what an export of messages leaves out of an episode's model calls.
+
+    Args:
+        episode: The episode.
+        note: Records a field, and what was done with its value.
+        sampling: The sampling parameters that the export has a place for.
+    """
+    calls = "steps.decision.model_calls"
+    for step in episode.steps:
+        for call in step.decision.model_calls if step.decision else ():
+            for name in filled_fields(call).keys() & _OF_MODELS:
+                note(f"{calls}.{name}", "has no place; left out")
+            for name in call.sampling.keys() - set(sampling):
+                note(f"{calls}.sampling.{name!s:.40}", "has no place; left out")
+            for message in call.messages:
+                others = message.keys() - _READ if isinstance(message, Mapping) else ()
+                for key in others:
+                    if not is_blank(message[key]):
+                        note(f"{calls}.messages.{key!s:.40}", "has no place; left out")
 
 
 def listed(value: Any) -> Sequence[Any]:
