@@ -179,6 +179,13 @@ def test_the_longer_of_two_secrets_is_the_one_found() -> None:
     assert redactor.redact("abcdefgh abcde") == "<secret:long> <secret:short>e"
 
 
+def test_the_ids_of_an_episode_hold_no_secret_either() -> None:
+    ids = ("episode_id", "group_id", "parent_episode_id", "retry_of")
+    info = webtraj.EpisodeInfo(**{name: f"{name}-hunter2hunter2" for name in ids})
+    redacted = Redactor({"key": "hunter2hunter2"}).redact(info)
+    assert [getattr(redacted, name) for name in ids] == [f"{name}-{HIDDEN}" for name in ids]
+
+
 def test_redacting_twice_changes_nothing_more() -> None:
     redactor = Redactor({"password": "secret", "other": "password"})
     once = redactor.redact("my secret is the password")
