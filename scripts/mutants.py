@@ -3,7 +3,7 @@
     pip install cosmic-ray pytest-cov
     python scripts/mutants.py cover   # run the fast lane, noting which test reaches which line
     python scripts/mutants.py run     # draw the sample, test each mutant, write build/mutants.md
-    python scripts/mutants.py run --tests 400 --seconds 90 --files 40   # the survivors, again
+    python scripts/mutants.py run --tests 1000 --seconds 120 --files 30  # the survivors, again
 
 All resume after a kill. Delete build/mutants after a change of the library or its tests.
 

@@ -1,41 +1,67 @@
 """What a redactor finds, and what it leaves alone."""
 
 import base64
+
 import collections
+
 import dataclasses
+
 import datetime
+
 import decimal
+
 import html
+
 import json
+
 import sys
+
 import types
+
 import urllib.parse
+
 import uuid
+
 from collections.abc import Callable, Iterator, Mapping
+
 from pathlib import Path
+
 from typing import Any, NamedTuple
 
 import dm_env
+
 import numpy as np
+
 import pytest
+
 from hypothesis import given, settings
+
 from hypothesis import strategies as st
 
 import webtraj
+
 from rows import each
+
 from webtraj import errors
+
 from webtraj.environments import actions as a
+
 from webtraj.environments.redaction import (
     RedactingCollector,
     RedactionRules,
     Redactor,
 )
+
 from webtraj.environments.redaction import redactor as redactor_module
+
 from webtraj.store import encoding
+
 from webtraj.store.encoding import dumps
+
 from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType
 
 SECRET = 'p"4 ss\\wörd&<7>'
+
 HIDDEN = "<secret:key>"
 
 SPELLINGS = {
@@ -166,6 +192,13 @@ def test_the_longer_of_two_secrets_is_the_one_found() -> None:
     assert redactor.redact("abcdefgh abcde") == "<secret:long> <secret:short>e"
 
 
+def test_the_ids_of_an_episode_hold_no_secret_either() -> None:
+    ids = ("episode_id", "group_id", "parent_episode_id", "retry_of")
+    info = webtraj.EpisodeInfo(**{name: f"{name}-hunter2hunter2" for name in ids})
+    redacted = Redactor({"key": "hunter2hunter2"}).redact(info)
+    assert [getattr(redacted, name) for name in ids] == [f"{name}-{HIDDEN}" for name in ids]
+
+
 def test_a_learned_secret_is_looked_for_until_it_is_forgotten() -> None:
     redactor = Redactor({"key": "s3cret-value"})
     assert redactor.learn("password", "hunter2")
@@ -206,6 +239,7 @@ def test_an_action_whose_rules_a_placeholder_breaks_is_redacted_all_the_same() -
 
 
 IMAGE = b"\xff\xd8\xff" + bytes(range(256)) * 2
+
 PAINTED = b"\xff\xd8\xff painted"
 
 
@@ -237,6 +271,7 @@ def test_an_image_that_cannot_be_covered_is_dropped_and_that_is_counted() -> Non
 
 
 secrets = st.text(min_size=4, max_size=30).filter(lambda text: len("".join(text.split())) >= 4)
+
 surroundings = st.text(max_size=20)
 
 
@@ -277,7 +312,9 @@ def test_what_holds_no_secret_is_left_alone(value: Any) -> None:
 
 
 LONG = "anna&co/7f3a9c-Geheim"
+
 WRAPPED = base64.encodebytes(b"a page that says " + LONG.encode() + b" " + bytes(60)).decode()
+
 DISGUISES = {
     "slashes escaped": LONG.replace("/", "\\/"),
     "JSON's numbers": LONG.replace("&", "\\u0026"),
