@@ -16,7 +16,7 @@ from webtraj.testing import fakes
 @step("only-rewarded", version="1")
 def only_rewarded(trajectory, *, least=0.0):
     """Keeps what has more reward than that."""
-    if trajectory.total_reward > least:
+    if (trajectory.total_reward or 0.0) > least:  # None if it was not scored.
         return trajectory
     return Drop("too little reward", f"{trajectory.total_reward}")
 

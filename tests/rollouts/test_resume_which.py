@@ -1,10 +1,12 @@
-"""Which run `--resume` resumes when a dataset has several."""
+"""Which run `--resume` resumes when a dataset has several, and that rows of two runs are two."""
 
 import pytest
 
 from webtraj import EndReason, Outcome
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.rollouts import plan_episodes
+from webtraj.rollouts.configuration.selection import last_successes
+from webtraj.runs.iterations import Iterations
 from webtraj.runs.run import Run, Turn, run_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import (
@@ -67,3 +69,18 @@ def test_a_run_with_a_damaged_plan_is_passed_over(played, tmp_path):
     assert played(**{first: (SUCCESS, None), second: (SUCCESS, SUCCESS)}) == first
     (tmp_path / "d" / "runs" / first / "plan.jsonl").write_bytes(b"damaged")
     assert run_of(open_storage(tmp_path / "d"), resume=True).run_id == second
+
+
+def test_rows_of_two_runs_of_an_iteration_are_not_tries_of_each_other(tmp_path):
+    iterations = Iterations(str(tmp_path), "train")
+    place = iterations.dataset(iterations.claim())
+    plan = plan_episodes("ladder/climb", episodes=2)
+    with DatasetWriter(place) as writer:
+        for run_id in ("20261120T000000-000-a", "20261121T000000-000-b"):
+            run = Run(open_storage(place), run_id)
+            run.write_plan(plan, seed=0, settings={})
+            for planned in plan:
+                info = EpisodeInfo(episode_id=run.episode_id(Turn(planned=planned)))
+                steps = (StepRecord(0, StepType.FIRST, "a"), StepRecord(1, StepType.LAST, "b"))
+                writer.add(EpisodeTrajectory(info, steps, SUCCESS, start_time=1.0))
+    assert last_successes(iterations, before=2) == {plan[0].spec.name: (4, 4)}

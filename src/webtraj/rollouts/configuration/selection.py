@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from webtraj import errors
-from webtraj.metrics.measuring import measure_results
+from webtraj.metrics.facts import EpisodeFacts
+from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
 from webtraj.rollouts.collecting import plan_of
 from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
@@ -157,7 +158,10 @@ def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[in
     found: dict[str, tuple[int, int]] = {}
     for number in iterations.numbers():
         if number < before:
-            report = measure_results(iterations.results(number), by=("task",), max_groups=None)
+            measuring = Measuring(by=("task",), max_groups=None)
+            for result in iterations.results(number):  # Of each row of each run, the one try.
+                measuring.add(EpisodeFacts.of_result(result))
+            report = measuring.report()
             for name, task in report.by["task"].items():
                 if task.success_rate.denominator:
                     found[name] = (task.success_rate.numerator, task.success_rate.denominator)
