@@ -293,7 +293,7 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
         session_timeout: Seconds of silence after which a client loses its session; None waits
             for ever.
     """
-    return create_fastapi_app(
+    app: ASGIApp = create_fastapi_app(
         functools.partial(WebEnvironment, sessions, session_timeout),
         WebAction,
         WebObservation,
@@ -303,6 +303,7 @@ def make_app(sessions: Sessions, *, session_timeout: float | None = 600.0) -> AS
         env_name="webtraj",
         state_cls=WebState,
     )
+    return app
 
 
 @contextlib.asynccontextmanager
