@@ -59,6 +59,76 @@ PAGES = {
             found.textContent = JSON.stringify([seen(), window.stolen ?? null]);
         };</script>""",
 }
+FORGERIES = (
+    # A page's ways to change itself; each is done to fields that the person never touches.
+    "t.focus(); document.execCommand('insertText', false, 'forged')",
+    "t.focus(); document.execCommand('delete')",
+    "t.focus(); document.execCommand('selectAll'); document.execCommand('cut')",
+    "t.focus(); document.execCommand('copy'); document.execCommand('paste')",
+    "t.focus(); document.execCommand('undo'); document.execCommand('redo')",
+    "a.focus(); document.execCommand('insertText', false, 'forged')",
+    "a.focus(); document.execCommand('insertLineBreak')",
+    "e.focus(); document.execCommand('insertText', false, 'forged')",
+    "e.focus(); document.execCommand('insertHTML', false, '<b>forged</b>')",
+    "e.focus(); document.execCommand('insertParagraph')",
+    "e.focus(); document.execCommand('bold')",
+    "n.focus(); document.execCommand('insertText', false, '7')",
+    "p.focus(); document.execCommand('insertText', false, 'forged')",
+    "t.value = 'forged'",
+    "t.value = 'forged'; t.dispatchEvent(new InputEvent('input', {inputType: 'insertText'}))",
+    "t.setRangeText('forged'); t.dispatchEvent(new Event('change', {bubbles: true}))",
+    "t.dispatchEvent(new InputEvent('beforeinput', {inputType: 'insertText', data: 'forged'}))",
+    "t.dispatchEvent(new KeyboardEvent('keydown', {bubbles: true, key: 'Enter'}))",
+    "t.dispatchEvent(new ClipboardEvent('paste', {bubbles: true}))",
+    "t.dispatchEvent(new CompositionEvent('compositionend', {bubbles: true, data: 'forged'}))",
+    "t.form.requestSubmit(); t.form.reset()",
+    "c.click()",
+    "c.checked = !c.checked; c.dispatchEvent(new Event('change', {bubbles: true}))",
+    "l.click()",
+    "r.click()",
+    "s.selectedIndex = 1; s.dispatchEvent(new Event('change', {bubbles: true}))",
+    "s.options[1].click(); s.click()",
+    "m.options[1].selected = true; m.options[1].click()",
+    "n.stepUp(); n.dispatchEvent(new Event('input', {bubbles: true}))",
+    "k.click(); k.dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))",
+    "k.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true, pointerId: 1}))",
+    "k.dispatchEvent(new PointerEvent('pointerup', {bubbles: true, pointerId: 1}))",
+    "k.dispatchEvent(new WheelEvent('wheel', {bubbles: true, deltaY: 99})); scrollBy(0, 99)",
+    "k.dispatchEvent(new DragEvent('dragstart', {bubbles: true}))",
+    "t.dispatchEvent(new DragEvent('drop', {bubbles: true}))",
+    "d.open = true; d.querySelector('summary').click()",
+    "f.dispatchEvent(new Event('change', {bubbles: true}))",
+    "history.pushState({}, '', '#forged'); history.back()",
+)
+PAGES["/forge"] = f"""<title>Forge</title><button id=go>Go</button>
+    <input id=own aria-label=City autocomplete=off>
+    <form onsubmit="return false"><input id=t aria-label=Name><textarea id=a></textarea>
+    <div id=e contenteditable>Text</div><input id=n type=number><input id=p type=password>
+    <input id=c type=checkbox><label id=l>News <input type=checkbox></label>
+    <input id=r type=radio name=g><input type=radio name=g>
+    <select id=s><option>Bonn<option>Ulm</select>
+    <select id=m multiple><option>Bonn<option>Ulm</select><button id=k>Other</button>
+    <input id=f type=file></form><details id=d><summary>More</summary>Text</details>
+    <script>
+    const ways = [{", ".join(f"() => {{ {way}; }}" for way in FORGERIES)}];
+    window.done = 0;
+    let busy = false;
+    const forge = () => {{
+      if (busy) return;  // Its own events are heard, too.
+      busy = true;
+      const focused = document.activeElement;
+      for (const way of ways) {{ try {{ way(); }} catch {{}} }}
+      focused.focus();
+      busy = false;
+      window.done++;
+    }};
+    const EVENTS = ["keydown", "keypress", "beforeinput", "input", "keyup"];
+    for (const type of EVENTS) own.addEventListener(type, forge);
+    for (const type of ["pointerdown", "mouseup", "click"]) go.addEventListener(type, forge);
+    go.addEventListener("click", () => {{
+      Promise.resolve().then(forge); setTimeout(forge); setTimeout(forge, 700);
+    }});
+    </script>"""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -284,3 +284,54 @@ async def test_a_page_can_neither_see_the_recorder_nor_forge_input(on_page):
         episode = await shown.stopped()
     assert names_of(episode) == [("button", "Real")]
     assert found == [["webtrajTell"], None]  # Its own, which nobody called.
+
+
+async def test_what_a_page_does_by_script_is_no_step_of_the_person(on_page):
+    async with on_page("/forge") as shown:
+        await shown.hand.click("#go")
+        await until_done(shown.hand, 6)  # Three handlers, a promise, and two timers.
+        await shown.hand.click("#own")
+        await shown.hand.type("Ulm")
+        await shown.steps(2)
+        await shown.settled()
+        assert await shown.hand.evaluate("t.value + e.innerHTML")  # It did change its fields.
+        episode = await shown.stopped()
+    done = [type(action) for action in actions_of(episode)]
+    assert done == [a.Click, a.Fill]
+    assert actions_of(episode)[-1].value == "Ulm"
+    assert {name for _, name in names_of(episode)} == {"Go", "City"}
+
+
+async def test_a_page_that_navigates_by_script_makes_no_step_of_the_person(on_page):
+    ways = ("location.reload()", "location = '/other'", "location.replace('/forge')",
+            "history.go(0)", "navigation.reload()", "location = '/forge'")  # fmt: skip
+    async with on_page("/forge") as shown:
+        page = shown.environment.session.page
+        for way in ways:
+            async with page.expect_navigation(wait_until="load"):
+                await shown.hand.evaluate(f"void setTimeout(() => {{ {way} }})")
+        await shown.hand.click("#own")
+        await shown.hand.type("Ulm")
+        await shown.steps(1)
+        episode = await shown.stopped()
+    assert [type(action) for action in actions_of(episode)] == [a.Fill]
+
+
+async def until_done(hand, count):
+    async with asyncio.timeout(60):
+        while await hand.evaluate("window.done") < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_toggles_and_choices_of_the_person_are_steps_whatever_the_page_does(on_page):
+    async with on_page("/forge") as shown:
+        await shown.hand.click("#c")
+        await shown.hand.click("#l")
+        await shown.hand.press("Tab")
+        await shown.hand.press("Space")
+        await shown.steps(4)
+        await shown.settled()
+        episode = await shown.stopped()
+    toggles = [action for action in actions_of(episode) if not isinstance(action, a.PressKey)]
+    assert len(toggles) >= 2
+    assert {type(action) for action in toggles} <= {a.Check, a.Uncheck, a.Click, a.Press}

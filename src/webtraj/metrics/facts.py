@@ -219,7 +219,8 @@ def step_facts(
     """
     taken = [step for step in trajectory.steps if not step.first]
     verbs = [verb_of(step.action) for step in taken]
-    ends = [last for step in taken if "error" in (last := last_action_of(step.observation))]
+    told = [last_action_of(step.observation) for step in taken]
+    ends = [each for each in told if "error" in each]
     invalid = sum(map(is_invalid, taken))
     undone = _decision_at_the_end(trajectory)
     if undone is not None:

@@ -93,11 +93,13 @@ def test_the_command_serves_until_a_signal(played):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(
-            r"Viewer at (http://127\.0\.0\.1:\d+/)#/run\?run=\S+ \(Ctrl-C to stop\)\n", line
-        )
+        address = r"(http://127\.0\.0\.1:\d+/\?token=[\w-]+)#/run\?run=\S+"
+        found = re.fullmatch(rf"Viewer at {address} \(Ctrl-C to stop\)\n", line)
         assert found, line
-        assert httpx.get(f"{found[1]}api/runs/data", trust_env=False).json()["cells"] == "+"
+        with httpx.Client(trust_env=False) as client:
+            client.get(found[1])
+            told = client.get(httpx.URL(found[1]).join("/api/runs/data")).json()
+        assert told["cells"] == "+"
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 128 + signal.SIGINT

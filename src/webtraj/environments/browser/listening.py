@@ -92,8 +92,8 @@ class Listener:
         self._debuggers: dict[Page, CDPSession] = {}
         self._attending: set[asyncio.Task[None]] = set()
         self._histories: dict[Page, tuple[int, tuple[int, ...]]] = {}
-        self._asked: set[str] = set()
-        """The frames whose next document their page itself has asked for."""
+        self._asked: dict[str, str] = {}
+        """The URL of the next document of a frame, if its page itself has asked for it."""
         self._known_frames: set[CDPSession] = set()
         self._dialogs: set[Page] = set()
         self._on_secret: Callable[[str], None] = lambda text: None
@@ -191,7 +191,8 @@ class Listener:
         debugger.on("Page.javascriptDialogClosed", lambda _: self._dialog_closed(page))
         debugger.on("Page.frameNavigated", lambda told: self._on_navigated(page, told))
         debugger.on(
-            "Page.frameRequestedNavigation", lambda told: self._asked.add(str(told["frameId"]))
+            "Page.frameRequestedNavigation",
+            lambda told: self._asked.update({str(told["frameId"]): str(told["url"])}),
         )
         await self.hear_frame(page, debugger)
         await self._send(page, "Page.enable", {})
@@ -241,16 +242,22 @@ class Listener:
         frame = str(told["frame"]["id"])
         # To Chrome a program's `address_bar` is a link, too, but one that no page has asked for.
         sent = self._session.lease.borrowed and frame not in self._asked
-        self._asked.discard(frame)
+        asked = self._asked.pop(frame, "").partition("#")[0] == told["frame"]["url"]
         if not told["frame"].get("parentId"):
             # Asked now: when the message is read, the tab may be elsewhere.
-            self._put(page, "navigated", {"travel": self._own(self._travelled(page, sent))})
+            travel = self._own(self._travelled(page, sent, asked))
+            self._put(page, "navigated", {"travel": travel})
 
-    async def _travelled(self, page: Page, sent: bool = False) -> Travel | None:
+    async def _travelled(
+        self, page: Page, sent: bool = False, asked: bool = False
+    ) -> Travel | None:
+        """Return how a tab came to its document; `asked`: its page itself led there."""
         for wait in _SWAP:
             await asyncio.sleep(wait)
             with contextlib.suppress(errors_lib.BrowserError, LookupError):
                 travel = await self.travel(page)
+                if asked and travel.kind in ("goto", "reload"):
+                    return Travel("page", travel.url)
                 if sent and travel.kind == "page" and not await self._has_opener(page):
                     return Travel("goto", travel.url)
                 return travel

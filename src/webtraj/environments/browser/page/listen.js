@@ -1,5 +1,6 @@
-// Tells what a person, or a program through the debugging protocol, does on the page: trusted events
-// only, joined into gestures. Each gesture is told when it begins, with what the page shows before
+// Tells what a person, or a program through the debugging protocol, does on the page, joined into
+// gestures: trusted events only, and of those that a page's script can cause (execCommand, click())
+// only the ones that follow from the person's own. Each gesture is told when it begins, with what the page shows before
 // any of the page's own handlers ran, and when it is complete. See listening.py for the messages.
 const BINDING = "webtrajTell";
 const LEAST_DRAG = 6;  // CSS pixels; a hand that clicks also moves.
@@ -47,6 +48,44 @@ function listenInFrames(root) {
     listenIn(inner.defaultView);
     listenInFrames(inner);
   }
+}
+
+// What the person does right now. A script makes trusted input and change events, too, but no
+// trusted beforeinput, key or click of a pointer before them.
+let edit = null;  // The last beforeinput, until its input.
+let clicked = [];  // The path of the click being done.
+let keyed = null;  // The element of the key being pressed or released.
+const touched = new WeakSet();  // The select elements that were pressed, or had a key.
+
+function isOwnText(event, field) {
+  if (!(event instanceof InputEvent)) return true;  // A spin button, a cross, the browser's autofill.
+  const own = edit;
+  const is = own?.field === field &&
+    own.event.eventPhase === Event.NONE &&  // Or a handler of it makes this input.
+    !own.event.defaultPrevented && own.event.inputType === event.inputType &&
+    (event.inputType !== "insertText" || own.event.data === event.data);
+  if (is) edit = null;
+  return is;
+}
+
+function isOwnToggle(control) {
+  const group = other => other?.type === "radio" && control.type === "radio" &&
+    other.name === control.name && other.form === control.form;
+  return keyed === control || group(keyed) ||
+    clicked.some(node => node === control || (node instanceof HTMLLabelElement && node.control === control));
+}
+
+// These last as long as the browser's own answer to them: until the next task.
+function noteKey(event) {
+  const target = keyed = targetOf(event);
+  if (target) touched.add(target);
+  later(() => keyed === target && (keyed = null), 0);
+}
+
+function noteClick(event) {
+  if (event.pointerId < 0) return;  // By a key, or passed on by a label.
+  const path = clicked = event.composedPath();
+  later(() => clicked === path && (clicked = []), 0);
 }
 
 const heard = new WeakSet();
@@ -210,9 +249,14 @@ function endRoll() {
 }
 
 const handlers = {
+  click: noteClick,
+
+  keyup: noteKey,
+
   pointerdown(event) {
     const target = targetOf(event);
     if (!target) return;
+    touched.add(dom.closest(target, "select") ?? target);
     if (press) endPress(null);
     if (onScrollbar(event, target)) {
       const root = dom.tagName(target) === "HTML";
@@ -293,6 +337,7 @@ const handlers = {
   },
 
   keydown(event) {
+    noteKey(event);
     if (event.isComposing || MODIFIERS.has(event.key)) return;
     const target = targetOf(event);
     const field = fieldOf(target);
@@ -321,7 +366,10 @@ const handlers = {
 
   beforeinput(event) {
     const field = fieldOf(targetOf(event));
-    if (!field || !isTextField(field) || typingIn === field) return;
+    if (!field || !isTextField(field)) return;
+    const own = edit = {event, field};
+    later(() => edit === own && (edit = null), 0);
+    if (typingIn === field) return;
     begin("type");
     typingIn = field;
   },
@@ -330,6 +378,7 @@ const handlers = {
     const field = fieldOf(targetOf(event));
     if (!field || !isTextField(field)) return;
     notePasswordField(field);
+    if (!isOwnText(event, field)) return;
     tell({
       kind: "text", element: told(meant(field)), value: valueIn(field),
       newline: /^insert(LineBreak|Paragraph)$/.test(event.inputType),
@@ -345,9 +394,11 @@ const handlers = {
     if (!target) return;
     const tag = dom.tagName(target);
     if (tag === "SELECT") {
+      if (!touched.has(target)) return;
       const options = [...target.selectedOptions].map(option => squeeze(option.label));
       tell({kind: "choose", element: told(meant(target)), options});
     } else if (tag === "INPUT" && (target.type === "checkbox" || target.type === "radio")) {
+      if (!isOwnToggle(target)) return;
       tell({kind: "toggle", element: told(meant(target)), on: target.checked});
     } else if (tag === "INPUT" && target.type === "file") {
       tell({kind: "files", element: told(meant(target)), names: [...target.files].map(file => file.name)});
