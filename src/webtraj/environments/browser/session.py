@@ -375,6 +375,7 @@ class BrowserSession:
                     "pictures": self._settle.pictures * 1e3,
                     "departure": self._settle.departure * 1e3,
                     "leaving": self._grace * 1e3,
+                    "waited": (time.monotonic() - begun) * 1e3 if self._network else 0,
                     "brokeOff": self._active in self._failures,
                 },
             }

@@ -70,8 +70,9 @@ function isParsed() {
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
-// `leaving`: the same, where the caller waits for requests for documents itself.
-async function settle({quiet, cap, pictures, departure = 0, leaving = departure, brokeOff = false}) {
+// `leaving`: the same, where the caller waits for requests for documents itself; `waited`: ms that the
+// caller has waited already.
+async function settle({quiet, cap, pictures, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
   const start = now();
   const isReady = () => brokeOff || isParsed();
   const isOnItsWay = () =>
@@ -82,7 +83,7 @@ async function settle({quiet, cap, pictures, departure = 0, leaving = departure,
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
-    const still = time - Math.max(start, lastMutation);
+    const still = time - Math.max(start - waited, lastMutation);
     if (still >= quiet && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
