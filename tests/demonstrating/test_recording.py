@@ -190,6 +190,22 @@ async def test_what_is_done_in_frames_and_shadow_roots_is_heard(on_page):
     assert names_of(episode) == [("button", "In the shadow"), ("button", "Framed")]
 
 
+@pytest.mark.gate
+async def test_a_document_that_is_written_anew_is_heard(on_page):
+    """A click on what the tree does not show has no ref: its place is recorded."""
+    async with on_page() as shown:
+        hand = shown.hand
+        await hand.evaluate(
+            "document.open(), document.write('<button id=n>Next</button>"
+            "<button id=s aria-hidden=true>Silent</button>'), document.close(), 1"
+        )
+        await hand.click("#n")
+        await hand.click("#s")
+        await shown.steps(3)
+        episode = await shown.stopped()
+    assert [type(action) for action in actions_of(episode)] == [a.Wait, a.Click, a.ClickAt]
+
+
 async def test_input_that_comes_faster_than_looks_is_kept_in_order(on_page):
     async with on_page() as shown:
         for _ in range(2):

@@ -1,63 +1,38 @@
 """What a redactor finds, and what it leaves alone."""
 
 import base64
-
 import collections
-
 import dataclasses
-
 import datetime
-
 import decimal
-
 import html
-
 import json
-
 import sys
-
 import types
-
 import urllib.parse
-
 import uuid
-
 from collections.abc import Callable, Iterator, Mapping
-
 from pathlib import Path
-
 from typing import Any, NamedTuple
 
 import dm_env
-
 import numpy as np
-
 import pytest
-
 from hypothesis import given, settings
-
 from hypothesis import strategies as st
 
 import webtraj
-
 from rows import each
-
 from webtraj import errors
-
 from webtraj.environments import actions as a
-
 from webtraj.environments.redaction import (
     RedactingCollector,
     RedactionRules,
     Redactor,
 )
-
 from webtraj.environments.redaction import redactor as redactor_module
-
 from webtraj.store import encoding
-
 from webtraj.store.encoding import dumps
-
 from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType
 
 SECRET = 'p"4 ss\\wörd&<7>'

@@ -125,7 +125,7 @@ def free_access(
         "max_steps": None,
     }
     if settle is not None:
-        options["settle"] = dataclasses.replace(LIVE_SITE, network_quiet=settle)
+        options["settle"] = dataclasses.replace(LIVE_SITE, network_quiet=settle, after_typing=None)
     return options
 
 

@@ -235,7 +235,7 @@ def step_facts(
             step.action is None or verb == DUMMY for step, verb in zip(taken, verbs, strict=True)
         ),
         go_backs=verbs.count(GO_BACK),
-        choices=len(taken) + (last is not None),
+        choices=len(taken) + (undone is not None),
         invalid_choices=invalid,
         judged_actions=len(ends),
         failed_actions=sum(bool(end["error"]) for end in ends),

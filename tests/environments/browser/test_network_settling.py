@@ -5,13 +5,14 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from webtraj.environments.actions import Click
-from webtraj.environments.browser.access import NoAccess
+from webtraj.environments.actions import Click, Goto, TypeInto, Wait
+from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.page_script import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ANY_NETWORK = NoAccess(network=None)
+
 PATIENT = SettlePolicy(quiet=0.0, cap=10.0, network_quiet=0.05)
 
 
@@ -133,3 +134,107 @@ async def test_a_document_whose_scripts_are_late_is_waited_for(open_page, depart
         timestep = await step
         assert asked.is_set() or not seen
         assert ("Here it is." in timestep.observation["axtree"]) == seen
+
+
+RESTLESS = {
+    "polls": "setInterval(() => fetch('/n'), 50)",
+    "counts": "setInterval(() => { p.textContent = performance.now() }, 10)",
+    "moves": "const f = t => { p.style.opacity = t % 9 / 9; requestAnimationFrame(f) }; f(0)",
+}
+
+NO_NEW_PAGE = {
+    "a file": (b"200 OK", b"text/csv", b"Content-Disposition: attachment; filename=a.csv\r\n"),
+    "no content": (b"204 No Content", b"text/plain", b""),
+}
+
+BOUNDED = SettlePolicy(
+    quiet=0.02, cap=60.0, departure=60.0, network_quiet=0.1, restless=0.5, after_typing=0.4
+)
+
+
+async def _serve(answers):
+    """Serve pages by path; anything else is an empty text."""
+
+    async def handle(reader, writer):
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        status, kind, more, body = answers.get(path, (b"200 OK", b"text/plain", b"", b""))
+        writer.write(
+            b"HTTP/1.1 %b\r\nConnection: close\r\n"
+            b"Content-Type: %b\r\n%bContent-Length: %d\r\n\r\n%b"
+            % (status, kind, more, len(body), body)
+        )
+        await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(handle, "127.0.0.1", 0)
+
+
+def _page(html):
+    return b"200 OK", b"text/html", b"", f"<!doctype html>{html}".encode()
+
+
+def _origin(listening):
+    return f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.browser
+@pytest.mark.gate
+async def test_a_page_that_never_rests_is_not_waited_for_to_the_cap(open_page):
+    for case, script in RESTLESS.items():
+        html = f"<button>Next</button><p id=p></p><script>{script}</script>"
+        async with await _serve({"/": _page(html)}) as listening:
+            link = f"<a href='{_origin(listening)}/'>go</a>"
+            async with open_page(link, settle=BOUNDED, policy=ANY_NETWORK) as environment:
+                await environment.reset()
+                async with asyncio.timeout(30):  # Half of the cap.
+                    timestep = await environment.step(Click("1"))
+                    assert "Next" in timestep.observation["axtree"], case
+                    await environment.step(Wait(0))
+
+
+@pytest.mark.browser
+@pytest.mark.gate
+async def test_a_link_that_brings_no_page_ends_with_its_answer(open_page):
+    for case, (status, kind, more) in NO_NEW_PAGE.items():
+        async with await _serve({"/x": (status, kind, more, b"")}) as listening:
+            link = f"<a href='{_origin(listening)}/x'>go</a><a href='tel:123'>call</a>"
+            async with open_page(link, settle=BOUNDED, policy=ANY_NETWORK) as environment:
+                await environment.reset()
+                async with asyncio.timeout(30):
+                    for ref in ("1", "2"):
+                        timestep = await environment.step(Click(ref))
+                        assert '"go"' in timestep.observation["axtree"], case
+
+
+@pytest.mark.browser
+@pytest.mark.gate
+async def test_a_search_that_waits_for_the_typing_to_pause_is_seen(open_page):
+    search = "clearTimeout(window.t); t = setTimeout(() => { p.textContent = 'FOUND' }, 300)"
+    html = f'<input oninput="{search}"><p id=p></p>'
+    environment = open_page(html, settle=BOUNDED)
+    await environment.reset()
+    timestep = await environment.step(TypeInto("1", "ab"))
+    assert "FOUND" in timestep.observation["axtree"]
+
+
+BREAKING = {
+    "reloads for ever": "location.reload()",
+    "loops for ever": "for (;;);",
+}
+
+
+@pytest.mark.browser
+@pytest.mark.gate
+async def test_a_page_that_breaks_at_a_click_is_an_observation_and_the_episode_goes_on(open_page):
+    for case, script in BREAKING.items():
+        answers = {"/broken": _page(f"<script>{script}</script>"), "/calm": _page("<p>calm")}
+        async with await _serve(answers) as listening:
+            origin = _origin(listening)
+            html = f"<a href='{origin}/broken'>go</a>"
+            async with open_page(html, settle=BOUNDED, policy=WebAccess(network=None)) as broken:
+                await broken.reset()
+                timestep = await broken.step(Click("1"))
+                assert timestep.mid(), case
+                assert timestep.observation["last_action"]["error_kind"] == "page_broke", case
+                timestep = await broken.step(Goto(f"{origin}/calm"))
+                assert "calm" in timestep.observation["axtree"], case

@@ -53,3 +53,17 @@ async def test_an_episode_begins_the_same_whatever_was_played_before(play, pool,
 
 def _contexts_made(pool):
     return sum(browser.contexts_made for browser in pool._slots)
+
+
+@pytest.mark.gate
+async def test_a_reset_shows_nothing_of_the_episode_before(play, pool):
+    for task in ("use-autocomplete", "choose-date"):
+        await pool.forget_parked()
+        environment = play(task)
+        fresh = await snapshot(environment, task)
+        await environment.close()
+        environment = play(task, seed=3)
+        timestep = await environment.reset()
+        while not timestep.last():
+            timestep = await environment.step(await environment.cheat())
+        assert await snapshot(environment, task) == fresh, task

@@ -29,6 +29,13 @@ _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
 
 
+_TYPING = (
+    a.Fill, a.Clear, a.TypeInto, a.TypeAt, a.TypeText, a.InsertText, a.Press, a.PressKey, a.KeyDown,
+    a.KeyUp, a.HoldKey,
+)  # fmt: skip
+"""Actions after which a page may wait for the typing to pause."""
+
+
 class ActionRefused(errors_lib.WebtrajError):
     """An action that cannot be done on the current page. The agent is told why."""
 
@@ -69,6 +76,7 @@ class ActionExecutor:
         if type(action) not in PERFORMERS:
             raise ActionRefused("unsupported", f"This environment does not do {action!r}.")
         performer, work = PERFORMERS[type(action)]
+        self.session.begin_action(types=isinstance(action, _TYPING))
         try:
             async with self.session.lease.turns.at(work):
                 await performer(self, action)

@@ -468,6 +468,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._task_to_tear_down = task
         session.boundary.take_blocked()
         session.forget_traffic()
+        session.downloads.take()  # Left over from the last episode.
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(session, begin=begin)
         failure = session.take_failure(session.page)
@@ -527,13 +528,25 @@ class BrowserEnvironment(base_lib.Environment):
         assert executor is not None
         begun = time.perf_counter()
         error = error_kind = ""
-        try:
-            await executor.perform(action)
-        except acting_lib.ActionRefused as refusal:
-            error, error_kind = str(refusal), refusal.kind
-        acted = time.perf_counter()
         self._observer.camera.asked = isinstance(action, actions_lib.Screenshot)
-        seen = await self._look(session)
+        try:
+            try:
+                await executor.perform(action)
+            except acting_lib.ActionRefused as refusal:
+                error, error_kind = str(refusal), refusal.kind
+            acted = time.perf_counter()
+            seen = await self._look(session)
+        except errors_lib.BrowserCrashedError:
+            raise
+        except errors_lib.BrowserError as failure:
+            # The action led to a page that hangs, or never stays: that is the episode's business.
+            if session.lease.borrowed or not session.lease.healthy:
+                raise
+            await session.replace_page()
+            self._sessions.suspect()
+            acted = time.perf_counter()
+            seen = await self._look(session)
+            error, error_kind = _PAGE_BROKE.format(failure=failure), "page_broke"
         refused = error_kind == "navigation_failed"
         found, kind = await session.boundary.enforce(session, refused=refused)
         if kind == "blocked":
@@ -634,6 +647,8 @@ class BrowserEnvironment(base_lib.Environment):
             versions["browser"] = self._sessions.browser_version
         return versions
 
+
+_PAGE_BROKE: Final = "The page did not answer and was closed. {failure}"
 
 _FILES_WANTED: Final = (
     "The page asks for files. Give them with upload_file on the element that was clicked."

@@ -11,14 +11,16 @@ import dataclasses
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from webtraj import errors as errors_lib
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, Page, Request
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response
 
     from webtraj.environments.browser.listening import Listener
     from webtraj.environments.browser.session import BrowserSession
@@ -35,6 +37,7 @@ __all__ = [
     "SettlePolicy",
     "WORLD_NAME",
     "World",
+    "is_replaced",
     "merge_frame",
     "page_script",
     "to_argument",
@@ -58,6 +61,12 @@ class SettlePolicy:
     """The longest wait. Pages that never settle are observed as they are."""
     network_quiet: float | None = None
     """How long no request must be in flight; None ignores the network."""
+    after_typing: float | None = None
+    """The same after an action that typed, as a page may search when the typing pauses; None for no
+    difference."""
+    restless: float | None = None
+    """The longest wait for a page that changes or fetches without an end; what an action made it
+    fetch, and a document on its way, are still waited for. None for `cap`."""
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
     departure: float = 0.0
@@ -79,8 +88,10 @@ LOCAL_PAGE: Final = SettlePolicy()
 SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
-LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.5)
-"""For sites that fetch their content; Stagehand also waits for half a second of network quiet."""
+LIVE_SITE: Final = SettlePolicy(
+    quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.35, after_typing=0.6, restless=1.2
+)
+"""For sites that fetch their content."""
 
 
 # Tracking the requests in flight, and waiting until there are none.
@@ -92,50 +103,146 @@ _FORGOTTEN_AFTER = 2.0
 """Seconds after which a request is ignored: long polls, trackers. Stagehand's rule."""
 
 
+_MANY: Final = 2
+"""A page that has asked for a URL this often before an action does so by itself."""
+
+_NO_CONTENT: Final = (204, 205)
+"""Answers to a navigation that leave the page as it is."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Fetching:
+    """A page's requests."""
+
+    begun: dict[Request, float] = dataclasses.field(default_factory=dict)
+    """When each request in flight began."""
+    changed: float = 0.0
+    """When a request last began or ended."""
+    asked: Counter[str] = dataclasses.field(default_factory=Counter)
+    """How often each URL was asked for, without its query."""
+    habits: frozenset[str] = frozenset()
+    """The URLs that the page had asked for by itself when the last action began."""
+    leaving: Request | None = None
+    """The request for the document to which the page is on its way."""
+
+
 class NetworkWatch:
-    """A monitor of a context's requests."""
+    """A monitor of the requests of a context's pages."""
 
     def __init__(self, context: BrowserContext) -> None:
-        self._begun: dict[Request, float] = {}
+        self._pages: WeakKeyDictionary[Page, _Fetching] = WeakKeyDictionary()
         self._changed = asyncio.Event()
-        self._last_change = 0.0
         context.on("request", self._on_request)
+        context.on("response", self._on_response)
         context.on("requestfinished", self._on_end)
         context.on("requestfailed", self._on_end)
 
-    async def wait_until_quiet(self, *, quiet: float, cap: float) -> bool:
-        """Wait until no request has been in flight for `quiet` seconds, at most `cap` seconds.
+    def begin_action(self, page: Page) -> None:
+        """Note that what a page has often asked for so far is not caused by what comes now."""
+        fetching = self._of(page)
+        fetching.habits = frozenset(url for url, count in fetching.asked.items() if count >= _MANY)
+
+    def arrived(self, page: Page) -> None:
+        """Note that a page shows another document, or that one on its way became a download."""
+        fetching = self._of(page)
+        fetching.leaving = None
+        self._note(fetching)
+
+    def is_leaving(self, page: Page) -> bool:
+        """Return whether a page is on its way to another document."""
+        return self._of(page).leaving is not None
+
+    async def wait_until_quiet(
+        self, page: Page, *, quiet: float, cap: float, restless: float, departure: float
+    ) -> bool:
+        """Wait until a page has had no request in flight for `quiet` seconds, at most `cap`.
+
+        Args:
+            page: The page.
+            quiet: Seconds.
+            cap: The longest wait.
+            restless: The longest wait for requests that the page makes by itself.
+            departure: The longest wait for a document on its way.
 
         Returns:
             Whether the network became quiet.
         """
         clock = asyncio.get_running_loop().time
+        fetching = self._of(page)
         begun = clock()
-        while (now := clock()) < begun + cap:
-            forgotten = [start + _FORGOTTEN_AFTER for start in self._begun.values()]
-            in_flight = [end for end in forgotten if end > now]
-            since = max([begun, self._last_change, *(end for end in forgotten if end <= now)])
-            if not in_flight and now - since >= quiet:
-                return True
-            wake = min(in_flight, default=since + quiet)
+        while (now := clock()) < begun + max(cap, departure):
+            leaving = fetching.leaving is not None and now < begun + departure
+            if not leaving and now >= begun + cap:
+                return False
+            ends = {request: start + _FORGOTTEN_AFTER for request, start in fetching.begun.items()}
+            in_flight = {request: end for request, end in ends.items() if end > now}
+            since = max([begun, fetching.changed, *(end for end in ends.values() if end <= now)])
+            if not leaving:
+                if not in_flight and now - since >= quiet:
+                    return True
+                caused = [
+                    request
+                    for request in in_flight
+                    if fetching.begun[request] < begun + restless
+                    and _place(request) not in fetching.habits
+                    and fetching.asked[_place(request)] <= _MANY
+                ]
+                if now >= begun + restless and not caused:
+                    return False
+            wakes = [begun + departure if leaving else begun + cap, *in_flight.values()]
+            if not in_flight and not leaving:
+                wakes.append(since + quiet)
+            if now < begun + restless:
+                wakes.append(begun + restless)
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(min(wake, begun + cap)):
+                async with asyncio.timeout_at(min(wake for wake in wakes if wake > now)):
                     await self._changed.wait()
         return False
 
+    def _of(self, page: Page) -> _Fetching:
+        return self._pages.setdefault(page, _Fetching())
+
     def _on_request(self, request: Request) -> None:
-        if request.resource_type not in _NEVER_END:
-            self._begun[request] = self._note()
+        fetching = self._fetching_of(request)
+        if fetching is None or request.resource_type in _NEVER_END:
+            return
+        if request.is_navigation_request() and request.frame.parent_frame is None:
+            fetching.leaving = request
+        fetching.asked[_place(request)] += 1
+        fetching.begun[request] = self._note(fetching)
+
+    def _on_response(self, response: Response) -> None:
+        fetching = self._fetching_of(response.request)
+        left = fetching is not None and fetching.leaving is response.request
+        if fetching is not None and left and response.status in _NO_CONTENT:
+            fetching.leaving = None
+            self._note(fetching)
 
     def _on_end(self, request: Request) -> None:
-        if self._begun.pop(request, None) is not None:
-            self._note()
+        fetching = self._fetching_of(request)
+        if fetching is None:
+            return
+        if fetching.leaving is request and request.failure:
+            fetching.leaving = None
+            self._note(fetching)
+        if fetching.begun.pop(request, None) is not None:
+            self._note(fetching)
 
-    def _note(self) -> float:
-        self._last_change = asyncio.get_running_loop().time()
+    def _fetching_of(self, request: Request) -> _Fetching | None:
+        try:
+            return self._of(request.frame.page)
+        except Exception:  # Playwright's: a service worker's, or the tab has no frame yet.
+            return None
+
+    def _note(self, fetching: _Fetching) -> float:
+        fetching.changed = asyncio.get_running_loop().time()
         self._changed.set()
-        return self._last_change
+        return fetching.changed
+
+
+def _place(request: Request) -> str:
+    return request.url.partition("?")[0]
 
 
 # The script has one source, the files in `page/`.
@@ -311,7 +418,7 @@ class IsolatedWorld:
                 return await _call_in_world(send, world, function, argument)
             except errors_lib.BrowserError as error:
                 # The page has navigated since the last call. Nothing was called.
-                if not _is_no_world(error):
+                if not is_replaced(error):
                     raise
         world = self._worlds[page] = await _enter_world(send, self._script)
         return await _call_in_world(send, world, function, argument)
@@ -357,7 +464,7 @@ async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
                 },
             )
         except errors_lib.BrowserError as error:
-            if not _is_no_world(error):
+            if not is_replaced(error):
                 raise
             continue
         _value_of(told)
@@ -394,7 +501,7 @@ async def _call_in_world(send: _Send, world: str, function: str, argument: Any) 
     return json.loads(_value_of(answer))
 
 
-def _is_no_world(error: errors_lib.BrowserError) -> bool:
+def is_replaced(error: errors_lib.BrowserError) -> bool:
     """Return whether a call failed because its world's document was replaced."""
     return any(text in str(error) for text in _NO_WORLD)
 
@@ -622,7 +729,7 @@ class ForeignFrames:
             return await self._in_top_window(frame, answer)
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
-            gone = _is_no_world(error)
+            gone = is_replaced(error)
             kind = "gone" if gone else "no_answer"
             message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
             return {"refused": kind, "message": message, "element": None}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         CDPSession,
         ConsoleMessage,
         Dialog,
+        Download,
         FileChooser,
         Frame,
         Page,
@@ -38,6 +39,15 @@ __all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
 _MAX_NAVIGATIONS = 5
 """The most navigations in a row that one look follows: script redirects, login chains."""
+
+_CLOSE: Final = 5.0
+"""Seconds within which a tab that does not answer must close."""
+
+_ASKS_WITHIN: Final = 0.3
+"""Seconds within which a page that leaves asks for the next document."""
+
+_DOWNLOAD: Final = "Download is starting"
+"""What Playwright says of opening a URL that answers with a file."""
 
 _MAX_EVENTS = 100
 """The most dialogs and console errors kept between two steps."""
@@ -147,6 +157,7 @@ class BrowserSession:
         self._cdp: dict[Page, CDPSession] = {}
         self._attaching = asyncio.Lock()
         self._next_ref = 1
+        self._typed = False
         self._tab_closed = asyncio.Event()
         self._network = (
             None if settle.network_quiet is None else page_script_lib.NetworkWatch(lease.context)
@@ -234,6 +245,8 @@ class BrowserSession:
             await self._check_alive(page, what=f"open {url}")
             if page in self._failures:
                 return self._failures[page]
+            if _DOWNLOAD in str(error):
+                return None
             if _ERROR_PAGE in str(error):  # The error page of the last attempt came in between.
                 return LoadFailure(url, _NETWORK_CHANGED)
             raise
@@ -281,6 +294,21 @@ class BrowserSession:
         """Make a tab the active one."""
         self._active, self._opened = page, None
         await self.run(page.bring_to_front(), what="switch tabs")
+
+    async def replace_page(self) -> None:
+        """Open a blank tab in place of the active one, which does not answer.
+
+        Raises:
+            BrowserError: The browser failed.
+        """
+        stuck = self._active
+        page = await self.run(self.lease.context.new_page(), what="open a tab")
+        await self.focus(page)
+        with contextlib.suppress(errors.BrowserError):
+            await self.run(stuck.close(), what="close a tab", seconds=_CLOSE)
+        self._active, self._opened = page, None
+        self._tab_closed.clear()
+        self.lease.timed_out = False  # The page was at fault, not the browser.
 
     def turn_to(self, page: Page) -> None:
         """Observe another tab from now on, to which somebody else has switched."""
@@ -334,8 +362,8 @@ class BrowserSession:
         """
         if begin is not None:
             self._next_ref = 1
-            self.downloads.take()  # Left over from the last episode.
         navigated = False
+        begun = time.monotonic()
         network_quiet = await self._network_settled()
         for left in reversed(range(_MAX_NAVIGATIONS)):
             if self._opened is not None:
@@ -345,9 +373,11 @@ class BrowserSession:
                 "first_ref": self._next_ref,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
-                    "cap": self._settle.cap * 1e3,
+                    "cap": self._time_left(begun) * 1e3,
                     "pictures": self._settle.pictures * 1e3,
                     "departure": self._settle.departure * 1e3,
+                    "leaving": self._grace * 1e3,
+                    "waited": (time.monotonic() - begun) * 1e3 if self._network else 0,
                     "brokeOff": self._active in self._failures,
                 },
             }
@@ -362,7 +392,8 @@ class BrowserSession:
                 navigated = True
                 continue
             except errors.BrowserError as error:
-                if not lease_lib.is_navigation_error(error.__cause__):
+                replaced = page_script_lib.is_replaced(error)
+                if not replaced and not lease_lib.is_navigation_error(error.__cause__):
                     raise
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
@@ -380,6 +411,11 @@ class BrowserSession:
             if self._active not in self.tabs or (left and self._opened is not None):
                 navigated = True
                 continue
+            if left and self._network is not None and self._network.is_leaving(self._active):
+                await self._network_settled()
+                if not self._network.is_leaving(self._active):
+                    continue
+            await self.downloads.settle()
             seen["tabs"] = [page.url for page in self.tabs]
             seen["active_tab"] = self.tabs.index(self._active)
             if navigated:
@@ -522,11 +558,42 @@ class BrowserSession:
                     )
         return self._cdp[page]
 
+    def begin_action(self, *, types: bool) -> None:
+        """Note that an action begins: what it causes is waited for.
+
+        Args:
+            types: Whether it types.
+        """
+        self._typed = types
+        if self._network is not None:
+            self._network.begin_action(self._active)
+
+    def _time_left(self, begun: float) -> float:
+        """Return the seconds that a page which does not rest has left to settle."""
+        if self._settle.restless is None:
+            return self._settle.cap
+        left = self._settle.restless - (time.monotonic() - begun)
+        return min(self._settle.cap, max(left, 2 * self._settle.quiet))
+
+    @property
+    def _grace(self) -> float:
+        """Seconds after which a page on its way to a document has asked for it."""
+        departure = self._settle.departure
+        return departure if self._network is None else min(departure, _ASKS_WITHIN)
+
     async def _network_settled(self) -> bool:
-        if self._network is None or self._settle.network_quiet is None:
+        settle = self._settle
+        if self._network is None or settle.network_quiet is None:
             return True
+        quiet = settle.network_quiet
+        if self._typed and settle.after_typing is not None:
+            quiet = max(quiet, settle.after_typing)
         return await self._network.wait_until_quiet(
-            quiet=self._settle.network_quiet, cap=self._settle.cap
+            self._active,
+            quiet=quiet,
+            cap=settle.cap,
+            restless=settle.cap if settle.restless is None else settle.restless,
+            departure=settle.departure,
         )
 
     async def _wait_for_load(self, state: Literal["load", "domcontentloaded"]) -> None:
@@ -575,13 +642,20 @@ class BrowserSession:
             self._failures[frame.page] = failure
             self._failed.set()
 
+    def _on_download(self, download: Download) -> None:
+        if self._network is not None:
+            self._network.arrived(download.page)
+
     def _on_navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None and self._network is not None:
+            self._network.arrived(frame.page)
         if frame.parent_frame is None and not frame.url.startswith(_ERROR_PAGE):
             self._failures.pop(frame.page, None)
 
     def _listen(self, page: Page) -> None:
         page.on("framenavigated", self._on_navigated)
         page.on("close", self._on_page_closed)
+        page.on("download", self._on_download)
         if self._listener is None:
             page.on("dialog", self._on_dialog)
             # File choosers are intercepted from the start: if requested only when an upload begins,

@@ -35,6 +35,8 @@ _logger = logging.getLogger(__name__)
 
 _MOST_ENTRIES: Final = 2000
 """The most exchanges noted between two observations."""
+_ARRIVAL: Final = 0.5
+"""The most seconds that an observation waits for files that are arriving."""
 _BODY_WAIT: Final = 2.0
 """The most seconds that an observation waits for bodies that are still being read."""
 _COOKIES: Final = frozenset({"cookie", "cookie2", "set-cookie", "set-cookie2"})
@@ -273,6 +275,11 @@ class DownloadShelf:
         """Return the files that arrived or failed since the last call."""
         taken, self._files = self._files, []
         return taken
+
+    async def settle(self) -> None:
+        """Wait a moment for files that are arriving."""
+        if self._arriving:
+            await asyncio.wait(self._arriving, timeout=_ARRIVAL)
 
     def _on_download(self, download: Download) -> None:
         arrival = asyncio.ensure_future(self._receive(download))

@@ -98,11 +98,14 @@ _TIME_LIMIT_MS: Final = 1_000_000_000
 
 _RELOADED: Final = frozenset(
     {
-        # jQuery UI keeps state that a restart in the page does not reset.
+        # jQuery UI keeps state, and tells of what was chosen, which a restart in the page does not
+        # reset.
         "drag-items",
         "drag-items-grid",
         "drag-sort-numbers",
         "form-sequence",
+        "use-autocomplete",
+        "use-autocomplete-nodelay",
         "use-slider",
         "use-slider-2",
         # So do open date and colour pickers, and the rotated cube.

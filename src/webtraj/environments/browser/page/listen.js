@@ -88,23 +88,30 @@ function noteClick(event) {
   later(() => clicked === path && (clicked = []), 0);
 }
 
-const heard = new WeakSet();
+// By document: what listens in it. A document that is written anew loses its listeners.
+const listeners = new WeakMap();
 
 function listenIn(view) {
-  if (heard.has(view.document)) return;
-  heard.add(view.document);
-  for (const [type, handler] of Object.entries(handlers)) {
-    view.addEventListener(type, event => {
-      if (!event.isTrusted) return;
-      try {
-        handler(event);
-      } catch (error) {
-        tell({kind: "trouble", text: String(error).slice(0, 500)});
-      }
+  const shown = view.document;
+  if (!listeners.has(shown)) {
+    listeners.set(shown, Object.entries(handlers).map(([type, handler]) => [type, hearing(handler)]));
+    new MutationObserver(() => listenIn(view)).observe(shown, {childList: true});
+  }
+  // One that is there already is not added again.
+  for (const [type, listener] of listeners.get(shown)) {
     // The browser scrolls before it tells a passive listener of the wheel.
-    }, {capture: true, passive: type !== "wheel"});
+    view.addEventListener(type, listener, {capture: true, passive: type !== "wheel"});
   }
 }
+
+const hearing = handler => event => {
+  if (!event.isTrusted) return;
+  try {
+    handler(event);
+  } catch (error) {
+    tell({kind: "trouble", text: String(error).slice(0, 500)});
+  }
+};
 
 const targetOf = event => {
   const target = event.composedPath()[0];
@@ -132,7 +139,7 @@ function told(element) {
   const plain = !ACTED_ON.has(described.role) && !invitesAction(element, styleOf(element));
   return {
     ...described,
-    place: isRoot || tag === "CANVAS" || (plain && (width > LARGE || height > LARGE)),
+    place: isRoot || tag === "CANVAS" || !shownElements.has(element) || (plain && (width > LARGE || height > LARGE)),
     root: isRoot,
     secret: tag === "INPUT" && (element.type === "password" || knownPasswordFields.has(element)),
     text: isTextField(element),

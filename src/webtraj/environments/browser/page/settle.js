@@ -70,18 +70,20 @@ function isParsed() {
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
-async function settle({quiet, cap, pictures, departure = 0, brokeOff = false}) {
+// `leaving`: the same, where the caller waits for requests for documents itself; `waited`: ms that the
+// caller has waited already.
+async function settle({quiet, cap, pictures, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
   const start = now();
   const isReady = () => brokeOff || isParsed();
   const isOnItsWay = () =>
-    (leavingSince !== null && now() - leavingSince < departure) || (!isReady() && now() - start < departure);
+    (leavingSince !== null && now() - leavingSince < leaving) || (!isReady() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   // Anything that ended before the page settled may have moved during a screenshot.
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
-    const still = time - Math.max(start, lastMutation);
+    const still = time - Math.max(start - waited, lastMutation);
     if (still >= quiet && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
