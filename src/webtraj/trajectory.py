@@ -364,7 +364,11 @@ class ModelCall:
 
     def __post_init__(self) -> None:
         if isinstance(self.messages, (list, tuple)):
-            messages = tuple(m.to_data() if isinstance(m, AsData) else m for m in self.messages)
+            messages = tuple(
+                # `isinstance` would look at `__class__`, which a foreign object may define.
+                m.to_data() if issubclass(type(m), AsData) else m
+                for m in self.messages
+            )
             object.__setattr__(self, "messages", messages)
 
 
