@@ -72,7 +72,7 @@ def readers(place, out, slow):
     def each(episode_id):
         for dataset in opened:
             episode = dataset[episode_id]
-            assert isinstance(episode.total_reward, float)
+            assert isinstance(episode.total_reward, float | None)
 
     viewer = Viewer([place])
     name = viewer.datasets()[0]["name"]
@@ -92,7 +92,7 @@ def readers(place, out, slow):
         assert INTACT not in measure(open_dataset(place)).unreadable
 
     def report():
-        assert command("report", place, "--out", out / "report.html").exit_code == 0
+        assert command("metrics", place, "--html", out / "report.html").exit_code == 0
 
     for episode_id in ids:
         yield f"open {episode_id}", lambda name=episode_id: each(name)

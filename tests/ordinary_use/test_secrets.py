@@ -91,7 +91,7 @@ def test_a_key_in_the_environment_and_one_in_the_url_are_in_no_file(tmp_path: Pa
     (episode,) = webtraj.open_dataset(tmp_path / "data")
     assert episode.outcome is webtraj.Outcome.SUCCESS
     assert "<secret:api-key>" in episode.steps[1].decision.model_calls[0].text
-    run(tmp_path, "report", "data", "--out", "report.html")
+    run(tmp_path, "metrics", "data", "--html", "report.html")
     for name in ("html", "atif"):
         run(tmp_path, "export", "data", "--format", name, "--out", f"as-{name}")
     short = ("--filter", "min_steps=1")

@@ -58,8 +58,9 @@ class Structure(html.parser.HTMLParser):
 
 
 def run(*arguments):
-    """Calls the command by its former name, which also gives the page its name."""
-    return CliRunner().invoke(make_app(), ["report", *map(str, arguments)])
+    """Calls the command."""
+    command = ["metrics", "--html", "report.html", *map(str, arguments)]
+    return CliRunner().invoke(make_app(), command)
 
 
 @pytest.fixture(scope="module")
@@ -147,14 +148,15 @@ def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(play, ends_by,
 def test_command_writes_page_and_pictures(play, ends_by, tmp_path):
     place = play("data", ("one", "two"), ends_by(0.5))
     out, pictures = tmp_path / "out.html", tmp_path / "pictures"
-    done = run(place, "--out", out, "--png", pictures, "--title", "Mine")
+    done = run(place, "--html", out, "--png", pictures, "--title", "Mine")
     assert done.exit_code == 0, done.output
     assert f"Report: {out}" in done.stdout
     assert "<h1>Mine</h1>" in out.read_text()
     assert {path.suffix for path in pictures.iterdir()} == {".png"}
 
 
-def test_command_prints_json(play, ends_by, tmp_path):
+def test_command_prints_json(play, ends_by, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     first = play("first", ("one", "two"), ends_by(0.2))
     second = play("second", ("one", "two"), ends_by(0.8))
     data = json.loads(run(first, second, "--json").stdout)

@@ -229,7 +229,7 @@ def test_publishing_takes_the_last_whole_checkpoint_and_no_half_one(tmp_path):
 def test_the_command_prepares_and_checks(tmp_path):
     record_some(tmp_path, 1, 6)
     configuration(tmp_path)
-    command = ["update", "--config-name", "update_online", f"save_path={tmp_path}",
+    command = ["train", "update", "--config-name", "update_online", f"save_path={tmp_path}",
                f"policy_config.base_model={tmp_path / 'base'}", *ON_A_CPU]  # fmt: skip
     done = CliRunner().invoke(app.make_app(), command)
     assert done.exit_code == 0, done.output
@@ -238,10 +238,11 @@ def test_the_command_prepares_and_checks(tmp_path):
     told = json.loads(CliRunner().invoke(app.make_app(), [*command, "--json"]).stdout)
     assert (told["data"], told["model"]) == (str(data), None)
     assert told["exported"]["splits"]["train"]["rows"] > 0
-    assert CliRunner().invoke(app.make_app(), ["update", "--check", str(data)]).exit_code == 0
+    check = ["train", "update", "--check", str(data)]
+    assert CliRunner().invoke(app.make_app(), check).exit_code == 0
     for picture in (data / "images").iterdir():
         picture.unlink()
-    refused = CliRunner().invoke(app.make_app(), ["update", "--check", str(data)])
+    refused = CliRunner().invoke(app.make_app(), check)
     assert refused.exit_code == 1
     assert "finetune_train.json, row 0" in refused.output
 
