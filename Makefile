@@ -13,7 +13,6 @@ ORACLE_SEEDS ?= 3
 EXAMPLES ?= 10
 MORE_EXAMPLES ?= 40
 ITERATIONS ?= 1
-KILLS ?= 30
 APP_SEEDS ?= 1
 APP_CHECKS ?=
 # `make full` draws a seed and prints it.
@@ -31,7 +30,7 @@ help:
 	@echo "make test       check, and the fast lane: all tests that are quick (EXAMPLES=$(EXAMPLES) of each property)"
 	@echo "make test-gate  slow tests that hold the contracts: hostile pages, isolation, kills, recovery, one seed of each oracle"
 	@echo "make full       every other lane below, one after another (hours); the table is build/full.md"
-	@echo "make test-slow  the slow tests that are not in the gate: kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), properties again (MORE_EXAMPLES=$(MORE_EXAMPLES))"
+	@echo "make test-slow  the slow tests that are not in the gate: every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), properties again (MORE_EXAMPLES=$(MORE_EXAMPLES))"
 	@echo "make test-lowest  what leans on other packages, with the lowest versions that pyproject.toml allows"
 	@echo "make test-python3.13  the same tests with another Python; test-newest-python: the newest found here"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
@@ -51,7 +50,7 @@ help:
 	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
 	@echo "make test-demo  the demo from nothing, in a copy of the checkout: its seconds and megabytes"
 	@echo "make test-wheel the built wheel in fresh environments, as a stranger installs it: oldest and newest Python"
-	@echo "make test-loop  the loop in small, killed in every phase (ITERATIONS=$(ITERATIONS) SEED=$(SEED)); must beat chance clearly"
+	@echo "make test-loop  the loop in small, killed in every phase (ITERATIONS=$(ITERATIONS) SEED=$(SEED))"
 	@echo "make environments  the virtual environments of the tests above"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
@@ -81,10 +80,10 @@ test: check
 	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "not slow"
 
 test-gate: setup
-	WEBTRAJ_ORACLE_SEEDS=1 WEBTRAJ_KILLS=10 $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m gate
+	WEBTRAJ_ORACLE_SEEDS=1 $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m gate
 
 test-slow: setup
-	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --hypothesis-seed=$(SEED) --durations=25 -m "(slow or hypothesis) and not gate" --ignore=tests/docs
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) --hypothesis-seed=$(SEED) --durations=25 -m "(slow or hypothesis) and not gate" --ignore=tests/docs
 
 full: setup
 	$(BIN)/python scripts/lanes.py full
