@@ -93,7 +93,7 @@ class PruneLoops(options.PlainStep):
     """
 
     name: str = dataclasses.field(default="prune-loops", init=False)
-    version: str = dataclasses.field(default="2", init=False)
+    version: str = dataclasses.field(default="3", init=False)
     cut_side_effects: bool = False
     """Whether to also cut detours with typing, clicks or submitted forms."""
     compare_screenshots: bool = True
@@ -107,19 +107,28 @@ class PruneLoops(options.PlainStep):
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
         """Return the episode without its detours."""
-        steps = trajectory.steps
-        cuts = [cut for cut in self._cuts(steps) if not _is_used(trajectory, *cut)]
-        if not cuts:
+        made = trajectory
+        left = list(range(len(trajectory.steps)))  # Their positions in the given episode.
+        # A cut may make another one possible: a word is no longer said, say.
+        while cuts := [cut for cut in self._cuts(made.steps) if not _is_used(made, *cut)]:
+            ends = dict(cuts)
+            kept: list[StepRecord] = []
+            places: list[int] = []
+            position = 0
+            while position < len(made.steps):
+                end = ends.get(position, position)
+                kept.append(_arrived_at(made.steps[position], made.steps[end]))
+                places.append(left[position])
+                position = end + 1
+            made, left = dataclasses.replace(made, steps=renumbered(kept)), places
+        if made is trajectory:
             return trajectory
-        ends = dict(cuts)
-        kept: list[StepRecord] = []
-        position = 0
-        while position < len(steps):
-            end = ends.get(position, position)
-            kept.append(_arrived_at(steps[position], steps[end]))
-            position = end + 1
-        made = dataclasses.replace(trajectory, steps=renumbered(kept))
-        changes = [{"first": begin + 1, "last": end} for begin, end in cuts]
+        following = [*left[1:], len(trajectory.steps)]
+        changes = [
+            {"first": here + 1, "last": there - 1}
+            for here, there in zip(left, following, strict=True)
+            if there > here + 1
+        ]
         return Changed((made,), {"cut": changes})
 
     def _cuts(self, steps: tuple[StepRecord, ...]) -> list[tuple[int, int]]:
