@@ -58,7 +58,8 @@ deadline = time.monotonic() + 60
 while not (found := re.search(r"http://\S+", pathlib.Path("view.txt").read_text())):
     assert time.monotonic() < deadline, "the viewer did not start"
     time.sleep(0.1)
-page = urllib.request.urlopen(found[0], timeout=30).read()
+opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+page = opener.open(found[0], timeout=30).read()
 assert b"<html" in page, page[:200]
 PYTHON
     kill "$viewer" && wait "$viewer" 2>/dev/null || true
