@@ -36,7 +36,7 @@ from webtraj.store.layout import BLOBS, EPISODES, HEADER, INDEX
 __all__ = ["HubReport", "push_to_hub"]
 
 _INDEX = "episodes.jsonl"
-_FOLDERS = (INDEX, EPISODES, BLOBS, f"{JUDGEMENTS}/", "steps/", "trajectories/")
+_FOLDERS = (INDEX, EPISODES, BLOBS, f"{JUDGEMENTS}/", "labels/", "steps/", "trajectories/")
 _OURS = [f"{folder}*" for folder in _FOLDERS]
 _LOSSLESS = """
 ## The recorded episodes
@@ -205,12 +205,13 @@ def _settle(stage: Path, pinned: str, options: Mapping[str, Any]) -> list[str]:
         staged.storage.delete(INDEX + name)
     lines = b"".join(summaries[episode_id].to_line() for episode_id in sorted(summaries))
     staged.storage.write(INDEX + _INDEX, lines)
-    judged = [entry.key for entry in staged.storage.list(f"{JUDGEMENTS}/")]
-    verdicts = sorted(line for key in judged for line in staged.storage.read(key).splitlines(True))
-    for key in judged:
-        staged.storage.delete(key)
-    if verdicts:
-        staged.storage.write(f"{JUDGEMENTS}/{_INDEX}", b"".join(verdicts))
+    for folder in (f"{JUDGEMENTS}/", "labels/"):
+        keys = [entry.key for entry in staged.storage.list(folder)]
+        said = sorted(line for key in keys for line in staged.storage.read(key).splitlines(True))
+        for key in keys:
+            staged.storage.delete(key)
+        if said:
+            staged.storage.write(folder + _INDEX, b"".join(said))
     try:
         remote = open_place(pinned, options)
     except errors.NotADatasetError:

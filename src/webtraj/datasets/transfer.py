@@ -279,7 +279,8 @@ def _take_runs(
         if _same_or_new(source, target, files[0]):
             taken.append(run)
             for key in files[1:]:
-                if not key.endswith("/underway.json"):
+                # What follows from the episodes is left: a copy made again would keep the old one.
+                if not key.endswith(("/underway.json", "/metrics.json")):
                     _same_or_new(source, target, key)
         else:
             left.append(run)

@@ -437,7 +437,8 @@ class BrowserTools:
         assert one.turn is not None
         if one.turn.outcome is Outcome.UNKNOWN:
             return "not scored"
-        return f"{one.turn.outcome.name.lower()}, reward {one.session.total_reward or 0.0:g}"
+        total = one.session.total_reward
+        return one.turn.outcome.name.lower() + ("" if total is None else f", reward {total:g}")
 
     def _meta(self, handle: str, one: _Open) -> dict[str, Any]:
         turn = one.turn

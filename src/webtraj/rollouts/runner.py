@@ -317,4 +317,4 @@ def _infos(info: EpisodeInfo) -> Iterator[EpisodeInfo]:
     """
     yield info
     while True:
-        yield dataclasses.replace(info, episode_id=new_episode_id())
+        yield dataclasses.replace(info, episode_id=new_episode_id(), retry_of="")

@@ -34,7 +34,7 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.store.index import EpisodeSummary, merge, parse_index_file
+from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
 from webtraj.store.tries import counting
 from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
@@ -132,10 +132,9 @@ class Run:
             StorageError: The runs or the index cannot be read.
         """
         runs = sorted((cls(storage, run_id) for run_id in run_ids), key=cls._begun, reverse=True)
-        index = {
-            entry.key: parse_index_file(storage.read(entry.key)) for entry in storage.list("index/")
-        }
-        summaries = merge(index).values()
+        from webtraj.datasets.dataset import IndexTail
+
+        _, summaries = IndexTail(storage).read()
         for run in runs:
             with contextlib.suppress(errors.InvalidInputError):  # A damaged plan plays nothing.
                 retry = retry_policy(run.read_settings())

@@ -301,6 +301,8 @@ def read_anthropic(body: Any) -> Reply:
         AttemptError: The body is not a message.
     """
     try:
+        if body["content"] is None:
+            raise TypeError("content is null")
         text, fields = _text(body["content"]), _Fields()
         return Reply(
             text=text,

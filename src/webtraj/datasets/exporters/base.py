@@ -391,7 +391,7 @@ def _episode_lines(
 
 ENTRY_POINT_GROUP = "webtraj.exporters"
 
-FORMATS: Mapping[str, str] = {
+FORMATS: dict[str, str] = {
     "huggingface": "webtraj.datasets.exporters.huggingface:HuggingFaceExporter",
     "html": "webtraj.view.page:HtmlExporter",
 }

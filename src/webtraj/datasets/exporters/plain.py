@@ -229,13 +229,13 @@ def note_lost(
     calls = "steps.decision.model_calls"
     for step in episode.steps:
         for call in step.decision.model_calls if step.decision else ():
-            for name in filled_fields(call).keys() & _OF_MODELS:
+            for name in sorted(filled_fields(call).keys() & _OF_MODELS):
                 note(f"{calls}.{name}", "has no place; left out")
-            for name in call.sampling.keys() - set(sampling):
+            for name in sorted(call.sampling.keys() - set(sampling), key=str):
                 note(f"{calls}.sampling.{name!s:.40}", "has no place; left out")
             for message in call.messages:
                 others = message.keys() - _READ if isinstance(message, Mapping) else ()
-                for key in others:
+                for key in sorted(others, key=str):
                     if not is_blank(message[key]):
                         note(f"{calls}.messages.{key!s:.40}", "has no place; left out")
 

@@ -20,7 +20,9 @@ from webtraj.trajectory import Outcome
 __all__ = ["Filter", "FilterOutcome", "FilterSite", "FilterTask"]
 
 _Kept = trajectory_lib.EpisodeTrajectory | Drop
-_INFO = ("task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt")
+_INFO = (
+    "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt", "retry_of",
+)  # fmt: skip
 _OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
 
 

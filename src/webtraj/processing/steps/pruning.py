@@ -383,7 +383,7 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
         marks = looking.channel(observation, name)
         return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
     value = observation[name]
-    if name == "screenshot" and (value is None or value == b""):
+    if name == "screenshot" and looking.is_empty(value):
         return None  # This step has no picture: `screenshot_stride`, or pictures not shared.
     return value if isinstance(value, (str, bytes)) else looking.content_of(value)
 

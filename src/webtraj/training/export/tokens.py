@@ -99,7 +99,7 @@ class TokensFormat(SampleFormat):
         total = hashlib.sha256()
         for ids in (sample.prompt_token_ids, sample.completion_token_ids):
             total.update(array("q", ids).tobytes() + b"\0")
-        total.update(bytes(sample.mask) + b"\0")
+        total.update((b"" if all(sample.mask) else bytes(sample.mask)) + b"\0")
         total.update(array("d", sample.logprobs).tobytes())
         numbers = (sample.reward, sample.advantage, sample.loss_weight, sample.temperature)
         rest = (

@@ -234,7 +234,8 @@ def _turn(
         calls = (ToolCall(id_, ""),) if isinstance(id_, str) else ()
         role = role if calls else None
     elif message.get("tool_calls"):
-        for call in message["tool_calls"]:
+        made = message["tool_calls"]
+        for call in made if isinstance(made, (list, tuple)) else ():
             if isinstance(call, Mapping):
                 _note(call, left_out)
         calls = _bare(replies.tool_calls_of({"choices": [{"message": message}]}))
