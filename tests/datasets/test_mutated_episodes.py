@@ -213,6 +213,7 @@ def confined(function, *arguments):
     source = (
         "import resource, sys\n"
         f"sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[1] / 'support')!r})\n"
         f"import {Path(__file__).stem} as module\n"
         f"resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))\n"
         f"module.{function.__name__}(*{arguments!r})\n"

@@ -101,9 +101,10 @@ async def test_a_private_umask_is_kept(tmp_path):
     assert not open_to_others
 
 
+TESTS = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 PROGRAM = """
 import asyncio, os, sys, tempfile
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from test_folders import Env, record
 import webtraj
 os.chdir({cwd!r})
@@ -118,7 +119,7 @@ print(len(webtraj.open_dataset({folder!r})))
 
 
 def run_as(folder, cwd, uid=0, **environment):
-    source = PROGRAM.format(tests=str(Path(__file__).parent), folder=str(folder), cwd=str(cwd),
+    source = PROGRAM.format(tests=TESTS, folder=str(folder), cwd=str(cwd),
                             uid=uid)  # fmt: skip
     env = {**os.environ, **environment}
     env = {name: value for name, value in env.items() if value is not None}

@@ -48,11 +48,12 @@ def storage(place):
 @each("overwrite", [True, False])
 def test_what_was_written_is_read(storage, size, overwrite):
     data = random.Random(size).randbytes(size)
-    storage.write("a/b.bin", data, overwrite=overwrite)
-    read = storage.read("a/b.bin")
+    key = f"a/{size}-{overwrite}.bin"
+    storage.write(key, data, overwrite=overwrite)
+    read = storage.read(key)
     assert type(read) is bytes
     assert read == data
-    assert storage.size("a/b.bin") == size
+    assert storage.size(key) == size
 
 
 def test_a_write_that_must_not_overwrite_does_not(storage):
