@@ -111,7 +111,7 @@ class ActionExecutor:
 
     async def was_toggled(self, ref: str, *, on: bool) -> bool:
         """Return whether a box that was clicked soon shows the wanted state, or is gone."""
-        for _ in range(_TRIES):
+        for _ in range(4 * _TRIES):  # A second: some pages ask their server first.
             try:
                 answer = await self.session.prepare("toggled", ref, {"on": on})
             except errors_lib.BrowserCrashedError:
@@ -265,7 +265,10 @@ async def _click(executor: ActionExecutor, action: a.Click) -> None:
     async with executor.holding(action.modifiers):
         await executor.click(ready["point"], button=action.button, count=action.count)
     if ready["files"] and action.button == "left":
-        executor.session.chooser_opened = True  # Or will be: its event may come late.
+        for _ in range(_TRIES):  # Its event may come late; the page may have prevented it.
+            if executor.session.chooser_opened:
+                break
+            await asyncio.sleep(_PAUSE)
 
 
 async def _hover(executor: ActionExecutor, action: a.Hover) -> None:
@@ -301,7 +304,7 @@ async def _press(executor: ActionExecutor, action: a.Press) -> None:
 async def _drag_to(executor: ActionExecutor, action: a.DragTo) -> None:
     # Scrolling the target into view may move the source, so locate the source last.
     target = await executor.prepare("hover", action.target_ref)
-    source = await executor.prepare("point", action.ref)
+    source = await executor.prepare("drag", action.ref)
     await executor.drag([source["point"], target["point"]])
 
 

@@ -104,7 +104,7 @@ _FORGOTTEN_AFTER = 2.0
 
 
 _MANY: Final = 2
-"""A page that has asked for a URL this often before an action does so by itself."""
+"""A page that asks for a URL more often than this between two actions does so by itself."""
 
 _NO_CONTENT: Final = (204, 205)
 """Answers to a navigation that leave the page as it is."""
@@ -119,9 +119,9 @@ class _Fetching:
     changed: float = 0.0
     """When a request last began or ended."""
     asked: Counter[str] = dataclasses.field(default_factory=Counter)
-    """How often each URL was asked for, without its query."""
+    """How often each URL was asked for since the last action began, without its query."""
     habits: frozenset[str] = frozenset()
-    """The URLs that the page had asked for by itself when the last action began."""
+    """The URLs that the page asks for by itself: more than `_MANY` times between two actions."""
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
 
@@ -138,9 +138,10 @@ class NetworkWatch:
         context.on("requestfailed", self._on_end)
 
     def begin_action(self, page: Page) -> None:
-        """Note that what a page has often asked for so far is not caused by what comes now."""
+        """Note that what a page asked for again and again is not caused by what comes now."""
         fetching = self._of(page)
-        fetching.habits = frozenset(url for url, count in fetching.asked.items() if count >= _MANY)
+        fetching.habits |= {url for url, count in fetching.asked.items() if count > _MANY}
+        fetching.asked.clear()
 
     def arrived(self, page: Page) -> None:
         """Note that a page shows another document, or that one on its way became a download."""

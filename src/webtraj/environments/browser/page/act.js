@@ -17,6 +17,11 @@ const preparations = {
     return {point: pointOf(element), files: asksForFiles(controlOf(element))};
   },
 
+  drag(element) {
+    requireEnabled(element);
+    return {point: pointOf(element)};
+  },
+
   hover(element) {
     return {point: pointOf(element)};
   },
@@ -168,6 +173,7 @@ function groupedLabel(option) {
 }
 
 function choose(select, chosen) {
+  requireVisible(select);
   requireEnabled(select);
   const closed = chosen.find(option => dom.matches(option, ":disabled"));
   if (closed) throw new Refusal("disabled", `Option ${toJson(squeeze(closed.label))} is disabled.`);

@@ -2,15 +2,26 @@
 const PAINTED = new Set(["IMG", "CANVAS", "VIDEO", "IFRAME", "FRAME", "OBJECT", "EMBED"]);
 const PROBES = [[0.5, 0.5], [0.1, 0.1], [0.9, 0.1], [0.1, 0.9], [0.9, 0.9]];
 
+const MOST_TESTS = 400;  // In a tree: finding what is at a point takes time by the number of elements.
+let tests = 0;
 let modal = null;  // The dialog that makes the rest of the document inert.
 
+// Of several, the last that was opened: it alone is not inert, so it alone can be hit.
 function noteModal() {
-  modal = [...inRoot(document, "querySelectorAll", "dialog:modal")].pop() ?? null;
+  tests = 0;
+  const modals = [...inRoot(document, "querySelectorAll", "dialog:modal")].reverse();
+  modal = (modals.length > 1 && modals.find(isHit)) || (modals[0] ?? null);
+}
+
+function isHit(element) {
+  for (const point of candidatePoints(element)) if (isWithin(deepestAt(...point), element)) return true;
+  return false;
 }
 
 // Only what is inside the viewport can be tested: one point is enough for what can be seen.
 function isCovered(element) {
   if (modal && !isWithin(element, modal)) return true;
+  if (tests >= MOST_TESTS) return false;
   const rect = rectOf(element);
   if (!isAllCovered(element, rect)) return false;
   if (styleOf(element).pointerEvents === "none") return false;
@@ -19,7 +30,7 @@ function isCovered(element) {
 }
 
 function isAllCovered(element, rect) {
-  const view = dom.ownerDocument(element).defaultView;
+  const view = windowOf(dom.ownerDocument(element));
   const left = Math.max(rect.left, 0), right = Math.min(rect.right, view.innerWidth);
   const top = Math.max(rect.top, 0), bottom = Math.min(rect.bottom, view.innerHeight);
   if (right <= left || bottom <= top) return false;
@@ -29,6 +40,7 @@ function isAllCovered(element, rect) {
     const [x, y] = moved(matrix, left + (right - left) * fx, top + (bottom - top) * fy);
     if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) continue;
     const hit = deepestAt(x, y);
+    tests++;
     if (!hit || isWithin(hit, element) || isWithin(element, hit)) return false;
     if (labelAround(hit)?.control === element || !hides(hit, element)) return false;
     tested = true;

@@ -28,9 +28,11 @@ function turnOf(frame) {
   let turn = new Matrix([zoom, 0, 0, zoom, 0, 0]);
   for (let node = frame; node; node = parentAcrossShadow(node)) {
     if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
-    const {transform, rotate, scale} = styleOf(node);
+    const {display, transform, rotate, scale} = styleOf(node);
+    // What has no box of its own is not transformed; a frame, and what is in a drawing, is.
+    if (node !== frame && /^(inline|contents)$/.test(display) && !dom.namespaceURI(node)?.endsWith("/svg")) continue;
     let own = HERE;
-    if (rotate !== "none") own = own.multiply(new Matrix(`rotate(${rotate})`));
+    if (rotate !== "none") own = own.multiply(rotationOf(rotate));
     if (scale !== "none") {
       const [x, y = x] = scale.split(" ").map(Number);
       own = own.multiply(new Matrix([x, 0, 0, y, 0, 0]));
@@ -39,6 +41,14 @@ function turnOf(frame) {
     if (own !== HERE) turn = new Matrix([own.a, own.b, own.c, own.d, 0, 0]).multiply(turn);
   }
   return turn;
+}
+
+// Of CSS's `rotate`: an angle, after an axis by its letter or as three numbers if that is not z.
+function rotationOf(rotate) {
+  const axis = rotate.split(" ");
+  const angle = parseFloat(axis.pop());
+  const [x, y, z] = axis.length === 3 ? axis.map(Number) : ["x", "y", "z"].map(name => Number((axis[0] ?? "z") === name));
+  return HERE.rotateAxisAngle(x, y, z, angle);
 }
 
 function outOfFrame(frame) {
@@ -76,7 +86,7 @@ function outwardOf(element) {
   if (inner === document) return HERE;
   const known = matrixByDocument?.get(inner);
   if (known) return known;
-  const frame = inner.defaultView?.frameElement;
+  const frame = windowOf(inner)?.frameElement;
   const matrix = frame ? outwardOf(frame).multiply(outOfFrame(frame)) : HERE;
   matrixByDocument?.set(inner, matrix);
   return matrix;
@@ -244,7 +254,7 @@ const parentAcrossShadow = node => dom.parentNode(node) ?? node.host ?? null;
 const parentOnScreen = node => {
   const type = dom.nodeType(node);
   if (type === Node.ELEMENT_NODE) return dom.assignedSlot(node) ?? dom.parentNode(node);
-  return type === Node.DOCUMENT_NODE ? node.defaultView?.frameElement : parentAcrossShadow(node);
+  return type === Node.DOCUMENT_NODE ? windowOf(node)?.frameElement : parentAcrossShadow(node);
 };
 
 function isWithin(node, ancestor) {
@@ -264,6 +274,15 @@ function controlWithin(hit, element) {
     if (dom.nodeType(node) === Node.ELEMENT_NODE && node !== own && isControl(node)) return node;
   }
   return null;
+}
+
+// Whether something plain in the element does something of its own when it is pressed.
+function hasHandlerWithin(hit, element) {
+  for (let node = hit; node && node !== element; node = parentOnScreen(node)) {
+    if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
+    if ((clickHandlerOf(node) ?? null) !== null || dom.hasAttribute(node, "onclick")) return true;
+  }
+  return false;
 }
 
 const isControl = node => ACTED_ON.has(roleOf(node)) || dom.tagName(node) === "IFRAME";
@@ -291,7 +310,7 @@ function* candidatePoints(element) {
   const rects = rectsOf(element);
   if (!rects.length) return;
   const matrix = outwardOf(element);
-  const view = dom.ownerDocument(element).defaultView;
+  const view = windowOf(dom.ownerDocument(element));
   for (const rect of rects.slice(0, 4)) yield* pointsIn(rect, matrix, view, [0.5]);
   yield* pointsIn(around(rects), matrix, view, [0.5, 0.25, 0.75, 0.05, 0.95]);
 }
@@ -320,7 +339,7 @@ function requireEnabled(element) {
 // control comes last, and only if that is the same thing to a person or the element is no control.
 function reach(element) {
   const found = {point: null, cover: null, inside: false, other: null};
-  let last = null;
+  let last = null, worse = null;
   for (const [x, y] of candidatePoints(element)) {
     found.inside = true;
     const hit = deepestAt(x, y);
@@ -329,13 +348,15 @@ function reach(element) {
       continue;
     }
     const other = othersThere(hit, element);
-    if (!other) return {...found, point: [x, y]};
-    last ??= {point: [x, y], other};
+    if (!other && !hasHandlerWithin(hit, isWithin(hit, element) ? element : labelAround(hit))) return {...found, point: [x, y]};
+    if (other) last ??= {point: [x, y], other};
+    else worse ??= [x, y];
   }
+  if (worse) return {...found, point: worse};
   if (!last) return found;
-  const role = roleOf(element);
+  const role = roleOf(element), name = nameOf(element, role);
   const same = !isControl(element) || role === "combobox" ||
-    nameOf(last.other, roleOf(last.other)) === nameOf(element, role);
+    (name !== "" && nameOf(last.other, roleOf(last.other)) === name);
   return same ? {...found, point: last.point} : {...found, other: last.other};
 }
 

@@ -44,6 +44,7 @@ const isEditable = ofHtml("isContentEditable");
 const clickHandlerOf = ofHtml("onclick");
 const isDraggable = ofHtml("draggable");
 const bodyOf = accessor(Document.prototype, "body");
+const windowOf = accessor(Document.prototype, "defaultView");
 const documentMethods = accessors(
   Document.prototype, ["querySelectorAll", "elementFromPoint", "getElementById", "getAnimations"]);
 
@@ -52,9 +53,11 @@ const inRoot = (root, method, ...given) =>
   dom.nodeType(root) === Node.DOCUMENT_NODE
     ? documentMethods[method](root, ...given) : root[method]?.(...given);
 
-// Elements of HTML have upper case names in documents of HTML, and lower case ones in those of XML.
+// Elements of HTML have upper case names in documents of HTML, and lower case ones in those of XML. One
+// that was made with an upper case name is none of HTML's, and has none of its properties.
 const tagAsWritten = dom.tagName;
 dom.tagName = element => {
   const tag = tagAsWritten(element);
-  return tag > "Z" && dom.namespaceURI(element) === "http://www.w3.org/1999/xhtml" ? tag.toUpperCase() : tag;
+  if (tag > "Z") return dom.namespaceURI(element) === "http://www.w3.org/1999/xhtml" ? tag.toUpperCase() : tag;
+  return dom.localName(element) === tag ? tag.toLowerCase() : tag;
 };

@@ -81,7 +81,7 @@ class PrivateElements {
 
   element(element, name) {
     if (element === this.active) this.focused = name;
-    for (const attribute of ["value", "placeholder", "title", "alt", "aria-label"]) {
+    for (const attribute of ["value", "placeholder", "title", "alt", "aria-label", "label"]) {
       this.piece(name, dom.getAttribute(element, attribute));
     }
     if (!dom.matches(element, TYPED_INTO) && !isEditable(element)) return;

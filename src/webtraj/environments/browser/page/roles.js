@@ -270,8 +270,9 @@ function isFocused(element) {
 }
 
 function scrolls(element, style) {
+  if (!/auto|scroll/.test(style.overflowY + style.overflowX)) return false;
   if (dom.scrollHeight(element) <= dom.clientHeight(element) + 1 && dom.scrollWidth(element) <= dom.clientWidth(element) + 1) {
     return false;
   }
-  return /auto|scroll/.test(style.overflowY + style.overflowX) && dom.clientHeight(element) > 0;
+  return dom.clientHeight(element) > 0;
 }

@@ -25,7 +25,7 @@ function frameDocumentOf(element) {
 }
 
 function embeddedIn(element) {
-  const {frames} = dom.ownerDocument(element).defaultView;
+  const {frames} = windowOf(dom.ownerDocument(element));
   for (let at = 0; at < frames.length; at++) {
     try {
       if (frames[at].frameElement === element) return frames[at].document;
@@ -110,13 +110,18 @@ class TreeWriter {
 
   // `quiet`: the text below is in an ancestor's name already.
   children(element, depth, quiet) {
+    const closed = dom.tagName(element) === "DETAILS" && !element.open;  // Its text is not shown.
     for (const child of childNodesOf(element)) {
       if (dom.nodeType(child) === Node.ELEMENT_NODE) this.element(child, depth, quiet);
-      else if (dom.nodeType(child) === Node.TEXT_NODE && !quiet) this.text(child.data, depth);
+      else if (dom.nodeType(child) === Node.TEXT_NODE && !quiet && !closed) this.text(child.data, depth);
     }
   }
 
   element(element, depth, quiet) {
+    if (this.room <= 0) {
+      this.leftOut += 1 + dom.querySelectorAll(element, "*").length;
+      return;
+    }
     const {private: outer, covered} = this;
     if (!outer && watchesPrivate()) this.private = privateNameOf(element);
     this.shown(element, depth, quiet);
@@ -198,10 +203,12 @@ class TreeWriter {
   options(parent, depth, style) {
     for (const child of dom.children(parent)) {
       const tag = dom.tagName(child);
-      if ((tag !== "OPTION" && tag !== "OPTGROUP") || styleOf(child).display === "none") continue;
+      if (styleOf(child).display === "none") continue;
       if (tag === "OPTGROUP") {
         this.line(child, "group", squeeze(child.label), isDisabled(child) ? ["disabled"] : [], depth);
         this.options(child, depth + 1, style);
+      } else if (tag !== "OPTION") {
+        this.options(child, depth, style);
       } else {
         this.line(child, "option", nameOf(child, "option"), statesOf(child, "option", style), depth);
       }
