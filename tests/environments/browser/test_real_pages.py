@@ -35,6 +35,10 @@ IN_A_FRAME = {
         "<div style='transform:rotate(90deg) scale(1.1);display:inline-block;margin:80px'>"
         f"{_frame('')}</div>"
     ),
+    "in an inline box, which is not transformed": (
+        f"<span style='transform:scale(2)'>{_frame('')}</span>"
+    ),
+    "turned by three numbers": f"<div style='rotate:0 0 1 15deg;margin:120px'>{_frame('')}</div>",
     "mirrored": f"<div style='transform:scaleX(-1)'>{_frame('')}</div>",
     "zoomed": f"<div style='zoom:1.4'>{_frame('padding:20px')}</div>",
     "zoomed and scaled": (
@@ -117,6 +121,14 @@ PRESSED = {
             f"<area href=#b alt=Garden coords='200,10,290,80' {_DONE}></map>"
         ),
         "Garden",
+    ),
+    "a button beside a mark with a deed of its own": (
+        (
+            f"<button {_DONE} style='position:relative;width:99px;height:40px'>Open"
+            f"<span {_OTHER} style='position:absolute;left:20px;top:8px;width:60px;height:20px'>x"
+            "</span></button>"
+        ),
+        "Open x",
     ),
     "a link of a drawing": (
         f"<svg width=99 height=40><a href=#x {_DONE}><text y=30>Lake</text></a></svg>",
@@ -289,6 +301,28 @@ TREES = {
         "<button>below</button><dialog id=d><p>Sign in</p></dialog><script>d.showModal()</script>",
         '[1] button "below" covered\n[2] dialog focused\n  [3] paragraph "Sign in"',
     ),
+    "below the modal dialog that was opened last": (
+        (
+            "<dialog id=c><button>Yes</button></dialog><dialog id=e><p>edit</p></dialog>"
+            "<script>e.showModal(); c.showModal()</script>"
+        ),
+        (
+            '[1] dialog\n  [2] button "Yes" focused\n'
+            '[3] dialog covered\n  [4] paragraph "edit" covered'
+        ),
+    ),
+    "options in another element": (
+        "<select aria-label=S><div><option>A</option></div></select>",
+        '[1] combobox "S" value="A"\n  [2] option "A" selected',
+    ),
+    "elements that only look like HTML's": (
+        (
+            "<p>x</p><script>for (const name of ['SELECT', 'OPTION', 'SLOT', 'IMG']) "
+            "document.body.append(document.createElementNS('http://www.w3.org/1999/xhtml', name))"
+            "</script>"
+        ),
+        '[1] paragraph "x"',
+    ),
     "scrolled out of a list": (
         (
             "<div style='height:40px;overflow:auto'><p style='height:90px'>a</p><p>b</p></div>"
@@ -329,3 +363,16 @@ async def test_a_tick_that_does_nothing_is_an_error(open_page):
     last = (await environment.step(a.Uncheck("1"))).observation["last_action"]
     assert last["error_kind"] == "unchanged"
     assert "still on" in last["error"]
+
+
+async def test_an_axis_around_a_frame_stops_no_episode(open_page):
+    for turn in ("rotate:y 20deg", "rotate:1 1 0 20deg"):
+        tree = await _tree_of(open_page, f"<div style='{turn}'>{_frame('')}</div>")
+        assert 'button "North"' in tree, turn
+
+
+async def test_an_option_of_a_closed_select_cannot_be_dragged(open_page):
+    environment = open_page("<select><option>a<option>b</select><div role=button>here</div>")
+    await environment.reset()
+    last = (await environment.step(a.DragTo("3", "4"))).observation["last_action"]
+    assert last["error_kind"] == "hidden"
