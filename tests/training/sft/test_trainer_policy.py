@@ -137,7 +137,7 @@ def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
         ([0.6, 0.7], None, "at temperature 0.7; expected 0.6"),
         ([0.6, 0.6], 1.0, "at temperature 0.6; expected 1,"),
         ([0.0, 0.0], None, "at temperature 0; expected one above 0"),
-        ([0.6, None], None, "1 replies have no temperature on record, and others were sampled at"),
+        ([0.6, None], None, "at temperature 1 .assumed, since none is on record"),
     ],
 )
 def test_rows_of_another_temperature_are_refused(
