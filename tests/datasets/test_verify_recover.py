@@ -13,6 +13,7 @@ from webtraj import JsonTrajectoryCollector, open_dataset
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.store.files import LineFile
+from webtraj.store.layout import DatasetLayout
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 
@@ -213,6 +214,16 @@ def test_recovery_is_idempotent(orphans):
     report = recover(orphans)
     assert (report.sealed, report.indexed, report.unreadable) == ((), (), ())
     assert snapshot(orphans) == before
+
+
+def test_a_journal_whose_first_line_was_never_written_is_removed(dataset):
+    layout = DatasetLayout(dataset)
+    begun = layout.journals / ".e9.jsonl.tmp"
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    begun.touch()
+    recover(dataset)
+    assert not begun.exists()
+    assert verify(dataset).clean
 
 
 def test_recoveries_at_once_seal_each_episode_once(orphans):

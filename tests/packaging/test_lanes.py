@@ -24,6 +24,7 @@ def lanes(monkeypatch):
 @pytest.fixture
 def lane_of(lanes, tmp_path):
     def make(text):
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")  # Its folder is the root of its tests.
         test = tmp_path / "test_it.py"
         test.write_text(textwrap.dedent(text))
         command = shlex.join([sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(test)])

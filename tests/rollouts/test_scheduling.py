@@ -94,8 +94,20 @@ async def test_a_retry_waits_for_its_pause_and_goes_behind_what_is_new():
     again = Turn(planned=first.planned, number=1)
     scheduler.done(first, again, delay=30)
     assert await at_once(scheduler) == "a1"
-    clock.now = 30.0
     assert await at_once(scheduler) == "a2"
+    assert await at_once(scheduler) is None
+    clock.now = 30.0
+    assert await scheduler.take() == again
+
+
+async def test_a_retry_whose_pause_is_over_goes_behind_what_is_new():
+    clock = Clock()
+    scheduler = Scheduler(sites("a", "a", "a"), clock=clock)
+    first = await scheduler.take()
+    again = Turn(planned=first.planned, number=1)
+    scheduler.done(first, again, delay=30)
+    clock.now = 30.0
+    assert [await at_once(scheduler) for _ in range(2)] == ["a1", "a2"]
     assert await scheduler.take() == again
 
 

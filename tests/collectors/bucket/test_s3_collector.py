@@ -231,6 +231,25 @@ async def test_a_bucket_that_is_away_stops_nothing_and_loses_nothing(
     assert collector.status().healthy
 
 
+async def test_drain_stops_waiting_when_the_bucket_goes_away(collect, records, shot, faulty):
+    goes_away = threading.Event()
+
+    def fault(*_):
+        goes_away.wait(60)
+        away()
+
+    faulty.fault = fault
+    collector = collect(check_timeout=0, max_unsent_bytes=1)
+    record_shots(records, collector, shot, [1])
+    await until(lambda: collector.status().unsent_episodes == 1)
+    waiting = asyncio.ensure_future(collector.drain())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    goes_away.set()
+    await waiting
+    assert not collector.status().healthy
+
+
 async def test_an_episode_that_the_bucket_never_takes_is_set_aside_and_blocks_no_other(
     collect, records, faulty
 ):

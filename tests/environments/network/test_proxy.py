@@ -329,3 +329,17 @@ async def test_a_start_that_is_cancelled_leaves_nothing_listening(turns: int) ->
         gc.collect()
     mine = [str(one.message) for one in caught if "unclosed <socket" in str(one.message)]
     assert not mine
+
+
+async def test_a_failed_connection_says_why_and_is_no_denial() -> None:
+    async with echo() as server:
+        pass
+    policy = OriginPolicy(allow=("*", f"127.0.0.1:{server.port}"))
+    async with FilteringProxy(policy) as proxy:
+        assert (await ask(proxy, "127.0.0.1", server.port))[0] == FAILED
+        assert "Connection refused" in proxy.failure("127.0.0.1", server.port)[0]
+        assert (await ask(proxy, "nowhere.invalid", 80))[0] == FAILED
+        reason, denied = proxy.failure("nowhere.invalid", 80)
+        assert reason.startswith("nowhere.invalid cannot be resolved: ")
+        assert not denied
+        assert proxy.take_denials() == []
