@@ -178,7 +178,7 @@ def has_succeeded(outcome: Outcome, reason: EndReason) -> bool | None:
 
 
 class Ending(enum.Enum):
-    """Who ended a reply, and so what it is good for."""
+    """How a reply ended, which decides what it can be used for."""
 
     WHOLE = "the model ended it"
     CALLED = "the model called a tool"
@@ -218,7 +218,7 @@ _ENDINGS = {word: ending for ending, words in _WORDS.items() for word in words.s
 
 
 def ending_of(finish_reason: str) -> Ending:
-    """Return who ended a reply, from the provider's word.
+    """Return how a reply ended, from the provider's finish reason.
 
     >>> ending_of("end_turn").name, ending_of("MAX_TOKENS").name, ending_of("abort").name
     ('WHOLE', 'CUT', 'BROKEN')

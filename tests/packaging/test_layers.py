@@ -32,7 +32,7 @@ PUBLIC = {
     "webtraj.environments.browser": set(browser.__all__),
 }
 
-"""What the applications, a package like any other's, may import, by module."""
+"""The modules and names that the applications, like any other package, may import."""
 
 LAYERS = [names for _, names in house.FLOORS]
 

@@ -71,7 +71,7 @@ def make_command(entry_point: importlib.metadata.EntryPoint, cls: type[core.Type
 
 
 def find_command(name: str) -> importlib.metadata.EntryPoint | None:
-    """Return the command that an installed package offers under a name; None if there is none.
+    """Return the command that an installed package offers under this name, or None.
 
     Raises:
         MissingDependencyError: It is a command of a package of webtraj's that is not installed.

@@ -487,7 +487,7 @@ class RetryPolicy:
 
 
 def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
-    """Return the retry policy in a run's settings; the default policy if there is none."""
+    """Return the retry policy in a run's settings, or the default policy."""
     kept = settings.get("retry")
     names = {field.name for field in dataclasses.fields(RetryPolicy)}
     try:

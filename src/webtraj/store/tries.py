@@ -29,7 +29,7 @@ _PLACE = re.compile(r"(.+)-(\d{6,})-(\d{2,})")
 
 
 class Try(Protocol):
-    """What the rule needs to know of an episode: a line of an index has it."""
+    """The fields of an episode that the rule reads. An index line has them."""
 
     @property
     def episode_id(self) -> str:

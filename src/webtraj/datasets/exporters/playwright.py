@@ -220,7 +220,7 @@ def _text(step: StepRecord, key: str) -> str:
 
 
 def _url_of(step: StepRecord) -> str:
-    """Return a page's URL; empty if it is none that a script may open."""
+    """Return a page's URL, or an empty string if a script may not open it."""
     url = _text(step, "url")
     try:
         UrlRule(optional=True).check(_SECRET.sub("secret", url))
