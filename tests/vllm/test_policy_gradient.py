@@ -67,11 +67,13 @@ async def test_groups_of_a_real_server_train_by_a_ratio_of_one(text_server, mode
     written = (tmp_path / "rows/train.jsonl").read_text()
     rows = [json.loads(line) for line in written.splitlines()]
     assert {row["group"] for row in rows} == {one.info.group_id for one in played}
-    # A model of random weights solves nothing; half of the attempts are rewarded all the same.
-    rewarded = {one.info.episode_id for one in played[::2]}
+    # A model of random weights solves nothing; half of each group is rewarded all the same.
+    by_group = sorted(played, key=lambda one: str(one.info.group_id))
+    rewarded = {one.info.episode_id for one in by_group[::2]}
     with (tmp_path / "rows.jsonl").open("w") as file:
         for row in rows:
-            row["reward"] = float(row["sample"].split("/")[0] in rewarded)
+            success = row["sample"].split("/")[0] in rewarded
+            row |= {"reward": float(success), "outcome": "success" if success else "failure"}
             print(json.dumps(row), file=file)
     said = run(
         TRAINER, "train", "--model", models / "text-0", "--data", tmp_path / "rows.jsonl",

@@ -124,12 +124,19 @@ def test_more_rollouts_than_pages_wait(registered, tokenizer, script):
 
 
 @pytest.mark.parametrize(
-    ("replies", "rewards"), [(["wait()"], [0.0]), (["wait()", "answer('no')"], [0.0, 1.0])]
+    ("reward", "replies", "rewards"),
+    [
+        ("environment", ["wait()"], [0.0]),
+        ("environment", ["wait()", "answer('no')"], [0.0, 1.0]),
+        ("outcome", ["wait()", "answer('no')"], [0.0, 0.0]),
+    ],
 )
-def test_rewards_along_the_way_count_for_a_finished_rollout_alone(registered, replies, rewards):
+def test_rewards_along_the_way_count_for_a_finished_rollout_alone(
+    registered, reward, replies, rewards
+):
     """SkyRL adds up the rewards of turns. This judge pays 0.5 for each."""
     extras = {"task": "click-test", "seed": 1, "max_turns": len(replies)}
-    environment = skyrl_gym.make("web", extras=extras)
+    environment = skyrl_gym.make("web", extras=extras, reward=reward)
     environment.init([])
     session = environment._session
     act = session.act
