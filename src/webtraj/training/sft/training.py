@@ -247,9 +247,9 @@ class _Run:
                 f"Nothing to train on: of {report.given} samples, {report.no_weight} have "
                 f"weight 0 and {report.too_long} are too long."
                 + (
-                    f" {report.no_spread} are in groups whose attempts all got the same reward or all failed, "
-                    f"{report.unscored} have no reward, and {report.stale} are too old. Play more "
-                    "attempts, or keep the weights with no_samples=keep."
+                    f" {report.no_spread} are in groups whose attempts all got the same reward or "
+                    f"all failed, {report.unscored} have no reward, and {report.stale} are too "
+                    "old. Play more attempts, or keep the weights with no_samples=keep."
                     if settings.policy is not None
                     else ""
                 )
