@@ -14,20 +14,20 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from webtraj_formats.importers.pickles import Limits, read_pickle
 
 from rows import each
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.pickles import Limits, read_pickle
 from webtraj.store import decoding
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 MEMORY = 1 << 30
 READ = """
 import resource, sys, pathlib
-import webtraj.datasets.verification, webtraj.datasets.importers.torch_files
-import webtraj.datasets.importers.pickles, webtraj.datasets.importers.base
-import webtraj.datasets.exporters.atif
+import webtraj.datasets.verification, webtraj_formats.importers.torch_files
+import webtraj_formats.importers.pickles, webtraj.datasets.importers.base
+import webtraj_formats.exporters.atif
 from webtraj import errors
 what, where = sys.argv[1], pathlib.Path(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[3]), int(sys.argv[3])))
@@ -38,12 +38,12 @@ try:
         for episode in webtraj.open_dataset(where):
             print(episode.episode_id, episode.total_reward)
     elif what == "torch":
-        webtraj.datasets.importers.torch_files.read_torch_file(where.read_bytes(), "x.pt")
+        webtraj_formats.importers.torch_files.read_torch_file(where.read_bytes(), "x.pt")
     else:
         content = where.read_bytes()
         if what == "gzip":
             content = webtraj.datasets.importers.base.gunzip(content, "x.gz", 4 << 30)
-        webtraj.datasets.importers.pickles.read_pickle(content, "x.pkl")
+        webtraj_formats.importers.pickles.read_pickle(content, "x.pkl")
 except errors.WebtrajError as error:
     print(type(error).__name__, error)
 print("DONE", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -4,11 +4,11 @@ import asyncio
 import subprocess
 import sys
 
-import export_episodes
 import pytest
-from export_episodes import SHOP_ACTIONS, info, play_shop, recorded, shop_script
 
+import export_episodes
 import webtraj
+from export_episodes import SHOP_ACTIONS, info, play_shop, recorded, shop_script
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.recovery import recover
 from webtraj.testing.fakes import CatchEnvironment

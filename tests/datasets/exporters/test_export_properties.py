@@ -4,10 +4,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from export_episodes import NEEDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from export_episodes import NEEDS
 from webtraj import open_dataset
 from webtraj.datasets.exporters import export_dataset, read_manifest
 from webtraj.datasets.exporters.base import all_formats

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 import pytest
-from export_episodes import NEEDS, info, play_shop, recorded, shop_script
 
+from export_episodes import NEEDS, info, play_shop, recorded, shop_script
 from webtraj import errors, open_dataset
 from webtraj.datasets.exporters import MANIFEST, export_dataset, read_manifest
 from webtraj.datasets.exporters.base import all_formats, make_exporter

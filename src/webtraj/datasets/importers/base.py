@@ -24,7 +24,6 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
-from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.named import check_installed, class_at, offered
@@ -39,6 +38,7 @@ __all__ = [
     "Found",
     "IMPORTER_VERSION",
     "ImportReport",
+    "Limits",
     "Problem",
     "Reader",
     "Skipped",
@@ -122,6 +122,20 @@ def problem(where: str, error: Exception) -> Problem:
             f"{where!r} does not follow its format: {type(error).__name__}: {error!s:.200}."
         )
     return Problem(where, error)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits on what a file may ask for: above all known files, below a machine's memory."""
+
+    file_bytes: int = 4 << 30
+    """Bytes in a file, after decompression."""
+    seconds: int = 10
+    """Seconds of processor time for a file, and one more for each megabyte of it."""
+    expanded: int = 50_000_000
+    """Values in the result, shared ones counted each time."""
+    depth: int = 100
+    """Nesting depth of containers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ import dataclasses
 import json
 import warnings
 
-from export_episodes import picture
 from google.protobuf import json_format
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, TracesData
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes
 from typer.testing import CliRunner
 
+from export_episodes import picture
 from otlp_receiver import receiving, values
 from webtraj.cli.app import make_app
 from webtraj.trajectory import (

@@ -22,27 +22,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
+from webtraj_formats.importers import inert_unpickler
 
 from webtraj import errors
-from webtraj.datasets.importers import inert_unpickler
+from webtraj.datasets.importers import Limits
 from webtraj.store.decoding import Budget, check_text
 from webtraj.store.values import OpaqueRecord
 
-__all__ = ["Answer", "Limits", "NotPlainError", "ask", "read_pickle"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on what a file may ask for: above all known files, below a machine's memory."""
-
-    file_bytes: int = 4 << 30
-    """Bytes in a file, after decompression."""
-    seconds: int = 10
-    """Seconds of processor time for a file, and one more for each megabyte of it."""
-    expanded: int = 50_000_000
-    """Values in the result, shared ones counted each time."""
-    depth: int = 100
-    """Nesting depth of containers."""
+__all__ = ["Answer", "NotPlainError", "ask", "read_pickle"]
 
 
 class NotPlainError(ValueError):

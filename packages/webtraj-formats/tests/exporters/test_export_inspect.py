@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from export_episodes import picture
 
 ROOT = Path(__file__).parents[3]

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import webgym_shapes
 from imported_validity import assert_valid
+from webtraj_formats.importers import webgym
 
 from webtraj import errors
-from webtraj.datasets.importers import Problem, Skipped, Source, webgym
+from webtraj.datasets.importers import Problem, Skipped, Source
 from webtraj.environments.actions import Answer, ClickAt, Scroll
 from webtraj.trajectory import EpisodeTrajectory
 

@@ -1,9 +1,4 @@
-"""OpenTelemetry traces by the GenAI semantic conventions: one trace per episode.
-
-::
-
-    <out>/traces.jsonl      OTLP as JSON, one episode per line, as the collector's `otlpjsonfile`
-                            receiver reads it
+"""An episode's OpenTelemetry spans, by the GenAI semantic conventions: one trace per episode.
 
 Spans, with the recorded times::
 
@@ -19,34 +14,28 @@ events. What was said (goal, messages, arguments, results, reasons) is written o
 (`content`), and pictures only as their hash.
 
 Trace and span ids follow from the episode's id, so sending an episode again adds nothing new to a
-backend, and an episode that `webtraj.integrations.opentelemetry` sent live has the same ids. Needs
-the extra `otel`.
+backend, and an episode has the same ids live and in a file. Where the spans go is not decided here:
+`webtraj-formats` writes them to a file, `webtraj-integrations` sends them. Needs the extra `otel`.
 """
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import functools
 import hashlib
 import math
 import os
 import threading
-import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     image_kind,
     inside,
     listed,
     message_parts,
-    note_lost,
     plain,
     token_counts,
     tool_call,
@@ -71,14 +60,9 @@ from webtraj.trajectory import (
 try:
     from opentelemetry import trace
     from opentelemetry.context import Context
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-    from opentelemetry.sdk.trace.export import (
-        SimpleSpanProcessor,
-        SpanExporter,
-        SpanExportResult,
-    )
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -86,26 +70,19 @@ try:
 except ImportError as error:
     raise errors.missing_dependency("OpenTelemetry needs opentelemetry-sdk", "otel") from error
 
-if TYPE_CHECKING:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
 __all__ = [
     "EpisodeIds",
     "EpisodeSpans",
-    "OtelExporter",
-    "otlp_exporter",
-    "own_resource",
-    "send_traces",
+    "SAMPLING",
+    "first_time",
     "spans_maker",
 ]
 
-_FILE = "traces.jsonl"
-_BATCH = 512
 _MOST_TEXT = 500
 """The most characters of an error's message in a span's status."""
 _NO_MODEL = "webtraj"
 """`gen_ai.provider.name` of an agent that called no model."""
-_SAMPLING = {
+SAMPLING = {
     "temperature": float, "top_p": float, "top_k": float, "max_tokens": int, "seed": int,
     "frequency_penalty": float, "presence_penalty": float,
 }  # fmt: skip
@@ -397,7 +374,7 @@ def _number(value: Any, kind: type[int] | type[float]) -> int | float | None:
 
 def _sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, kind in _SAMPLING.items():
+    for name, kind in SAMPLING.items():
         value = _number(sampling.get(name), kind)
         if value is not None:
             found[f"gen_ai.request.{name}"] = value
@@ -502,7 +479,7 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
 
     def spans_of(episode: EpisodeTrajectory) -> list[ReadableSpan]:
         made = EpisodeSpans(
-            provider, episode.info, _first_time(episode), content=content, ids=ids
+            provider, episode.info, first_time(episode), content=content, ids=ids
         )  # fmt: skip
         for step in episode.steps:
             made.step(step)
@@ -514,132 +491,10 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
     return spans_of
 
 
-def _first_time(episode: EpisodeTrajectory) -> float | None:
+def first_time(episode: EpisodeTrajectory) -> float | None:
     """Return the first time of an episode that is known."""
     times = [episode.start_time]
     for step in episode.steps:
         times += [call.start_time for call in step.decision.model_calls] if step.decision else []
         times += [step.start_time, step.end_time]
     return next((time for time in times if _nanoseconds(time) is not None), None)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OtelExporter:
-    """Writes a file of OTLP JSON."""
-
-    version: ClassVar[int] = 1
-    libraries: ClassVar[tuple[str, ...]] = (
-        "opentelemetry-sdk",
-        "opentelemetry-exporter-otlp-proto-common",
-    )
-
-    content: bool = False
-    """Whether to include what was said: goal, messages, arguments, results."""
-
-    def export(self, job: base.Job) -> None:
-        """See `base.Exporter.export`."""
-        spans_of = spans_maker(Resource({"service.name": "webtraj"}), content=self.content)
-        path = job.folder / _FILE
-        written = []
-        with path.open("wb") as file:
-            for episode in job.episodes:
-                if _first_time(episode) is None:
-                    why = "no time was recorded; the spans are at 0"
-                    job.ledger.note(episode.episode_id, "start_time", why)
-                if self.content:
-                    note = functools.partial(job.ledger.note, episode.episode_id)
-                    note_lost(episode, note, _SAMPLING)
-                line = _otlp_json(spans_of(episode))
-                written.append(hashlib.sha256(line).digest())
-                file.write(line + b"\n")
-                job.ledger.wrote(episode)
-        with path.open("rb") as file:
-            read = [hashlib.sha256(line.rstrip(b"\n")).digest() for line in file]
-        if read != written:
-            raise base.unequal(_FILE, "content")
-
-
-def _otlp_json(spans: Sequence[ReadableSpan]) -> bytes:
-    """Return spans as OTLP JSON: protobuf's JSON, but with ids in hexadecimal."""
-    from google.protobuf.json_format import MessageToDict
-
-    data = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
-    for resource in data["resourceSpans"]:
-        for scope in resource["scopeSpans"]:
-            for span in scope["spans"]:
-                for key in ("traceId", "spanId", "parentSpanId"):
-                    if key in span:
-                        span[key] = base64.b64decode(span[key]).hex()
-    return orjson.dumps(data)
-
-
-def otlp_exporter(
-    endpoint: str | None, headers: Mapping[str, str] | None = None
-) -> OTLPSpanExporter:
-    """Return an exporter that sends spans by OTLP over HTTP.
-
-    Args:
-        endpoint: The receiver's address, such as `http://localhost:4318`. Default: that of
-            `OTEL_EXPORTER_OTLP_ENDPOINT`.
-        headers: HTTP headers. Default: those of `OTEL_EXPORTER_OTLP_HEADERS`.
-
-    Raises:
-        InvalidInputError: The endpoint is not an HTTP address.
-        MissingDependencyError: The exporter is not installed.
-    """
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    except ImportError as error:
-        need = "Sending traces needs opentelemetry-exporter-otlp-proto-http"
-        raise errors.missing_dependency(need, "otel") from error
-    if endpoint is not None:
-        parts = urllib.parse.urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise errors.InvalidInputError(
-                f"The endpoint {endpoint!r:.100} is not an address. Expected one such as "
-                "http://localhost:4318."
-            )
-        if parts.path in ("", "/"):
-            endpoint = f"{endpoint.rstrip('/')}/v1/traces"
-    return OTLPSpanExporter(endpoint, headers=None if headers is None else dict(headers))
-
-
-def own_resource() -> Resource:
-    """Return the description of this process, as `OTEL_RESOURCE_ATTRIBUTES` etc. have it."""
-    name = os.environ.get("OTEL_SERVICE_NAME") or "webtraj"
-    return Resource.create({"service.name": name})
-
-
-def send_traces(
-    episodes: Iterable[EpisodeTrajectory],
-    exporter: SpanExporter,
-    *,
-    content: bool = False,
-) -> tuple[int, int]:
-    """Send recorded episodes as traces.
-
-    Args:
-        episodes: The episodes.
-        exporter: Sends the spans, such as `otlp_exporter(...)`.
-        content: Whether to include what was said.
-
-    Returns:
-        The number of episodes and of spans.
-
-    Raises:
-        StorageError: The receiver did not take them.
-    """
-    spans_of = spans_maker(own_resource(), content=content)
-    num_episodes = num_spans = 0
-    for episode in episodes:
-        spans = spans_of(episode)
-        for first in range(0, len(spans), _BATCH):
-            if exporter.export(spans[first : first + _BATCH]) is not SpanExportResult.SUCCESS:
-                raise errors.StorageError(
-                    f"The receiver did not take the spans of episode {episode.episode_id!r}, after "
-                    f"{num_episodes} episodes. Check the endpoint and the message above, then "
-                    "send them again: known spans keep their ids."
-                )
-        num_episodes += 1
-        num_spans += len(spans)
-    return num_episodes, num_spans

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from webtraj_formats.importers.pickles import read_pickle
 
 from rows import each
 from webtraj import errors
-from webtraj.datasets.importers import base
-from webtraj.datasets.importers.pickles import Limits, read_pickle
+from webtraj.datasets.importers import Limits, base
 from webtraj.store.values import OpaqueRecord
 
 SMALL = Limits(file_bytes=1 << 20, expanded=10_000, depth=50)

@@ -128,7 +128,9 @@ def _library() -> Any:
     try:
         import inspect_ai.log
     except ImportError as error:
-        raise errors.missing_dependency("Inspect logs need inspect-ai", "inspect") from error
+        raise errors.missing_dependency(
+            "Inspect logs need inspect-ai", "inspect", package="webtraj-formats"
+        ) from error
     return inspect_ai.log
 
 

@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from export_episodes import picture
+from webtraj_formats.exporters import minari as minari_exporter
 
-from webtraj.datasets.exporters import minari as minari_exporter
+from export_episodes import picture
 from webtraj.datasets.exporters.plain import action_text, to_json
 from webtraj.trajectory import StepRecord, StepType
 

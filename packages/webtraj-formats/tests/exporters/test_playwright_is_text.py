@@ -9,11 +9,11 @@ import os
 import re
 
 import pytest
-from hostile_records import CODE, VERBS, hostile_record
+from webtraj_formats.exporters import playwright_code
+from webtraj_formats.exporters.playwright import _MINIWOB_START, playwright_script
 
+from hostile_records import CODE, VERBS, hostile_record
 from webtraj import errors
-from webtraj.datasets.exporters import playwright_code
-from webtraj.datasets.exporters.playwright import _MINIWOB_START, playwright_script
 from webtraj.environments import actions as a
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType

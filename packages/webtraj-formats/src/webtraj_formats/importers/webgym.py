@@ -24,10 +24,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from webtraj_formats.importers.torch_files import is_torch_file, read_torch_file
+
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Skipped, Source, relative
-from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.store import encoding

@@ -24,10 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from webtraj import errors
-from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text
-from webtraj.datasets.exporters.playwright_code import (
+from webtraj_formats.exporters.playwright_code import (
     ITEM,
     LANGUAGES,
     WRITERS,
@@ -42,7 +39,7 @@ from webtraj.datasets.exporters.playwright_code import (
     Variable,
     squeezed,
 )
-from webtraj.datasets.exporters.playwright_locators import (
+from webtraj_formats.exporters.playwright_locators import (
     Node,
     Page,
     Target,
@@ -51,6 +48,10 @@ from webtraj.datasets.exporters.playwright_locators import (
     located,
     target_of,
 )
+
+from webtraj import errors
+from webtraj.datasets.exporters import base
+from webtraj.datasets.exporters.plain import action_text
 from webtraj.environments import actions as a
 from webtraj.environments.actions.base import (
     MAX_COORDINATE,

@@ -595,7 +595,7 @@ def _storage_class() -> Any:
         from minari.dataset.minari_storage import MinariStorage
     except ImportError as error:
         raise errors.missing_dependency(
-            f"Minari datasets need minari ({error})", "minari"
+            f"Minari datasets need minari ({error})", "minari", package="webtraj-formats"
         ) from error
     return MinariStorage
 

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from webtraj_formats.importers.pickles import read_pickle
 
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
-from webtraj.datasets.importers.pickles import read_pickle
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import (
     Decision,

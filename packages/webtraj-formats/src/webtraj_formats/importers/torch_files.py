@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
+from webtraj_formats.importers.pickles import NotPlainError, ask
 
 from webtraj import errors
-from webtraj.datasets.importers.pickles import Limits, NotPlainError, ask
+from webtraj.datasets.importers import Limits
 from webtraj.store.decoding import Budget
 from webtraj.store.values import OpaqueRecord
 

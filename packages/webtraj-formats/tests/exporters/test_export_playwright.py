@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_records import hostile_record
 from hypothesis import given
 from hypothesis import strategies as st
+from webtraj_formats.exporters.playwright import playwright_script
+from webtraj_formats.exporters.playwright_code import WRITERS
+from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 
 import webtraj
+from hostile_records import hostile_record
 from rows import each
 from webtraj import errors
 from webtraj.datasets.exporters import export_dataset
-from webtraj.datasets.exporters.playwright import playwright_script
-from webtraj.datasets.exporters.playwright_code import WRITERS
-from webtraj.datasets.exporters.playwright_locators import Page, locate, target_of
 from webtraj.environments import actions as a
 from webtraj.environments.actions.recorded import final_answer
 from webtraj.rollouts.collecting import collect

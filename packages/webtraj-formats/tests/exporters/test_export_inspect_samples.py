@@ -4,9 +4,9 @@ import dataclasses
 
 import orjson
 import pytest
+from webtraj_formats.exporters.inspect_ai import _Sample
 
 from webtraj.datasets.exporters.base import Ledger
-from webtraj.datasets.exporters.inspect_ai import _Sample
 from webtraj.trajectory import (
     Decision,
     EndReason,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pydantic
 import pytest
-from export_episodes import ACTIONS_READ, picture
+from webtraj_formats.exporters import atif
 
+from export_episodes import ACTIONS_READ, picture
 from rows import each
 from webtraj import EndReason, open_dataset
-from webtraj.datasets.exporters import atif
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.datasets.writer import DatasetWriter
 

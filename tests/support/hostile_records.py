@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 
-from webtraj.datasets.exporters import playwright_code
 from webtraj.environments import actions as a
 from webtraj.environments.actions import base as rules
 from webtraj.environments.browser.observation import LastAction
@@ -161,9 +160,9 @@ class _Values:
         )
         lines, depth = [], 0
         for number in range(1, 6):
-            name = self.random.choice((ascii, lambda text: f'"{text}"', playwright_code.squeezed))(
-                self.text()
-            )
+            name = self.random.choice(
+                (ascii, lambda text: f'"{text}"', lambda text: " ".join(text.split()))
+            )(self.text())
             lines.append(f"{'  ' * depth}[{number}] {self.random.choice(roles)} {name}")
             depth = self.random.randint(0, depth + 1)
         return "\n".join(lines)
