@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from webtraj_formats.importers.pickles import Limits, read_pickle
 
 from rows import each
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.store import decoding
+from webtraj_formats.importers.pickles import Limits, read_pickle
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 MEMORY = 1 << 30

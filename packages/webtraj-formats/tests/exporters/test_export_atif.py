@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pydantic
 import pytest
-from webtraj_formats.exporters import atif
 
 from export_episodes import ACTIONS_READ, picture
 from rows import each
 from webtraj import EndReason, open_dataset
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.datasets.writer import DatasetWriter
+from webtraj_formats.exporters import atif
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,6 @@ import dataclasses
 
 import orjson
 import pytest
-from webtraj_formats.exporters.inspect_ai import _Sample
 
 from webtraj.datasets.exporters.base import Ledger
 from webtraj.trajectory import (
@@ -19,6 +18,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
+from webtraj_formats.exporters.inspect_ai import _Sample
 
 EPISODE = EpisodeTrajectory(
     EpisodeInfo(episode_id="e1", goal="Buy tea"),

@@ -7,11 +7,11 @@ import json
 
 import numpy as np
 import pytest
-from webtraj_formats.exporters import minari as minari_exporter
 
 from export_episodes import picture
 from webtraj.datasets.exporters.plain import action_text, to_json
 from webtraj.trajectory import StepRecord, StepType
+from webtraj_formats.exporters import minari as minari_exporter
 
 minari = pytest.importorskip("minari")
 spaces = pytest.importorskip("gymnasium.spaces")

@@ -14,9 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from webtraj_formats.exporters.playwright import playwright_script
-from webtraj_formats.exporters.playwright_code import WRITERS
-from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 
 import webtraj
 from hostile_records import hostile_record
@@ -36,6 +33,9 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
+from webtraj_formats.exporters.playwright import playwright_script
+from webtraj_formats.exporters.playwright_code import WRITERS
+from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 
 ROOT = Path(__file__).parents[3]
 RUNNER = ROOT / "scripts/run_playwright_scripts.py"

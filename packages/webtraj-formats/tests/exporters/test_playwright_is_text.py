@@ -9,14 +9,14 @@ import os
 import re
 
 import pytest
-from webtraj_formats.exporters import playwright_code
-from webtraj_formats.exporters.playwright import _MINIWOB_START, playwright_script
 
 from hostile_records import CODE, VERBS, hostile_record
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
+from webtraj_formats.exporters import playwright_code
+from webtraj_formats.exporters.playwright import _MINIWOB_START, playwright_script
 
 COUNT = int(os.environ.get("WEBTRAJ_FUZZED_SCRIPTS", "400"))
 

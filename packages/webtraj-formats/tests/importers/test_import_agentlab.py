@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from webtraj_formats.importers import agentlab
 
 from webtraj import EndReason, Outcome, errors
 from webtraj.datasets.importers import Problem, Source
 from webtraj.testing import assert_valid_trajectory
 from webtraj.trajectory import EpisodeTrajectory, StepType
+from webtraj_formats.importers import agentlab
 
 DATA = Path(__file__).parent / "data" / "browsergym"
 

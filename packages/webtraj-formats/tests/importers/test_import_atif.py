@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from imported_validity import assert_valid
-from webtraj_formats.importers import atif
 
 from rows import each
 from webtraj import EndReason, Outcome, errors
 from webtraj.datasets.importers import Problem, Source
 from webtraj.environments.actions import Click, ClickAt, Fill, Goto
 from webtraj.trajectory import EpisodeTrajectory
+from webtraj_formats.importers import atif
 
 PICTURE = b"\x89PNG\r\n\x1a\n picture"
 

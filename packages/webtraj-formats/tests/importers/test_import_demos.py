@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-from webtraj_formats.importers import miniwob_demos
-
 from rows import each
 from webtraj import Outcome, errors
 from webtraj.datasets.importers import Problem, Source
 from webtraj.environments.actions import ClickAt, MouseDown, PressKey, TypeText
 from webtraj.testing import assert_valid_trajectory
+from webtraj_formats.importers import miniwob_demos
 
 DATA = Path(__file__).parent / "data" / "demos"
 

@@ -13,11 +13,11 @@ import webgym_shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from imported_validity import assert_valid
-from webtraj_formats.importers import agentlab, miniwob_demos, webgym
 
 from webtraj.datasets.importers import Problem, Source
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory
+from webtraj_formats.importers import agentlab, miniwob_demos, webgym
 
 DATA = Path(__file__).parent / "data"
 

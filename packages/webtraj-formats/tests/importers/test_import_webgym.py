@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import webgym_shapes
 from imported_validity import assert_valid
-from webtraj_formats.importers import webgym
 
 from webtraj import errors
 from webtraj.datasets.importers import Problem, Skipped, Source
 from webtraj.environments.actions import Answer, ClickAt, Scroll
 from webtraj.trajectory import EpisodeTrajectory
+from webtraj_formats.importers import webgym
 
 DATA = Path(__file__).parent / "data"
 FOLDER = DATA / "webgym"

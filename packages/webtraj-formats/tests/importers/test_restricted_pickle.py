@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webtraj_formats.importers.pickles import read_pickle
 
 from rows import each
 from webtraj import errors
 from webtraj.datasets.importers import Limits, base
 from webtraj.store.values import OpaqueRecord
+from webtraj_formats.importers.pickles import read_pickle
 
 SMALL = Limits(file_bytes=1 << 20, expanded=10_000, depth=50)
 

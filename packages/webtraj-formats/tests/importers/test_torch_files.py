@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webtraj_formats.importers.torch_files import is_torch_file, read_torch_file
 
 from rows import each
 from webtraj import errors
 from webtraj.datasets.importers import Limits
+from webtraj_formats.importers.torch_files import is_torch_file, read_torch_file
 
 DATA = Path(__file__).parent / "data" / "torch"
 FILES = ("tensors.pt", "tensors.legacy.pt")

@@ -22,7 +22,6 @@ import orjson
 from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import note_lost
-from webtraj.datasets.exporters.spans import SAMPLING, first_time, spans_maker
 
 try:
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -34,6 +33,8 @@ except ImportError as error:
         "otel",
         package="webtraj-formats",
     ) from error
+
+from webtraj.datasets.exporters.spans import SAMPLING, first_time, spans_maker
 
 __all__ = ["OtelExporter"]
 

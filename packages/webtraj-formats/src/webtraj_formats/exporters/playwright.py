@@ -24,6 +24,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from webtraj import errors
+from webtraj.datasets.exporters import base
+from webtraj.datasets.exporters.plain import action_text
+from webtraj.environments import actions as a
+from webtraj.environments.actions.base import (
+    MAX_COORDINATE,
+    KeysRule,
+    NumberRule,
+    TextRule,
+    UrlRule,
+)
+from webtraj.environments.actions.keys import split_chord
+from webtraj.environments.actions.recorded import answer_of, verb_of
+from webtraj.environments.browser.reading import (
+    as_number,
+    channel_of,
+    last_action_of,
+    text_of,
+    texts_of,
+)
+from webtraj.store.values import OpaqueRecord
+from webtraj.trajectory import EpisodeTrajectory, StepRecord
 from webtraj_formats.exporters.playwright_code import (
     ITEM,
     LANGUAGES,
@@ -48,29 +70,6 @@ from webtraj_formats.exporters.playwright_locators import (
     located,
     target_of,
 )
-
-from webtraj import errors
-from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.plain import action_text
-from webtraj.environments import actions as a
-from webtraj.environments.actions.base import (
-    MAX_COORDINATE,
-    KeysRule,
-    NumberRule,
-    TextRule,
-    UrlRule,
-)
-from webtraj.environments.actions.keys import split_chord
-from webtraj.environments.actions.recorded import answer_of, verb_of
-from webtraj.environments.browser.reading import (
-    as_number,
-    channel_of,
-    last_action_of,
-    text_of,
-    texts_of,
-)
-from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 __all__ = ["LANGUAGES", "Language", "PlaywrightExporter", "playwright_script"]
 

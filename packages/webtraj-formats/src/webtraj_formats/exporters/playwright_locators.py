@@ -23,9 +23,8 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from webtraj_formats.exporters.playwright_code import Call, Chain, squeezed
-
 from webtraj.environments.browser.observation import FIELDS, Ref, refs_in, text_in
+from webtraj_formats.exporters.playwright_code import Call, Chain, squeezed
 
 __all__ = ["Node", "Page", "Target", "has_placeholder", "locate", "located", "target_of"]
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from webtraj_formats.importers.pickles import read_pickle
 
 from webtraj import errors
 from webtraj.datasets.importers import base
@@ -43,6 +42,7 @@ from webtraj.trajectory import (
     StepType,
     reward_value,
 )
+from webtraj_formats.importers.pickles import read_pickle
 
 __all__ = ["Record", "STEP_NAMES", "read", "recognises", "to_trajectory"]
 

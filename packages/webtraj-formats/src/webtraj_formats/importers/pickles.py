@@ -22,12 +22,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
-from webtraj_formats.importers import inert_unpickler
 
 from webtraj import errors
 from webtraj.datasets.importers import Limits
 from webtraj.store.decoding import Budget, check_text
 from webtraj.store.values import OpaqueRecord
+from webtraj_formats.importers import inert_unpickler
 
 __all__ = ["Answer", "NotPlainError", "ask", "read_pickle"]
 

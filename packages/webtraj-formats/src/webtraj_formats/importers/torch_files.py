@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-from webtraj_formats.importers.pickles import NotPlainError, ask
 
 from webtraj import errors
 from webtraj.datasets.importers import Limits
 from webtraj.store.decoding import Budget
 from webtraj.store.values import OpaqueRecord
+from webtraj_formats.importers.pickles import NotPlainError, ask
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
 

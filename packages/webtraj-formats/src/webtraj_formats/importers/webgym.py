@@ -24,8 +24,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from webtraj_formats.importers.torch_files import is_torch_file, read_torch_file
-
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Skipped, Source, relative
@@ -45,6 +43,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
+from webtraj_formats.importers.torch_files import is_torch_file, read_torch_file
 
 __all__ = ["CLASS_NAMES", "End", "end_of", "read", "recognises"]
 
