@@ -18,7 +18,7 @@ from webtraj.datasets.importers import Source, import_episodes
 from webtraj.datasets.writer import DatasetWriter
 from webtraj_formats.exporters import atif
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from export_episodes import picture
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PYTHON = Path(os.environ.get("WEBTRAJ_INSPECT_PYTHON", ROOT / ".venv-inspect/bin/python"))
 
 pytestmark = [

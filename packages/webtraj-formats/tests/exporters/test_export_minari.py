@@ -191,3 +191,17 @@ def test_names_of_any_kind_are_kept_apart(name, shop, load):
     found, _, _ = values_of(load, shop, 1, 2, name=name)
     (values,) = found.values()
     assert values.tolist() == [1, 2]
+
+
+@pytest.mark.slow
+def test_it_says_what_was_written_and_what_is_not_as_it_was(shop, wrecks, run_export):
+    out, said = run_export(shop, "--format", "minari", out="shop-v0")
+    assert f"{out}: 2 episodes of 6 steps written as minari\n" in said
+    lines = [line for line in said.splitlines() if "model_calls.messages" in line]
+    (line,) = lines
+    assert line.split()[-2:] == ["2", "4"]  # Of two episodes, four values.
+    out, said = run_export(wrecks, "--format", "minari", out="wrecks-v0")
+    assert "2 episodes" in said
+    assert "1 left out" in said
+    assert "Minari keeps transitions" in said
+    assert wrecks.episode_ids[0] in said

@@ -37,8 +37,8 @@ from webtraj_formats.exporters.playwright import playwright_script
 from webtraj_formats.exporters.playwright_code import WRITERS
 from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 
-ROOT = Path(__file__).parents[3]
-RUNNER = ROOT / "scripts/run_playwright_scripts.py"
+ROOT = Path(__file__).parents[4]
+RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 
 
 def element(ref, **more):

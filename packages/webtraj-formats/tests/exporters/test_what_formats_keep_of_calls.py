@@ -24,7 +24,7 @@ from webtraj.trajectory import (
     StepType,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/exporting.md"
+PAGE = Path(__file__).parents[4] / "docs/exporting.md"
 FORMATS = {"huggingface": {}, "atif": {}, "minari": {}, "otel": {"content": True}}
 MARK, NUMBER = "SAID8271", 8271
 EARLIER = {"role": "assistant", "content": "Hm."}

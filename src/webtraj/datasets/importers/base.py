@@ -26,7 +26,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.named import check_installed, class_at, offered
+from webtraj.named import check_installed, class_at, listing, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -438,7 +438,7 @@ def detect(path: Path) -> str:
             f"{str(path)!r} is already a webtraj dataset, so there is nothing to import. `webtraj "
             "copy` copies datasets into one, or converts them."
         )
-    names = ", ".join(_all_homes())
+    names = listing(ENTRY_POINT_GROUP, _all_homes())
     raise errors.InvalidInputError(
         f"Cannot tell which system recorded {str(path)!r}. Choose one with --from: {names}."
     )
@@ -522,7 +522,8 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
     if system != "auto" and system not in homes:
         check_installed(ENTRY_POINT_GROUP, system)
         raise errors.InvalidInputError(
-            f"Cannot import from the system {system!r}; expected auto or one of {', '.join(homes)}."
+            f"Cannot import from the system {system!r}; expected auto or one of "
+            f"{listing(ENTRY_POINT_GROUP, homes)}."
         )
     _check_exists(path)
     name = detect(path) if system == "auto" else system

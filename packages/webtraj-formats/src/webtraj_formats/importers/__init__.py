@@ -1,4 +1,4 @@
-"""Readers of episodes: one module per system, with `recognises` and `read`, for `webtraj.importers`.
+"""Readers of episodes: one module per system, with `recognises` and `read`.
 
 * `agentlab`: experiment folders of BrowserGym and AgentLab.
 * `atif`: the Agent Trajectory Interchange Format.

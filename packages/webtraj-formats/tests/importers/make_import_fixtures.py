@@ -1,10 +1,10 @@
-"""Makes the files under tests/datasets/importers/data by running the systems that they come from.
+"""Makes the files in `data` by running the systems that they come from.
 
 Run it in parts, each with the interpreter that has the system installed::
 
-    python scripts/make_import_fixtures.py browsergym FOLDER   # browsergym-experiments, tiktoken
-    python scripts/make_import_fixtures.py demos FOLDER        # webtraj[web] and a browser
-    python scripts/make_import_fixtures.py torch FOLDER        # torch
+    python make_import_fixtures.py browsergym FOLDER   # browsergym-experiments, tiktoken
+    python make_import_fixtures.py demos FOLDER        # webtraj[web] and a browser
+    python make_import_fixtures.py torch FOLDER        # torch
 
 BrowserGym needs what `benchmarks/peers.py: browsergym_variables` gives.
 """
@@ -182,7 +182,7 @@ def torch(folder: Path) -> None:
     for name in ("webgym", "webgym.data"):
         sys.modules[name] = types.ModuleType(name)
     sys.modules[components.__name__] = components
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/datasets/importers"))
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
     from webgym_shapes import trajectories
 
     def make(name: str, **fields: Any) -> Any:

@@ -1,6 +1,6 @@
 """Run exported Playwright scripts with nothing but Playwright, all in one browser.
 
-    python scripts/run_playwright_scripts.py FOLDER [--executable PATH] [--compare]
+    python run_playwright_scripts.py FOLDER [--executable PATH] [--compare]
 
 Each `test_*.py` runs in a context of its own. Writes a line of JSON for each: the file, the test's
 name, the error (empty if it passed) with the line that raised it, and with `--compare` the selector
