@@ -140,7 +140,7 @@ def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
             for opcode, value in opcodes:
                 if opcode in ("APPEND", "APPENDS"):
                     return tuple(rates)
-                if isinstance(value, float) or opcode.startswith("BININT"):
+                if isinstance(value, float) or (value is not None and "BININT" in opcode):
                     rates.append(float(value))
                 elif opcode not in ("EMPTY_LIST", "MARK", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
                     break
