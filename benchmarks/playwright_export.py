@@ -41,7 +41,7 @@ from webtraj.environments.miniwob.oracles import has_oracle
 from webtraj.environments.miniwob.tasks import TASKS, html_folder
 from webtraj.rollouts.collecting import collect
 
-RUNNER = Path(__file__).parents[1] / "scripts/run_playwright_scripts.py"
+RUNNER = Path(__file__).parents[1] / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 SITE = (
     "add-to-cart", "answer-return-days", "cancel-item", "change-password", "checkout-plain",
     "choose-currency", "delete-post", "edit-post", "log-in", "move-house", "rate-shop", "reply",

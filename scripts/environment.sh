@@ -156,7 +156,8 @@ make_environment() {
         must_load wandb
         ;;
     inspect)
-        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        install "$venv" --requirement "$requirements" --editable . \
+            --editable packages/webtraj-formats || fail "see above."
         must_load inspect_ai.log
         # Of Harbor only its models of ATIF are used; they do without its packages and Python 3.12.
         for version in 1.7=0.22.0 1.8=0.26.0; do
@@ -172,7 +173,7 @@ make_environment() {
         "$uv_of_checkout" pip compile pyproject.toml --quiet --no-header --no-annotate --no-deps \
             --resolution lowest-direct --python "$python" --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
-            --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
+            --extra gymnasium --extra tensorboard --extra wandb --extra report \
             --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \

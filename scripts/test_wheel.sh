@@ -97,6 +97,7 @@ beside_the_library() {
 }
 
 beside_the_library webtraj-integrations mcp,otel "mcp openenv otel"
+beside_the_library webtraj-formats minari,otel ""
 
 oldest=python3.11
 newest=$oldest

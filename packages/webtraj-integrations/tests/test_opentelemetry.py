@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import webtraj
 from otlp_receiver import receiving, values
 from webtraj import MemoryTrajectoryCollector, TeeTrajectoryCollector
-from webtraj.datasets.exporters.otel import spans_maker
+from webtraj.datasets.exporters.spans import spans_maker
 from webtraj.environments.redaction import RedactionRules
 from webtraj.environments.redaction.recording import RedactingCollector
 from webtraj.testing.fakes import ScriptedEnvironment

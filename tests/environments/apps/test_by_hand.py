@@ -23,7 +23,7 @@ from webtraj.environments.browser.processes import find_browser
 from webtraj.rollouts import collect
 
 ROOT = Path(__file__).parents[3]
-RUNNER = ROOT / "scripts/run_playwright_scripts.py"
+RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 sys.path.insert(0, str(ROOT / "tests/demonstrating"))
 
 from hand import Hand, replayed, until  # noqa: E402
