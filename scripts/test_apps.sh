@@ -8,5 +8,5 @@ export WEBTRAJ_APPS="$PWD/.venv-apps"
 began=$(date +%s)
 .venv/bin/webtraj apps install --all
 echo "apps: installed in $(($(date +%s) - began)) s, $(du -sh "$WEBTRAJ_APPS" | cut -f1)"
-.venv/bin/pytest -q tests/environments/apps/test_drawn_values.py
+.venv/bin/pytest -q packages/webtraj-apps/tests/test_drawn_values.py
 .venv/bin/webtraj apps check --seeds "${SEEDS:-20}" --parallel "${PARALLEL:-4}" "$@"

@@ -34,19 +34,10 @@ def declared():
     return {normalized(re.match(r"[\w.-]+", each)[0]) for every in lists for each in every}
 
 
-def runs_elsewhere(path):
-    """Return whether a file runs in an application's own environment, not in webtraj's."""
-    if path.parent.parent.name == "apps":
-        return path.stem not in ("__init__", "tasks", "state")
-    return path.parent.name == "apps" and path.stem in ("serve", "django_worlds")
-
-
 def imported():
     """Return the top-level name of each third-party import, with a file that has it."""
     found = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
-        if runs_elsewhere(path):
-            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

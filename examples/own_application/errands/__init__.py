@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from webtraj.environments.apps import App, register_app
+from webtraj_apps import App, register_app
 
 APP = App(
     name="errands",
