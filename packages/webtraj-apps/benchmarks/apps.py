@@ -25,7 +25,7 @@ from rich.table import Table
 
 import webtraj
 from webtraj.rollouts.collecting import collect
-from webtraj_apps.app import APPS, App, World, find_app
+from webtraj_apps.app import App, World, find_app, find_apps
 
 AT_ONCE = 32
 PAGES = 4
@@ -34,7 +34,9 @@ PAGES = 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--apps", nargs="*", default=[n for n in APPS if find_app(n).installed])
+    parser.add_argument(
+        "--apps", nargs="*", default=[app.name for app in find_apps() if app.installed]
+    )
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--parallel", type=int, default=8)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from webtraj_apps import AppEnvironment, find_app
-from webtraj_apps.app import APPS
-from webtraj_apps.names import TEMPLATES
+from webtraj_apps import AppEnvironment
+from webtraj_apps.app import find_app
+from webtraj_apps.names import sources
 
 OUT = Path(__file__).parents[3] / "docs/images/apps"
 PAGES = {
@@ -31,10 +31,10 @@ WIDTH = 800
 async def main() -> None:
     """Take them."""
     OUT.mkdir(exist_ok=True)
-    for name in APPS:
+    for name in PAGES:
         if not find_app(name).installed:
             continue
-        task = next(template for template in TEMPLATES if template.startswith(f"{name}/"))
+        task = next(iter(sources()[name].templates()))
         async with AppEnvironment(task, seed=1, observe=("screenshot",)) as environment:
             await environment.reset()
             await environment.session.open(f"http://{name}.test{PAGES[name]}")

@@ -1,25 +1,24 @@
-"""Write the names of the applications' templates to `names.txt`.
+"""Write the names of the applications' templates to their files `names.txt`.
 
 Run: python packages/webtraj-apps/scripts/names.py
 """
 
-import importlib
 from pathlib import Path
 
-from webtraj_apps import app, tasks
-
-FILE = Path(__file__).parents[1] / "src/webtraj_apps/names.txt"
+import webtraj_apps
+from webtraj_apps import names, tasks
 
 
 def main() -> None:
     """Write them."""
-    found: dict[str, tuple[int, str]] = {}
-    for package in (*app.APPS, "across"):
-        importlib.import_module(f"webtraj_apps.{package}.tasks")
-        found |= tasks.registered(package)
-    lines = (f"{name} {level} {split}\n" for name, (level, split) in found.items())
-    FILE.write_text("".join(lines), "utf-8")
-    print(f"{len(found)} templates")
+    for source in names.installed().values():
+        if source.is_ours:
+            source.load_tasks()
+            found = tasks.registered(source.name)
+            lines = (f"{name} {level} {split}\n" for name, (level, split) in found.items())
+            file = Path(webtraj_apps.__file__).parent / source.name / names.NAMES
+            file.write_text("".join(lines), "utf-8")
+            print(f"{source.name}: {len(found)} templates")
 
 
 if __name__ == "__main__":

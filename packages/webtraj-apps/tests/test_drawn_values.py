@@ -10,7 +10,7 @@ import types
 import pytest
 
 from webtraj_apps import app as app_lib
-from webtraj_apps import tasks
+from webtraj_apps import names, tasks
 
 SEEDS, OTHERS = range(3), range(1, 6)
 COLUMNS = (None, *range(5))
@@ -93,7 +93,9 @@ def loose(seen):
     )
 
 
-@pytest.mark.parametrize("app", [*app_lib.APPS, "across"])
+@pytest.mark.parametrize(
+    "app", [name for name, source in names.installed().items() if source.is_ours]
+)
 def test_each_value_that_a_goal_draws_is_expected_and_no_other(app):
     wrong = []
     for name in tasks.find_templates([app]):

@@ -1,6 +1,5 @@
 """The templates that come with webtraj, without playing them; and answers."""
 
-import importlib
 import random
 
 import pytest
@@ -9,8 +8,7 @@ import webtraj
 from rows import each
 from webtraj import errors
 from webtraj_apps import app as app_lib
-from webtraj_apps import tasks
-from webtraj_apps.names import TEMPLATES
+from webtraj_apps import names, tasks
 from webtraj_apps.people import people
 
 
@@ -71,20 +69,22 @@ def test_the_order_counts_where_only_it_tells_answers_apart(name):
     assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
 
 
-def test_the_list_of_names_is_that_of_the_templates():
-    found = {}
-    for package in (*app_lib.APPS, "across"):
-        importlib.import_module(f"webtraj_apps.{package}.tasks")
-        found |= tasks.registered(package)
-    assert found == dict(TEMPLATES), "python packages/webtraj-apps/scripts/names.py"
+OURS = [source for source in names.installed().values() if source.is_ours]
 
 
-def test_presets_have_the_names_of_templates_and_of_their_sets():
-    assert webtraj.info("apps/all").num_tasks == len(TEMPLATES)
-    for name in TEMPLATES:
+@each("source", OURS)
+def test_the_list_of_names_is_that_of_the_templates(source):
+    source.load_tasks()
+    listed = source.templates()
+    assert listed == tasks.registered(source.name), "run packages/webtraj-apps/scripts/names.py"
+    for name in listed:
         assert webtraj.info(f"apps/{name}").num_tasks == 1
+
+
+def test_sets_over_all_applications_are_those_of_this_package():
+    count = sum(len(source.templates()) for source in OURS)
     train, test = (webtraj.info(f"apps/{split}").num_tasks for split in ("train", "test"))
-    assert train + test == len(TEMPLATES)
+    assert webtraj.info("apps/all").num_tasks == train + test == count
 
 
 def test_people_are_the_same_for_the_same_seed_and_all_different():

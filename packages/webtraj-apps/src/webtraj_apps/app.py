@@ -25,25 +25,23 @@ import tempfile
 import threading
 import time
 import venv
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from webtraj import errors
 from webtraj.environments import browser
+from webtraj_apps import names
 from webtraj_apps import state as state_lib
 
-__all__ = ["APPS", "App", "World", "add_app", "find_app", "home"]
-
-APPS: Final = ("budget", "cms", "forum", "helpdesk", "mail", "shop", "tracker", "wiki")
-"""The applications, by name."""
+__all__ = ["App", "World", "find_app", "find_apps", "home"]
 
 CONTENTS: Final = 2
 """How many contents each application has; a world's seed chooses one."""
 
 _INSTALLED = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
-_NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py")
+_NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py", names.NAMES)
 _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
 _START_SECONDS = 60.0
@@ -253,35 +251,31 @@ class App:
         return state_lib.read_sqlite(folder / self.database)
 
 
-_others: dict[str, App] = {}
-"""Applications of other packages, by name."""
-
-
-def add_app(app: App) -> None:
-    """Add an application of another package.
-
-    Raises:
-        InvalidInputError: The name is taken.
-    """
-    if app.name in APPS or _others.setdefault(app.name, app) is not app:
-        raise errors.InvalidInputError(f"There is an application {app.name!r} already.")
+def find_apps() -> tuple[App, ...]:
+    """Return all applications, those of webtraj-apps first; one that is broken is a warning."""
+    found = []
+    for source in names.sources().values():
+        if source.app is not None:
+            try:
+                found.append(source.load_app())
+            except errors.WebtrajError as error:  # One package must not stop the others.
+                warnings.warn(str(error), stacklevel=2)
+    return tuple(found)
 
 
 def find_app(name: str) -> App:
     """Return an application by name.
 
     Raises:
-        InvalidInputError: There is none.
+        InvalidInputError: There is none, or it cannot be imported.
     """
-    if name in _others:
-        return _others[name]
-    if name not in APPS:
+    source = names.find(name)
+    if source is None or source.app is None:
+        known = [name for name, one in names.sources().items() if one.app is not None]
         raise errors.InvalidInputError(
-            f"No application {name!r:.60}. Choose one of {', '.join((*APPS, *_others))}."
+            f"No application {name!r:.60}. Choose one of {', '.join(known)}."
         )
-    app = import_module(f"webtraj_apps.{name}").APP
-    assert isinstance(app, App)
-    return app
+    return source.load_app()
 
 
 class World:

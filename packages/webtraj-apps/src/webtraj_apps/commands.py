@@ -32,9 +32,9 @@ def install(
 
     An installed application needs no network. Those of other versions of webtraj are removed.
     """
-    from webtraj_apps.app import APPS, find_app
+    from webtraj_apps.app import find_app, find_apps
 
-    chosen = [find_app(name) for name in names or APPS]
+    chosen = [find_app(name) for name in names] if names else find_apps()
     for app in chosen:
         if names or everything or not app.debian:
             app.install(print)
@@ -43,25 +43,21 @@ def install(
 @commands.command("list", short_help="List the applications, and whether they are installed.")
 def list_(json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
-    from webtraj_apps.app import APPS, find_app
-    from webtraj_apps.names import TEMPLATES
+    from webtraj_apps.app import find_apps
+    from webtraj_apps.names import sources
 
-    rows = []
-    for name in APPS:
-        app = find_app(name)
-        rows.append(
-            {
-                "name": name,
-                "title": app.title,
-                "software": app.package,
-                "license": app.license,
-                "tasks": sum(template.startswith(f"{name}/") for template in TEMPLATES),
-                "needs": (
-                    "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt"
-                ),
-                "installed": app.installed,
-            }
-        )
+    rows = [
+        {
+            "name": app.name,
+            "title": app.title,
+            "software": app.package,
+            "license": app.license,
+            "tasks": len(sources()[app.name].templates()),
+            "needs": "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt",
+            "installed": app.installed,
+        }
+        for app in find_apps()
+    ]
     if json:
         terminal.print_json(rows)
         return
@@ -181,24 +177,19 @@ def tasks(
     import orjson
 
     from webtraj.tasks import TaskSpec
-    from webtraj_apps.names import TEMPLATES
-    from webtraj_apps.tasks import difficulty_of, find_template
+    from webtraj_apps.names import sources
+    from webtraj_apps.tasks import difficulty_of, find_template, find_templates
 
-    chosen = {
-        name: (level, belongs)
-        for name, (level, belongs) in TEMPLATES.items()
-        if split in (None, belongs)
-        and (not names or name in names or name.partition("/")[0] in names)
-    }
     rows = [
         TaskSpec(
-            name=name,
-            preset=f"apps/{name}",
-            difficulty=difficulty_of(level),
-            site=f"{find_template(name).apps[0]}.test",
-            metadata={"split": belongs},
+            name=one.name,
+            preset=f"apps/{one.name}",
+            difficulty=difficulty_of(one.level),
+            site=f"{one.apps[0]}.test",
+            metadata={"split": one.split},
         ).to_data()
-        for name, (level, belongs) in chosen.items()
+        for one in map(find_template, find_templates(names or [*sources()]))
+        if split in (None, one.split)
     ]
     out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     print(f"{counted(len(rows), 'task')} in {out}")

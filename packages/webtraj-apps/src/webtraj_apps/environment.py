@@ -22,7 +22,7 @@ class AppEnvironment(browser.BrowserEnvironment):
     the applications and the answer are then right, and 0 otherwise.
 
     Args:
-        tasks: A task's name, or several: `shop/add` (see `apps.names.TEMPLATES`).
+        tasks: A task's name, or several: `shop/add`.
         seed: Episode k, counted over all resets, has the seed `seed + k`.
         pool: The browser pool; None shares one (see `BrowserEnvironment`).
         observe: Channels to observe, or an `Observe`; None for the default ones.

@@ -27,13 +27,11 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import contextlib
 import dataclasses
 import datetime
 import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -43,8 +41,8 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import browser
 from webtraj.environments.browser.oracles import OracleError, PageView, Step
 from webtraj_apps import app as app_lib
+from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
-from webtraj_apps.names import TEMPLATES
 from webtraj_apps.state import (
     Expected,
     added,
@@ -262,8 +260,8 @@ def find_template(name: str) -> Template:
     Raises:
         InvalidInputError: There is none.
     """
-    if name not in _TEMPLATES and name in TEMPLATES:
-        import_module(f"webtraj_apps.{name.partition('/')[0]}.tasks")
+    if name not in _TEMPLATES and (source := names_lib.find(name.partition("/")[0])):
+        source.load_tasks()
     if name not in _TEMPLATES:
         raise errors.InvalidInputError(
             f"No application task {name!r:.80}; `webtraj presets` lists them."
@@ -277,16 +275,18 @@ def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         InvalidInputError: A name is unknown.
     """
-    for package in (*app_lib.APPS, "across"):
-        with contextlib.suppress(ModuleNotFoundError):
-            import_module(f"webtraj_apps.{package}.tasks")
     if names is None:
-        ready = {name for name in app_lib.APPS if app_lib.find_app(name).installed}
+        for source in names_lib.sources().values():
+            source.load_tasks()
+        ready = {app.name for app in app_lib.find_apps() if app.installed}
         return tuple(name for name, one in _TEMPLATES.items() if ready.issuperset(one.apps))
     found: list[str] = []
     for name in names:
-        members = registered(name)
-        found += members or [find_template(name).name]
+        if known := names_lib.find(name):
+            known.load_tasks()
+            found += registered(name)
+        else:
+            found.append(find_template(name).name)
     return tuple(found)
 
 
