@@ -72,8 +72,10 @@ def is_public(module, name):
     if any(part.startswith("_") for part in (*module.split("."), name)):
         return False
     loaded = importlib.import_module(module)
-    listed = not name or name in getattr(loaded, "__all__", ())
-    return listed or importlib.util.find_spec(f"{module}.{name}") is not None
+    if not name or name in getattr(loaded, "__all__", ()):
+        return True
+    is_package = hasattr(loaded, "__path__")
+    return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
 
 
 def test_no_two_packages_of_a_layer_import_each_other():
@@ -101,6 +103,19 @@ def test_files_of_the_browser_import_each_other_in_no_circle():
     graph = {name: found & imported.keys() for name, found in imported.items()}
     assert len(graph) > 10
     graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
+
+
+def test_the_library_knows_no_package_beside_it():
+    """Not by an import, and not by a name that is imported later."""
+    modules = [path.parent.name for path in (ROOT / "packages").glob("*/src/*/__init__.py")]
+    assert modules
+    found = {
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in SOURCE.rglob("*.py")
+        for module in modules
+        if module in path.read_text("utf-8")
+    }
+    assert not found
 
 
 @pytest.mark.parametrize(
