@@ -1,14 +1,18 @@
-"""The smallest application, the errands of the examples, installed once for each process."""
+"""The application of another package, the errands of the examples, installed once a process.
 
-import sys
-from pathlib import Path
+What installs an application is slow: `make test-apps` runs it.
+"""
 
 import pytest
 
-import webtraj
-from webtraj_apps import app as app_lib
+from webtraj_apps import find_app
 
-EXAMPLES = Path(__file__).parents[3] / "examples/own_application"
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "errands" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -18,25 +22,8 @@ def _home(tmp_path_factory):
 
 @pytest.fixture
 def errands(_home, monkeypatch):
-    """The application, installed; registered while the test runs."""
+    """The application, installed."""
     monkeypatch.setenv("WEBTRAJ_APPS", str(_home))
-    monkeypatch.syspath_prepend(EXAMPLES)
-    for name in [name for name in sys.modules if name.split(".")[0] == "errands"]:
-        del sys.modules[name]
-    _forget()
-    import errands
-
-    errands.APP.install()
-    yield errands.APP
-    for preset in webtraj.info():
-        if preset.name.startswith("apps/errands/"):
-            webtraj.unregister(preset.name)
-    _forget()
-
-
-def _forget():
-    from webtraj_apps import tasks
-
-    app_lib._others.clear()
-    for name in [name for name in tasks._TEMPLATES if name.startswith("errands/")]:
-        del tasks._TEMPLATES[name]
+    app = find_app("errands")
+    app.install()
+    return app

@@ -30,7 +30,7 @@ async def finish(environment, timestep):
     return timestep
 
 
-@pytest.mark.smoke
+@pytest.mark.gate
 async def test_oracles_succeed_and_nothing_else_does(errands):
     found = [
         row

@@ -52,7 +52,6 @@ async def test_a_browser_without_cookies_is_logged_in(errands):
 
 
 @pytest.mark.browser
-@pytest.mark.slow
 async def test_a_demonstration_is_judged_by_the_task_and_replays_to_the_same_reward(errands):
     async with BrowserPool(1, 2) as pool:
         for outcome, text, reward in (
@@ -91,7 +90,6 @@ async def demonstrated(pool, preset, outcome, text):
 
 
 @pytest.mark.browser
-@pytest.mark.slow
 async def test_an_exported_script_runs_without_webtraj_and_leaves_the_same_state(errands, tmp_path):
     tasks = ["apps/errands/add", "apps/errands/finish-all-of-a-kind"]
     await collect(tasks, "oracle", episodes=4, out=tmp_path / "played")

@@ -12,8 +12,6 @@ import pytest
 
 from webtraj import errors, registry
 
-EXAMPLES = Path(__file__).parents[3] / "examples/own_application"
-
 
 async def fetch(world, method="GET", body=""):
     """Send a request to a world, as a browser's proxy would hand it over."""
@@ -65,8 +63,7 @@ def test_an_application_that_is_not_installed_says_how_to_install_it(
 
 
 OWNER = """
-import asyncio, sys, time
-sys.path.insert(0, sys.argv[1])
+import asyncio, time
 import errands
 world = asyncio.run(errands.APP.world())
 print(world._host.start().pid, world.folder, flush=True)
@@ -78,7 +75,7 @@ time.sleep(60)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_server_and_its_worlds_go_with_their_owner(errands, number):
     owner = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OWNER), str(EXAMPLES)],
+        [sys.executable, "-c", textwrap.dedent(OWNER)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
