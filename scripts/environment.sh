@@ -72,7 +72,7 @@ make_environment() {
 
     # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt packages/*/pyproject.toml \
-        examples/two_cores/pyproject.toml \
+        examples/*/pyproject.toml \
         scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
@@ -178,12 +178,12 @@ make_environment() {
             --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
-            $our_packages --editable examples/two_cores ||
+            $our_packages ||
             fail "the floors of pyproject.toml exclude each other; see above."
         ;;
     python3.*)
         install "$venv" --constraint constraints.txt --editable '.[dev]' \
-            $our_packages --editable examples/two_cores || fail "see above."
+            $our_packages || fail "see above."
         ;;
     esac
     echo "$wanted" >"$stamp"
