@@ -6,8 +6,8 @@ class (see `base`) with a line in `FORMATS`, or an entry point of the group `web
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
 * `html`: one page per episode, to view in a browser without a server.
 
-`webtraj-formats` adds ATIF, HAR, Inspect, Minari, OpenTelemetry and Playwright scripts. `plain` and
-`spans` hold what several formats share.
+`webtraj-formats` adds ATIF, HAR, Inspect, Minari, OpenTelemetry and Playwright scripts. `plain`
+holds what several formats share.
 """
 
 from webtraj.datasets.exporters.base import (
