@@ -1,7 +1,7 @@
 """Export episodes to the formats of other tools.
 
 `export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format is a
-module (see `base`) and an entry point of the group `webtraj.exporters`, or a line in `FORMATS`:
+module (see `base`) and an entry point of the group `webtraj.exporters`, or is named by `register`:
 
 * `atif`: the Agent Trajectory Interchange Format, one JSON file per episode.
 * `minari`: a dataset for `minari.load_dataset`.
@@ -22,6 +22,7 @@ from webtraj.datasets.exporters.base import (
     Transform,
     export_dataset,
     read_manifest,
+    register,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "Transform",
     "export_dataset",
     "read_manifest",
+    "register",
 ]
