@@ -85,7 +85,7 @@ def strings(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """Yield each module that a string `webtraj.x:y` names, to be imported later, and its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = re.fullmatch(r"(webtraj(?:\.\w+)+):\w+", node.value)
+            named = re.fullmatch(r"(webtraj\w*(?:\.\w+)+):\w+", node.value)
             if named:
                 yield named[1], node.lineno
 

@@ -105,10 +105,11 @@ def imported_at_first(nodes):
 def test_files_import_each_other_in_no_circle():
     """Imports at the top of a file, and those of strings `webtraj.x:y`; annotations aside."""
     files = {
-        ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): (
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): (
             ast.parse(file.read_text("utf-8"))
         )
-        for file in SOURCE.rglob("*.py")
+        for source in (SOURCE.parent, *ROOT.glob("packages/*/src"))
+        for file in source.rglob("*.py")
     }
     graph = {}
     for name, tree in files.items():
