@@ -405,8 +405,8 @@ FORMATS = ("html", "huggingface")
 
 
 def all_formats() -> dict[str, Any]:
-    """Return the formats of all installed packages, each with its class or `module:Class`."""
-    return offered(ENTRY_POINT_GROUP)
+    """Return the formats of all installed packages by name: each a class or `module:Class`."""
+    return dict(sorted(offered(ENTRY_POINT_GROUP).items()))
 
 
 def register(name: str) -> Callable[[_Made], _Made]:
