@@ -12,9 +12,9 @@ import webtraj
 from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser import refs_in
 from webtraj.environments.local_server import HttpServer, Request, Response
+from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
-from webtraj.tasks import TaskSpec
 
 COARSE = {"/forum": "Read the forum.", "/products": "See what is for sale."}
 PAGES = {

@@ -9,11 +9,11 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from rows import each
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 
 ROOT = Path(__file__).parents[2]
 FROZEN = ROOT / "tests/golden/trajectory_v1.descriptor"
-PROTOS = ROOT / "src/webtraj/proto"
+PROTOS = ROOT / "src/webtraj/store/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
 
 

@@ -6,7 +6,7 @@
         webtraj.JsonTrajectoryCollector("runs/x"), OpenTelemetryCollector("http://localhost:4318")
     )
 
-The spans are those of `webtraj.datasets.exporters.spans`: a step's when it has been recorded, the
+The spans are those of `webtraj_formats.spans`: a step's when it has been recorded, the
 episode's when it has ended. A background thread sends them. If the receiver is down or slow, spans
 are dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj otel`
 sends the recorded episodes later, with the same ids. Needs the extra `otel`.
@@ -43,7 +43,7 @@ except ImportError as error:
         "OpenTelemetry needs opentelemetry-sdk", "otel", package="webtraj-integrations"
     ) from error
 
-from webtraj.datasets.exporters.spans import EpisodeIds, EpisodeSpans, spans_maker
+from webtraj_formats.spans import EpisodeIds, EpisodeSpans, spans_maker
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -25,7 +25,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.named import (
+from webtraj.settings.named import (
     check_installed,
     listing,
     make_of,

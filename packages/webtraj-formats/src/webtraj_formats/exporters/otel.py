@@ -5,7 +5,7 @@
     <out>/traces.jsonl      OTLP as JSON, one episode per line, as the collector's `otlpjsonfile`
                             receiver reads it
 
-The spans are those of `webtraj.datasets.exporters.spans`. Needs the extra `otel`.
+The spans are those of `webtraj_formats.spans`. Needs the extra `otel`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ except ImportError as error:
         package="webtraj-formats",
     ) from error
 
-from webtraj.datasets.exporters.spans import SAMPLING, first_time, spans_maker
+from webtraj_formats.spans import SAMPLING, first_time, spans_maker
 
 __all__ = ["OtelExporter"]
 

@@ -15,7 +15,7 @@ events. What was said (goal, messages, arguments, results, reasons) is written o
 
 Trace and span ids follow from the episode's id, so sending an episode again adds nothing new to a
 backend, and an episode has the same ids live and in a file. Where the spans go is not decided here:
-`webtraj-formats` writes them to a file, `webtraj-integrations` sends them. Needs the extra `otel`.
+`exporters.otel` writes them to a file, `webtraj-integrations` sends them. Needs the extra `otel`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ try:
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     from opentelemetry.trace import SpanKind, Status, StatusCode
 except ImportError as error:
-    raise errors.missing_dependency("OpenTelemetry needs opentelemetry-sdk", "otel") from error
+    raise errors.missing_dependency(
+        "OpenTelemetry needs opentelemetry-sdk", "otel", package="webtraj-formats"
+    ) from error
 
 __all__ = [
     "EpisodeIds",
