@@ -59,9 +59,10 @@ rules:
 """
 BUG = re.compile(
     r"Traceback \(most recent|bug in webtraj|\x1b"
-    r"|(?<!be read: )(?<!the format: )(?<!readable episode: )\b(Type|Key|Attribute)Error\b"
+    r"|^\S+: [\w-]+: (?:Type|Key|Attribute|Index)Error\b",
+    re.MULTILINE,
 )
-"""A bug's words, and what would steer a terminal. What decodes a file names the error it met."""
+"""A bug's words, those of a failed step of postprocessing included; and what steers a terminal."""
 
 
 def make(place, number):
