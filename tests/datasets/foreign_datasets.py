@@ -1,6 +1,6 @@
 """Datasets with hostile or damaged content, and every command that reads a dataset.
 
-A dataset follows from its number alone. Of three, one holds an episode with hostile values in every
+A dataset follows from its number alone. Of three, one holds episodes with hostile values in every
 channel and in every field of an action; one a golden episode with a field of another type, beside
 intact ones; one a golden dataset with other bytes in one of its files.
 """
@@ -87,39 +87,45 @@ def make(place, number):
 
 
 async def _record(place, number):
-    made = hostile_record(number)
-    task = "miniwob/click-test" if number % 4 == 0 else "shop"
-    info = EpisodeInfo(episode_id=f"e{number}", task=task, goal=made.info.goal, seed=1)
+    """Records two tries at one task, of which the second succeeds."""
     values = Values(number)
+    task = "miniwob/click-test" if number % 4 == 0 else "shop"
     async with webtraj.JsonTrajectoryCollector(place, fsync="never") as collector:
-        recorder = collector.begin_episode(info)
-        for step in made.steps:
-            told = None if step.action is None or number % 2 else _decision(step.action, values)
-            recorder.record_step(dataclasses.replace(step, decision=told))
-        outcome = (Outcome.FAILURE, Outcome.SUCCESS)[number % 4 > 0]
-        recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome))
+        for outcome in (Outcome.FAILURE, Outcome.SUCCESS):
+            made = hostile_record(values.random.randrange(10**9))
+            name = outcome.name.lower()
+            info = EpisodeInfo(episode_id=name, task=task, goal=made.info.goal, seed=1)
+            recorder = collector.begin_episode(info)
+            for step in made.steps:
+                told = None if step.action is None else _decision(step.action, values)
+                recorder.record_step(dataclasses.replace(step, decision=told))
+            recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome))
 
 
 def _decision(action, values):
-    """Returns a decision as a tool may have written it that is not webtraj."""
-    content = values.random.choice((values.text, values.any))()
-    parts = [{"type": "text", "text": values.text()}, {"type": values.text(), "text": values.any()}]
-    messages = [
-        {"role": "system", "content": values.text()},
-        {"role": values.random.choice(("user", "user", values.any())), "content": content},
-        {"role": "user", "content": values.random.choice((parts[:1], parts))},
-    ]
-    if values.random.random() < 0.3:
-        messages.append(values.any())
+    """Returns a decision as a tool may have written it that is not webtraj; None at times."""
+    if values.random.random() < 0.2:
+        return None
+    text = values.random.choice(("Do it.", values.text()))
+    messages = [{"role": "user", "content": [{"type": "text", "text": text}]}]
+    if values.random.random() < 0.2:
+        odd = {"role": values.any(), "content": values.any(), values.text(): values.any()}
+        messages.append(values.random.choice((odd, values.any())))
+    tool = {"function": {name: values.any() for name in ("name", "parameters", "description")}}
     ids = tuple(values.random.choices((1, 2, 0, 10**9), k=3))
     call = ModelCall(
         text=values.text(),
         messages=tuple(messages),
-        sampling={values.text(): values.any(), "temperature": values.any()},
+        sampling={n: values.any() for n in (values.text(), "temperature")}
+        | {
+            "tools": values.random.choice(
+                ([tool], [tool["function"]], [values.any()], values.any())
+            )
+        },
         response=values.any(),
         prompt_token_ids=ids,
         completion_token_ids=ids,
-        logprobs=(-0.5, 0.0, -1e300)[: values.random.randint(0, 3)],
+        logprobs=values.random.choice(((), (-0.5,), (-0.5, 0.0, -1e300), (-0.5, -2.0, 0.0))),
     )
     return Decision(action=action, thought=values.text(), memory=values.text(), model_calls=(call,))
 
