@@ -3,9 +3,13 @@
 `scripts/fuzz_datasets.py` tries as many as it is told.
 """
 
+import numpy as np
 import pytest
 from foreign_datasets import commands, make, read_all, run_one
 
+from webtraj.agents.contexts import ContextSettings, Page, page_of
+from webtraj.agents.models.messages import functions_of
+from webtraj.agents.screens import viewport_of
 from webtraj.environments.browser.observation import refs_in, text_in
 
 
@@ -29,3 +33,15 @@ def test_a_text_that_is_no_json_is_read_as_it_stands(line):
     told = text_in(line) if line.startswith("text") else refs_in(line)[0].name
     assert told
     told.encode()
+
+
+@pytest.mark.parametrize("odd", [None, 3, "x", 10**400, [None], np.zeros(3), {"names": 4}])
+def test_what_is_of_another_type_counts_as_not_recorded(odd):
+    odd_channels = dict.fromkeys(
+        ("url", "last_action", "tabs", "dialogs", "downloads", "http_status"), odd
+    )
+    seen = {"axtree": "[1] link", **odd_channels, "url": [odd], "http_status": [odd]}
+    assert page_of(seen, ContextSettings()) == Page(text="[1] link")
+    assert viewport_of({"scroll": {"width": odd, "height": [odd]}}) is None
+    assert functions_of([{"function": odd}]) is None
+    assert functions_of([[odd]]) is None
