@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
@@ -258,7 +258,6 @@ def _most(limit: int, cost: Callable[[int], int], budget: int) -> int:
 # length, and markup that would end a turn or stand for a picture is broken up
 # (`webtraj.agents.models.messages`).
 
-_Kind = TypeVar("_Kind")
 _LONGEST_LINE = 300
 _MOST_LINES = 10
 _INVALID = "invalid_"
@@ -330,8 +329,8 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
 
 
 def _channel(
-    observation: Mapping[str, Any], name: str, settings: ContextSettings, kind: type[_Kind]
-) -> _Kind:
+    observation: Mapping[str, Any], name: str, settings: ContextSettings, kind: Any
+) -> Any:
     value = reading.channel_of(observation, name)
     if not isinstance(value, kind):
         raise errors.AgentError(
