@@ -2,7 +2,7 @@
 
     python scripts/fuzz_datasets.py [--seed 0] [--count 300] [--command-line]
 
-Each seed from `--seed` on makes one dataset; `tests/datasets/foreign_datasets.py` says how. All
+Each seed from `--seed` on makes one dataset; `tests/support/foreign_datasets.py` says how. All
 commands read it in this process, which may use 4 GiB. With `--command-line`, one command reads it,
 each in its turn, in a process of its own. The script prints how often each command had each kind of
 answer, and exits with 1 if any had a traceback, a bug's error or a terminal's escape.
@@ -21,10 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "datasets")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/support"))
 
-import foreign_datasets  # noqa: E402
+import foreign_datasets
 
 MEMORY = 4 << 30
 """Address space, in bytes."""

@@ -5,8 +5,8 @@
 
 import numpy as np
 import pytest
-from foreign_datasets import commands, make, read_all, run_one
 
+from foreign_datasets import commands, make, read_all, run_one
 from webtraj.agents.contexts import ContextSettings, Page, page_of
 from webtraj.agents.models.messages import functions_of
 from webtraj.agents.screens import viewport_of
