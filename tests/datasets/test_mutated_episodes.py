@@ -14,7 +14,7 @@ import pytest
 from click.exceptions import ClickException
 from typer.testing import CliRunner
 
-from mutations import changed, places_in
+from mutations import NASTY, changed, episode_of, mutations, named
 from rows import each
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
@@ -24,32 +24,11 @@ from webtraj.datasets.exporters.base import all_formats
 from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.metrics import measure
-from webtraj.store.blobs import BlobStore
-from webtraj.store.layout import format_named
 from webtraj.view.table import Query
 from webtraj.view.viewer import Viewer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-WINNER, INTACT = "golden-1-won", "golden-3-failed"
-NASTY = [
-    None, True, "x", "", -1, 0, 3.5, 1e308, 2**63, [], {}, [[]], ["x"], [None], {"x": None}, "\0",
-    {"$": "float", "v": "nan"}, {"$": "float", "v": "-inf"}, {"$": "int", "v": "0x" + "f" * 300},
-    {"$": "tuple", "v": []}, {"$": "bytes", "v": "AAAA"}, {"$": "complex", "v": [1.0, 2.0]},
-    {"$": "set", "v": [1]}, {"$": "dict", "v": [[1, 2], ["a", 3]]}, {"$": "?"}, {"$": 3},
-    {"$": "ndarray", "shape": [2], "dtype": "<f8", "v": {"$": "bytes", "v": ""}},
-    {"$": "ndarray", "shape": [0, 3], "dtype": "object", "v": []},
-    {"$": "ndarray", "shape": [1], "dtype": "<U1", "v": {"$": "bytes", "v": "/////w=="}},
-    {"$": "ndarray", "shape": [1], "dtype": "<M8[ns]", "v": {"$": "bytes", "v": "AAAAAAAAAIA="}},
-    {"$": "scalar", "dtype": "<i8", "v": 3}, {"$": "scalar", "dtype": "<f4", "v": 0.5},
-    {"$": "record", "type": "x.Y", "fields": {"a": 1}}, {"$": "record", "type": 3, "fields": 4},
-    {"$": "record", "type": "action/click", "fields": {"element": 5}},
-    {"$": "enum", "type": "x.E", "member": "A", "v": 1},
-    {"$": "unwritable", "type": "a", "repr": "b"},
-    {"$": "namedtuple", "type": "P", "fields": {"x": 1}}, {"$": "nested", "v": "[1"},
-    {"$": "datetime", "v": "x"}, {"$": "str", "v": "7aCA"},
-    {"$": "text", "sha256": "ab" * 32, "ext": "txt", "size": 9},
-    {"$": "blob", "sha256": "../../../victim", "ext": "png", "size": 9},
-]  # fmt: skip
+INTACT = "golden-3-failed"
 MEMORY = 3 << 30
 """The address space, in bytes, within which every reader must manage."""
 LEAVE_IT_OUT = ("minari", "playwright", "har")
@@ -137,50 +116,6 @@ def try_all(cases, golden, *, slow=True):
                 said = about.get(what.rpartition(" ")[2], "")
                 faults.append(f"{what} {said}: {type(error).__name__} {error!s:.90} {where}")
     assert not faults, f"{len(faults)}:\n" + "\n".join(faults[:60])
-
-
-def named(data, number):
-    """Returns an episode's data with an id of its own, unless that was changed."""
-    info = data.get("info")
-    if isinstance(info, dict) and info.get("episode_id") == WINNER:
-        return data | {"info": info | {"episode_id": f"m{number}"}}
-    return data
-
-
-def episode_of(golden):
-    (path,) = golden.glob(f"episodes/{WINNER}.*")
-    format_name = path.name.removeprefix(f"{WINNER}.")
-    stored = format_named(format_name).decode(path.read_bytes(), path.name)
-    return path.name, format_name, stored.data, stored.blobs or BlobStore(golden / "blobs")
-
-
-def mutations(golden, seed, count):
-    """Yields some ways to change an episode: fields of other types, and then bytes."""
-    rng = random.Random(seed)
-    file, format_name, data, blobs = episode_of(golden)
-    ways = list(places_in(data))
-    made = 0
-    while made < count:
-        path, value = rng.choice(ways), rng.choice([*NASTY, ...])
-        wrong = named(changed(data, path, value), made)
-        try:
-            content = format_named(format_name).encode(wrong, blobs)
-        except (errors.WebtrajError, orjson.JSONEncodeError):
-            continue  # Such an episode cannot be written in this format.
-        made += 1
-        yield f"{'.'.join(map(str, path))}={str(value)[:60]}", format_name, content
-    whole = (golden / "episodes" / file).read_bytes()
-    for _ in range(count // 4):
-        content = bytearray(whole)
-        at = rng.randrange(len(content))
-        kind = rng.randrange(3)
-        if kind == 0:
-            content[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del content[at:]
-        else:
-            content[at:at] = rng.randbytes(5)
-        yield f"bytes at {at}", format_name, bytes(content)
 
 
 FIELDS = [

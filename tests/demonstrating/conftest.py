@@ -159,13 +159,6 @@ async def pool() -> AsyncIterator[BrowserPool]:
         yield pool
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def free_pool() -> AsyncIterator[BrowserPool]:
-    """A browser with the whole network, as `webtraj record URL` has."""
-    async with BrowserPool(1, 4, confined=False) as pool:
-        yield pool
-
-
 class Demonstration:
     """A recording in progress, and the hand that acts in it."""
 
@@ -234,13 +227,13 @@ def on_task(pool: BrowserPool) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def on_page(site: str, free_pool: BrowserPool, pool: BrowserPool) -> Callable[..., Any]:
+def on_page(site: str, pool: BrowserPool) -> Callable[..., Any]:
     """Gives a function from a path of the site to its demonstration."""
 
     def begin(path: str = "/", *, redaction: RedactionRules | None = None) -> Any:
         environment = page_environment(
             site + path,
-            pool=free_pool,
+            pool=pool,
             goal="Do it",
             viewport=(800, 600),
             redaction=redaction,

@@ -8,6 +8,7 @@ from hand import replayed, until
 
 from webtraj import Outcome
 from webtraj.environments import actions as a
+from webtraj.environments.browser import network
 from webtraj.environments.browser.observation import refs_in
 from webtraj.trajectory import EndReason
 
@@ -331,6 +332,30 @@ async def test_a_page_that_navigates_by_script_makes_no_step_of_the_person(on_pa
         await shown.steps(1)
         episode = await shown.stopped()
     assert [type(action) for action in actions_of(episode)] == [a.Fill]
+
+
+async def test_a_name_leads_a_persons_browser_to_no_private_address_unless_declared(
+    on_page, site, monkeypatch
+):
+    async def resolve(host, port):
+        return ["169.254.1.2" if host == "metadata.test" else "127.0.0.1"]
+
+    names = network.Names()
+    monkeypatch.setattr(network, "NAMES", names)
+    monkeypatch.setattr(network, "_system_resolve", resolve)
+    port = site.rpartition(":")[2]
+    async with on_page("/") as shown:
+        page = shown.environment.session.page
+
+        async def reaches(host):
+            url = f"http://{host}:{port}/"
+            fetch = "url => fetch(url, {mode: 'no-cors'}).then(() => true, () => false)"
+            return await page.evaluate(fetch, url)
+
+        found = [await reaches(host) for host in ("127.0.0.1", "localhost", "wiki.test")]
+        names.declare("wiki.test", "metadata.test")
+        found += [await reaches(host) for host in ("wiki.test", "metadata.test")]
+    assert found == [True, True, False, True, False]
 
 
 async def until_done(hand, count):

@@ -252,6 +252,14 @@ class TestBombs:
         finally:
             tracemalloc.stop()
 
+    @pytest.mark.parametrize(
+        ("suffix", "empty"),
+        [("zst", zstandard.ZstdCompressor().compress(b"")), ("xz", lzma.compress(b""))],
+    )
+    def test_more_empty_frames_than_any_tool_writes_are_refused(self, suffix, empty):
+        with pytest.raises(errors.CorruptDataError, match=f"more than {codec._MAX_FRAMES} "):
+            decode(empty * (codec._MAX_FRAMES + 1), f"pb.{suffix}")
+
     def test_a_dictionary_of_gigabytes_is_refused(self):
         filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**20, "preset": 0}]
         content = bytearray(lzma.compress(PLAIN, filters=filters))

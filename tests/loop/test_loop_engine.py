@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import time
@@ -327,18 +326,26 @@ def gradient(small_loop, algorithm):
     return {"first": {"policy": "some/model"}, "train": train}
 
 
-def wait_for_unit(small_loop, number, name, unit):
-    """Waits until a phase has done a unit of its work or has ended; publishing has no units."""
-    log = small_loop.out / f"logs/iteration_{number:04d}/{name}.log"
-    deadline = time.monotonic() + LONG
-    while name != "publish":
-        done = re.findall(r"unit (\d) of", log.read_text()) if log.exists() else []
-        entries = read_entries(small_loop.out / "state.jsonl")
-        ended = [(e.get("iteration"), e.get("phase")) for e in entries if e["event"] == "ended"]
-        if any(int(one) >= unit for one in done) or (number, name) in ended:
-            return
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+FOLDERS = {  # The evaluation of iteration 0 has folder 1.
+    "rollout": "train_trajectories/iteration_000{0}",
+    "judge": "verdicts/{0}",
+    "postprocess": "processed/iteration_000{0}",
+    "export": "exports/iteration_000{0}",
+    "groups": "groups/iteration_000{0}",
+    "train": "training/iteration_000{0}",
+    "evaluate": "test_trajectories/iteration_000{1}",
+}
+"""Where each phase works; publishing has no units of work."""
+
+
+def holds(small_loop, number, name):
+    """Whether a phase holds in the middle of its work; whether publishing has begun."""
+    if name in FOLDERS:
+        log = small_loop.out / f"logs/iteration_{number:04d}/{name}.log"
+        return log.exists() and "holds" in log.read_text()
+    entries = read_entries(small_loop.out / "state.jsonl")
+    begun = [(e["iteration"], e["phase"]) for e in entries if e["event"] == "begun"]
+    return (number, name) in begun
 
 
 @pytest.mark.slow
@@ -352,7 +359,7 @@ def wait_for_unit(small_loop, number, name, unit):
 def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(
     small_loop, overlap, algorithm
 ):
-    """SIGKILL after the n-th unit of work of each phase, and --resume each time."""
+    """SIGKILL while a phase holds after its n-th unit of work, and --resume, for each phase."""
     env = {**os.environ, "UNIT": "0.02"}
     told = {"overlap": {"enabled": overlap}}
     if algorithm != "sft":
@@ -370,18 +377,23 @@ def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(
         keys = [(1, "train"), (2, "rollout"), (1, "evaluate"), (2, data[-1])]
     left = {key: place % 4 for place, key in enumerate(keys)}
     arguments: list[str] = []
-    while True:
-        with small_loop.start(*arguments, env=env, **told) as process:
-            arguments = ["--resume"]
-            for said in process.stdout:
-                match said.split():
-                    case ["began", number, name, _] if (int(number), name) in left:
-                        wait_for_unit(small_loop, int(number), name, left.pop((int(number), name)))
-                        process.kill()
-            if process.wait() == 0:
-                break
-            assert process.returncode == -signal.SIGKILL, process.stderr.read()
-    assert not left
+    while left:
+        told_to_hold = [
+            f"{FOLDERS[name].format(number, number + 1)}:{unit}"
+            for (number, name), unit in left.items()
+            if name in FOLDERS
+        ]
+        holding = {**env, "HOLD": " ".join(told_to_hold)}
+        with small_loop.start(*arguments, env=holding, **told) as process:
+            while not (reached := [key for key in left if holds(small_loop, *key)]):
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+            process.kill()
+        left = {key: unit for key, unit in left.items() if key not in reached}
+        arguments = ["--resume"]
+    with small_loop.start("--resume", env=env, **told) as process:
+        _, errors_told = process.communicate(timeout=LONG)
+        assert process.returncode == 0, errors_told
     assert small_loop.results() == expected
     assert small_loop.units() == phases
     assert set(map(tuple, phases.values())) == {tuple("01234")}

@@ -2,8 +2,9 @@
 
 What it makes, `OUT/result`, follows from the seed and the inputs' results alone. Each unit is done
 once, whatever happens: `OUT/done` has a line for each, `OUT/starts` one for each time it was begun.
-SIGTERM ends it between two units. With `FAIL` in the environment, `PHASE:TIMES`, the phase whose
-folder's path has that name in it fails so often.
+SIGTERM ends it between two units. With `HOLD` in the environment, `PHASE:UNIT PHASE:UNIT ...`, the
+phase whose folder's path has that name in it holds after that unit, until SIGTERM. With `FAIL`,
+`PHASE:TIMES`, it fails so often.
 """
 
 import hashlib
@@ -39,12 +40,19 @@ def main(out: str, seed: str, *inputs: str) -> None:
         sys.exit(1)
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    holds = [hold.partition(":") for hold in os.environ.get("HOLD", "").split()]
     done = folder / "done"
     first = len(done.read_text().splitlines()) if done.exists() else 0
     for unit in range(first, UNITS):
         time.sleep(float(os.environ.get("UNIT", "0.01")))
         append(done, str(unit))
         print(f"unit {unit} of {out}", flush=True)
+        if any(name in out and held == str(unit) for name, _, held in holds):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            if not ended:
+                print("holds", flush=True)
+                signal.sigwait([signal.SIGTERM])
+            sys.exit(143)
         if ended:
             sys.exit(143)
     content = hashlib.sha256(b"".join([seed.encode(), *map(read, inputs)])).hexdigest()

@@ -1,5 +1,6 @@
 """Episodes with hostile values in every field of every verb, and all that a page fills."""
 
+import base64
 import math
 import random
 
@@ -87,14 +88,18 @@ ODD = (
     np.zeros(4),
     np.zeros((2, 2)),
 )
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+"""A PNG of one pixel."""
 
 
 def hostile_record(seed):
     """An episode by a seed; its first action is of the verb at that place."""
-    return _Values(seed).episode(VERBS[seed % len(VERBS)])
+    return Values(seed).episode(VERBS[seed % len(VERBS)])
 
 
-class _Values:
+class Values:
     """Hostile values, by a seed."""
 
     def __init__(self, seed):
@@ -190,6 +195,14 @@ class _Values:
                 ({"width": 800.0, "height": 600.0}, {"width": self.any(), "height": 1.0})
             ),
             "info": {"raw_reward": self.any()},
+            "screenshot": self.random.choice((PIXEL, PIXEL[:60], self.any())),
+            "set_of_marks": self.random.choice(
+                ({"image": self.any(), "refs": self.any(), "names": self.listed()}, self.any())
+            ),
+            "downloads": self.random.choice(({"names": self.any()}, self.any())),
+            "boxes": self.random.choice(({"refs": ["1"], "boxes": self.any()}, self.any())),
+            "http_status": self.any(),
+            "active_tab": self.any(),
         }
         return {name: value for name, value in page.items() if self.random.random() < 0.9}
 

@@ -25,6 +25,7 @@ from webtraj.environments.actions.verbs import (
     MoveMouse,
     Screenshot,
 )
+from webtraj.environments.browser import reading
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent
@@ -281,7 +282,7 @@ class ModelActor:
         return viewport or screens.viewport_of(observation)
 
     def _goal(self, observation: Mapping[str, Any]) -> str:
-        goal = observation.get("goal")
+        goal = reading.text_of(observation, "goal")
         return str(goal or environment_lib.description_of(self._environment).get("goal", ""))
 
 
@@ -302,7 +303,7 @@ def _formatted(action: Any, dialect: dialects_lib.Dialect) -> str:
 
 
 def _error_of(observation: Mapping[str, Any]) -> str:
-    return str((observation.get("last_action") or {}).get("error", ""))
+    return str(reading.last_action_of(observation).get("error", ""))
 
 
 def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:

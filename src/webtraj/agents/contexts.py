@@ -11,6 +11,7 @@ from typing import Any, Literal
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import without_markup
+from webtraj.environments.browser import reading
 
 __all__ = [
     "Context",
@@ -296,7 +297,8 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
     """Return the visible part of an observation.
 
     Raises:
-        AgentError: The observation lacks a channel that the settings need.
+        AgentError: The observation lacks a channel that the settings need, or holds something else
+            there.
     """
     if not isinstance(observation, Mapping):
         raise errors.AgentError(
@@ -304,19 +306,18 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
             f"got a {type(observation).__name__}."
         )
     text = ""
+    image = b""
     marks: tuple[str, ...] | None = None
     if settings.mode in ("text", "aria"):
-        channel = "axtree" if settings.mode == "text" else "aria"
-        text = str(_channel(observation, channel, settings))
+        text = _channel(observation, "axtree" if settings.mode == "text" else "aria", settings, str)
     elif settings.mode == "marks":
-        marked = _channel(observation, "set_of_marks", settings)
-        marks = tuple(str(ref) for ref in marked["refs"])
+        marked = _channel(observation, "set_of_marks", settings, Mapping)
+        marks = tuple(reading.texts_of(marked, "refs") or ())
         text = "\n".join(_marks(marked))
-    image = b""
-    if settings.with_images and settings.mode == "marks":
-        image = _channel(observation, "set_of_marks", settings)["image"]
-    elif settings.with_images:
-        image = _channel(observation, "screenshot", settings)
+        if settings.with_images:
+            image = _channel(marked, "image", settings, bytes)
+    if settings.with_images and settings.mode != "marks":
+        image = _channel(observation, "screenshot", settings, bytes)
     return Page(
         heading=without_markup(_heading(observation)),
         text=without_markup(text),
@@ -327,48 +328,55 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
     )
 
 
-def _channel(observation: Mapping[str, Any], name: str, settings: ContextSettings) -> Any:
-    if name not in observation:
+def _channel(
+    observation: Mapping[str, Any], name: str, settings: ContextSettings, kind: Any
+) -> Any:
+    value = reading.channel_of(observation, name)
+    if not isinstance(value, kind):
         raise errors.AgentError(
             f"The context mode {settings.mode!r} needs the channel {name!r}, but the observation "
             f"has only {', '.join(sorted(map(str, observation)))}. Make the environment with "
             f"observe={list(settings.channels)}."
+            if value is None
+            else f"The channel {name!r} holds a {type(value).__name__}; expected "
+            f"{kind.__name__}, as browser environments observe it."
         )
-    return observation[name]
+    return value
 
 
 def _marks(marked: Mapping[str, Any]) -> Iterator[str]:
-    for number, (role, name) in enumerate(zip(marked["roles"], marked["names"], strict=True), 1):
+    roles, names = reading.texts_of(marked, "roles") or (), reading.texts_of(marked, "names") or ()
+    for number, (role, name) in enumerate(zip(roles, names, strict=False), 1):
         named = f" {json.dumps(_line(name), ensure_ascii=False)}" if name else ""
         yield f"[{number}] {role}{named}"
 
 
 def _heading(observation: Mapping[str, Any]) -> str:
-    title, url = _line(observation.get("title", "")), _line(observation.get("url", ""))
+    title, url = (_line(reading.text_of(observation, name)) for name in ("title", "url"))
     if title and url:
         return f"{title} ({url})"
     return title or url
 
 
 def _notices(observation: Mapping[str, Any]) -> Iterator[str]:
-    last = observation.get("last_action") or {}
+    last = reading.last_action_of(observation)
     unread = last.get("error_kind", "").startswith(_INVALID)  # The agent reports those itself.
     if (error := last.get("error", "")) and not unread:
         yield f"The last action was not done: {_line(error)}"
     for channel, said in _EVENTS.items():
-        events = list(observation.get(channel, ()))
+        events = reading.texts_of(observation, channel) or []
         for event in events[:_MOST_LINES]:
             yield f"{said}: {_line(event)}"
         if len(events) > _MOST_LINES:
             yield f"{said}: [... {len(events) - _MOST_LINES} more]"
-    downloads = observation.get("downloads") or {}
-    for name in list(downloads.get("names", ()))[:_MOST_LINES]:
+    downloads = reading.channel_of(observation, "downloads")
+    for name in (reading.texts_of(downloads, "names") or [])[:_MOST_LINES]:
         yield f"A file has arrived: {_line(name)}"
-    if (status := observation.get("http_status", 0)) >= 400:
-        yield f"The site answered with the HTTP status {status}."
-    tabs = list(observation.get("tabs", ()))
+    if (status := reading.number_of(observation, "http_status") or 0) >= 400:
+        yield f"The site answered with the HTTP status {status:.0f}."
+    tabs = reading.texts_of(observation, "tabs") or []
     if len(tabs) > 1:
-        active = observation.get("active_tab", -1)
+        active = reading.number_of(observation, "active_tab")
         for index, url in enumerate(tabs[:_MOST_LINES]):
             here = " (this one)" if index == active else ""
             yield f"Tab {index}{here}: {_line(url)}"

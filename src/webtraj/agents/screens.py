@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
 from webtraj.environments.actions import dialects as dialects_lib
+from webtraj.environments.browser import reading
 
 __all__ = ["dialect_for", "enlarged", "viewport_of"]
 
@@ -73,10 +73,11 @@ def viewport_of(observation: Any) -> tuple[int, int] | None:
     >>> viewport_of({"scroll": {"width": 1280.0, "height": 720.0}})
     (1280, 720)
     """
-    scroll = observation.get("scroll") if isinstance(observation, Mapping) else None
-    if not isinstance(scroll, Mapping) or "width" not in scroll or "height" not in scroll:
+    scroll = reading.channel_of(observation, "scroll")
+    width, height = (reading.number_of(scroll, side) for side in ("width", "height"))
+    if width is None or height is None or min(width, height) < 1:
         return None
-    return round(float(scroll["width"])), round(float(scroll["height"]))
+    return round(width), round(height)
 
 
 def _size_of(image: bytes) -> tuple[int, int] | None:

@@ -165,9 +165,7 @@ class _Recording:
             return demonstrating.borrowed_environment(self.attach, **self.named, **self.seen)
         port = self.debugging_port
         arguments = () if port is None else (f"--remote-debugging-port={port}",)
-        pool = demonstrating.headed_pool(
-            confined=self.preset is not None, arguments=arguments, headless=self.headless
-        )
+        pool = demonstrating.headed_pool(arguments=arguments, headless=self.headless)
         if self.preset is not None:
             made = demonstrating.preset_environment(
                 self.preset, pool=pool, seed=self.seed, **self.seen

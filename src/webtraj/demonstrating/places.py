@@ -15,6 +15,7 @@ from webtraj import errors
 from webtraj.collectors.base import TrajectoryCollector
 from webtraj.demonstrating.recorder import Recorder
 from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import processes as processes_lib
@@ -54,13 +55,10 @@ class _RunningTask(tasks_lib.WebTask):
         """See `BrowserTask.setup`."""
 
 
-def headed_pool(
-    *, confined: bool = False, arguments: tuple[str, ...] = (), headless: bool = False
-) -> pool_lib.BrowserPool:
+def headed_pool(*, arguments: tuple[str, ...] = (), headless: bool = False) -> pool_lib.BrowserPool:
     """Return a pool of one browser with a window.
 
     Args:
-        confined: Whether its pages reach the network only as a task allows.
         arguments: More command-line arguments for the browser.
         headless: Whether to show no window after all, for programs that act over the debugging
             protocol.
@@ -76,7 +74,6 @@ def headed_pool(
         4,
         executable=None if headless else processes_lib.find_headed_browser(),
         headless=headless,
-        confined=confined,
         arguments=arguments,
     )
 
@@ -92,7 +89,9 @@ def page_environment(
     viewport: tuple[int, int] | None = None,
     context_options: Mapping[str, Any] | None = None,
 ) -> BrowserEnvironment:
-    """Return an environment that begins at a URL. The network is not restricted.
+    """Return an environment that begins at a URL.
+
+    Its pages may reach private addresses, too, by number; by name only as `network.Names` allows.
 
     Args:
         url: The first page.
@@ -102,19 +101,20 @@ def page_environment(
         observe: What to observe (see `BrowserEnvironment`).
         redaction: What must not be recorded, besides passwords.
         viewport: Width and height in CSS pixels; None leaves them to the window.
-        context_options: For Playwright's `Browser.new_context`.
+        context_options: For Playwright's `Browser.new_context`. A proxy in it is used as it is.
 
     Raises:
         InvalidInputError: `url` is not a URL that a browser can open.
     """
     free = {"viewport": None, "no_viewport": True} if viewport is None else {}
+    has_proxy = bool((context_options or {}).get("proxy"))
     return BrowserEnvironment(
         tasks_lib.WebTask(goal=goal, start_url=url, name=name),
         pool=pool,
         observe=observe,
         max_steps=None,
         settle=SETTLED,
-        policy=access_lib.WebAccess(network=None),
+        policy=access_lib.WebAccess(network=None if has_proxy else network_lib.ANYWHERE),
         redaction=redaction,
         viewport=viewport or (1280, 720),
         context_options={**free, **(context_options or {})},

@@ -25,7 +25,7 @@ from webtraj.environments.actions.recorded import (
     same_action,
     verb_of,
 )
-from webtraj.environments.browser.reading import last_action_of
+from webtraj.environments.browser.reading import as_number, last_action_of
 from webtraj.environments.tasks import TaskSpec
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import (
@@ -164,7 +164,8 @@ def _seconds(timings: Any, name: str) -> float:
 
 def _positive(value: Any) -> float:
     """Return a valid number of seconds as it is, and anything else in a file as 0."""
-    return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else 0.0
+    number = as_number(value)
+    return number if number is not None and number >= 0 else 0.0
 
 
 # Step facts: what an episode's steps add to its summary.

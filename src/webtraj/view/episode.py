@@ -18,6 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models.replies import reasoning_of
 from webtraj.datasets.exporters.plain import action_text
 from webtraj.environments.actions import Action, InvalidAction, parse_action
+from webtraj.environments.browser import reading
 from webtraj.store.blobs import LazyBlob
 from webtraj.store.values import OpaqueRecord
 from webtraj.view.values import BlobUrl, Values, number
@@ -80,12 +81,13 @@ def _message(values: Values, message: Any) -> dict[str, Any]:
     made = [_part(values, inner) for part in parts for inner in _within(part)]
     if rest:
         made.append({"text": values.text(rest), "json": True})
-    return {"role": values.text(message.get("role") or message.get("type")), "parts": made}
+    role = reading.text_of(message, "role") or reading.text_of(message, "type")
+    return {"role": values.text(role), "parts": made}
 
 
 def _within(part: Any) -> Iterator[Any]:
     """Yield a part of a message, and in place of a tool's result what it holds."""
-    if isinstance(part, Mapping) and part.get("type") == "tool_result":
+    if reading.text_of(part, "type") == "tool_result":
         yield {name: item for name, item in part.items() if name != "content"}
         content = part.get("content")
         yield from content if isinstance(content, (list, tuple)) else [content]
@@ -96,16 +98,16 @@ def _within(part: Any) -> Iterator[Any]:
 def _part(values: Values, part: Any) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": values.text(part)}
-    match part:
-        case {"type": "text" | "input_text" | "output_text", "text": text, **rest} if not rest:
+    match reading.text_of(part, "type"), part:
+        case "text" | "input_text" | "output_text", {"type": _, "text": text, **rest} if not rest:
             return {"text": values.text(text)}
-        case {"type": "image_url", "image_url": {"url": data}}:
+        case "image_url", {"image_url": {"url": data}}:
             pass
-        case {"type": "image", "source": {"data": data}}:
+        case "image", {"source": {"data": data}}:
             pass
-        case {"type": "input_image" | "computer_screenshot", "image_url": data}:
+        case "input_image" | "computer_screenshot", {"image_url": data}:
             pass
-        case bytes() | LazyBlob():
+        case _, bytes() | LazyBlob():
             data = part
         case _:
             data = None

@@ -165,6 +165,17 @@ async def test_a_web_page_cannot_use_the_server(tmp_path):
             assert answer.status_code in (403, 421)
 
 
+START = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "half", "version": "1"},
+    },
+}  # fmt: skip
+HEADERS = {"accept": "application/json, text/event-stream"}
+DONE = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
 async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
     import httpx
 
@@ -176,23 +187,14 @@ async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
         async def disconnected(self, connection):
             ended.append(connection)
 
-    start = {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": {"name": "half", "version": "1"},
-        },
-    }  # fmt: skip
-    headers = {"accept": "application/json, text/event-stream"}
-    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     tools = Tools(None, shared=True, session_timeout=None)
     async with mcp_lib.serving_http(tools, port=0) as url, httpx.AsyncClient(timeout=60) as client:
 
         async def begin():
-            return (await client.post(url, json=start, headers=headers)).headers["mcp-session-id"]
+            return (await client.post(url, json=START, headers=HEADERS)).headers["mcp-session-id"]
 
         finished = await begin()
-        reply = await client.post(url, json=done, headers={**headers, "mcp-session-id": finished})
+        reply = await client.post(url, json=DONE, headers={**HEADERS, "mcp-session-id": finished})
         assert reply.status_code == 202
         begun = [await begin() for _ in range(mcp_lib._MOST_STARTING + 3)]
         async with asyncio.timeout(DEADLINE):
@@ -207,9 +209,26 @@ async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
         asked = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
         for session, status in ((finished, 200), (begun[0], 404), (late, 404)):
             reply = await client.post(
-                url, json=asked, headers={**headers, "mcp-session-id": session}
+                url, json=asked, headers={**HEADERS, "mcp-session-id": session}
             )
             assert reply.status_code == status
+
+
+async def test_no_more_clients_than_the_limit_are_let_in(monkeypatch):
+    import httpx
+    from webtraj.integrations import mcp as mcp_lib
+
+    monkeypatch.setattr(mcp_lib, "_MOST_CONNECTIONS", 2)
+    tools = mcp_lib.BrowserTools(None, shared=True, session_timeout=None)
+    found = []
+    async with mcp_lib.serving_http(tools, port=0) as url, httpx.AsyncClient(timeout=60) as client:
+        for _ in range(3):
+            reply = await client.post(url, json=START, headers=HEADERS)
+            found.append(reply.status_code)
+            if session := reply.headers.get("mcp-session-id"):
+                await client.post(url, json=DONE, headers={**HEADERS, "mcp-session-id": session})
+    assert found[:2] == [200, 200]
+    assert found[2] >= 400
 
 
 CLIENT = """

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -364,9 +364,11 @@ def functions_of(tools: Any) -> tuple[dict[str, Any], ...] | None:
     """
     functions = []
     for tool in tools or ():
-        function = tool.get("function", tool)
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            return None
         parameters = function.get("parameters", function.get("input_schema"))
-        if "name" not in function or parameters is None:
+        if not isinstance(parameters, Mapping):
             return None
         named = {"name": function["name"], "description": function.get("description", "")}
         functions.append({"type": "function", "function": {**named, "parameters": parameters}})

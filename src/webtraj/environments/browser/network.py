@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.session import BrowserSession
 
 __all__ = [
+    "ANYWHERE",
     "BLANK",
     "Boundary",
     "Denial",
@@ -385,6 +386,29 @@ NO_NETWORK = OriginPolicy()
 """Allows nothing: for bundled pages."""
 PUBLIC_WEB = OriginPolicy(allow=(_ANY,))
 """Allows the public web, and nothing private."""
+
+
+class _Anywhere:
+    """Allows all that names may lead to, and every address but link-local ones."""
+
+    denies_everything = False
+
+    def judge_url(self, url: str) -> Verdict:
+        """See `NetworkPolicy.judge_url`."""
+        return self.judge("", *(destination_of(url) or ("", 0)))
+
+    def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
+        """See `NetworkPolicy.judge`."""
+        address = address or (host if is_address(host) else "")
+        if address and is_link_local(address):
+            return Verdict(
+                False, f"{address} is a link-local address or a cloud's metadata service"
+            )
+        return Verdict(True, "the network is not restricted")
+
+
+ANYWHERE: NetworkPolicy = _Anywhere()
+"""Allows the public web and private addresses: for a browser that a person drives."""
 
 
 PRIVATE_HOSTS: Final = "WEBTRAJ_PRIVATE_HOSTS"

@@ -21,6 +21,7 @@ from webtraj import errors
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Image, Message, Part, Role, Text, ToolCall
 from webtraj.environments.actions import read_action
+from webtraj.environments.browser.reading import as_number
 from webtraj.store.blobs import LazyBlob
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.trajectory import (
@@ -444,7 +445,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     decision = trajectory.steps[step].decision
     assert decision is not None
     call = decision.model_calls[index]
-    temperature = call.sampling.get("temperature")
+    tools = call.sampling.get("tools")
     left_out: Counter[str] = Counter()
     try:
         messages = read_messages(call.messages, left_out)
@@ -458,11 +459,11 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         left_out=left_out,
         completion=loaded(call.text),
         calls=calls_of(call),
-        tools=tuple(call.sampling.get("tools") or ()),
+        tools=tuple(tools) if isinstance(tools, (list, tuple)) else (),
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
-        temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        temperature=as_number(call.sampling.get("temperature")),
         finish_reason=loaded(call.finish_reason),
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
