@@ -39,9 +39,9 @@ def main(pid_file: str, starter: str, *command: str) -> int:
         os.link(draft, pid_file)  # Atomic, and never overwrites a file.
     except OSError:
         return 1
-    if stays:
-        return _run(command, parent)
-    os.execv(command[0], command)
+    if not stays:
+        os.execv(command[0], command)
+    return _run(command, parent)
 
 
 def _die_with(parent: int) -> None:
