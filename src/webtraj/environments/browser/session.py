@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
+from webtraj.environments.browser import closed_roots as closed_roots_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import network as network_lib
@@ -42,6 +43,9 @@ _MAX_NAVIGATIONS = 5
 
 _CLOSE: Final = 5.0
 """Seconds within which a tab that does not answer must close."""
+
+_QUESTION: Final = 2.0
+"""Seconds within which a page says whether it has closed shadow roots."""
 
 _ASKS_WITHIN: Final = 0.3
 """Seconds within which a page that leaves asks for the next document."""
@@ -408,6 +412,8 @@ class BrowserSession:
             if "foreign" in seen:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
+            if left and await self._show_closed_roots():
+                continue  # Now what is in them is seen, too.
             if self._active not in self.tabs or (left and self._opened is not None):
                 navigated = True
                 continue
@@ -427,6 +433,29 @@ class BrowserSession:
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    async def _show_closed_roots(self) -> bool:
+        """Show the page script the active tab's closed shadow roots; return whether any is new."""
+        page = self._active
+        world = self._world.entered(page)
+        if world is None:
+            return False
+        worlds = {await self.debugger(page): [world]}
+        for debugger, inner in self.foreign_frames.entered(page):
+            worlds.setdefault(debugger, []).append(inner)
+        shown = await asyncio.gather(
+            *(
+                closed_roots_lib.show_closed_roots(
+                    page_script_lib.sender(self, debugger, seconds=_QUESTION), entered
+                )
+                for debugger, entered in worlds.items()
+            ),
+            return_exceptions=True,
+        )
+        for result in shown:
+            if isinstance(result, BaseException) and not isinstance(result, errors.BrowserError):
+                raise result
+        return True in shown
 
     def _look_options(self, hidden: str) -> dict[str, Any]:
         """Return the options of the page script that are the same for every look."""

@@ -35,6 +35,9 @@ const dom = {
     "scrollLeft", "scrollTo", "scrollTop", "assignedSlot",
   ]),
 };
+const closedRoots = new WeakMap();  // By their hosts (see closed.js).
+const openRootOf = dom.shadowRoot;
+dom.shadowRoot = element => openRootOf(element) ?? closedRoots.get(element) ?? null;
 // These three only elements of HTML have.
 const html = accessors(HTMLElement.prototype, ["isContentEditable", "onclick", "draggable"]);
 const ofHtml = name => element =>

@@ -55,8 +55,7 @@ function textOfDocument() {
 function focusedElement() {
   let active = document.activeElement;
   for (;;) {
-    const inner = active?.shadowRoot?.activeElement ??
-      (active && frameDocumentOf(active)?.activeElement);
+    const inner = active && (dom.shadowRoot(active) ?? frameDocumentOf(active))?.activeElement;
     if (!inner) break;
     active = inner;
   }

@@ -1,7 +1,7 @@
 // The page as text, one line an element; the grammar stands in observation.py.
 const NEVER_SHOWN = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", "META", "LINK"]);
 
-// Children as rendered: through open shadow roots and slots.
+// Children as rendered: through shadow roots and slots.
 function childNodesOf(element) {
   if (dom.shadowRoot(element)) return dom.shadowRoot(element).childNodes;
   if (dom.tagName(element) === "SLOT") {

@@ -1,0 +1,37 @@
+// Closed shadow roots, which the caller finds (see closed_roots.py).
+const MARKUP = "</";
+
+// How many nodes a search for MARKUP finds in the documents and shadow roots that this script knows.
+function found() {
+  const roots = [document.documentElement];
+  let count = 0;
+  for (const root of roots) {
+    if (!root) continue;
+    const walker = dom.ownerDocument(root).createTreeWalker(root);
+    for (let node = root; node; node = walker.nextNode()) {
+      if (dom.nodeType(node) !== Node.ELEMENT_NODE) {
+        if (typeof node.data === "string" && node.data.includes(MARKUP)) count++;
+        continue;
+      }
+      count++;
+      if (dom.shadowRoot(node)) roots.push(dom.shadowRoot(node));
+      const inner = frameDocumentOf(node);
+      if (inner) roots.push(inner.documentElement);
+    }
+  }
+  return count;
+}
+
+// Whether a closed shadow root around one of the nodes was unknown.
+function showRootsOf(nodes) {
+  let isNew = false;
+  for (const root of nodes.map(node => dom.getRootNode(node))) {
+    if (!root.host || dom.shadowRoot(root.host) === root) continue;
+    closedRoots.set(root.host, root);
+    isNew = true;
+  }
+  return isNew;
+}
+
+page.found = () => toJson(found());
+page.showRootsOf = (...nodes) => toJson(showRootsOf(nodes));
