@@ -263,7 +263,7 @@ _FILES = (
     "refs",
     "roles",
     "tree",
-    "closed",
+    "unseen",
     "settle",
     "locate",
     "covers",
@@ -357,7 +357,7 @@ class EnteredWorld:
     context: int
     """The id of the world in its process."""
     unexplained: int = 0
-    """How many nodes of its process the page script cannot know (see `closed_roots`)."""
+    """How many nodes of its process the page script cannot know (see `unseen`)."""
 
     async def call(self, send: Send, function: str, argument: Any = None) -> Any:
         """See `World.call`."""
@@ -365,13 +365,14 @@ class EnteredWorld:
         gesture = function == "prepare" and argument.get("kind") in _NEED_A_GESTURE
         return await self._call(send, function, given, gesture=gesture)
 
-    async def show_roots_of(
-        self, send: Send, nodes: Sequence[int], group: Mapping[str, str]
-    ) -> bool:
-        """Show the script the shadow roots around nodes; return whether one was unknown.
+    async def show(
+        self, send: Send, function: str, nodes: Sequence[int], group: Mapping[str, str]
+    ) -> Any:
+        """Call a page script function with nodes; return its result, parsed.
 
         Args:
             send: Sends a command to the world's process.
+            function: The function.
             nodes: Their backend ids. Those of other worlds' documents are left out.
             group: The group of objects to which they are added.
         """
@@ -381,7 +382,7 @@ class EnteredWorld:
         )
         objects = [told["object"].get("objectId") for told in found]
         given = [{"objectId": each} for each in objects if each is not None]
-        return bool(await self._call(send, "showRootsOf", given))
+        return await self._call(send, function, given)
 
     async def _call(
         self, send: Send, function: str, given: list[dict[str, Any]], *, gesture: bool = False

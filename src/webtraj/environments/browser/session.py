@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
-from webtraj.environments.browser import closed_roots as closed_roots_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser import unseen as unseen_lib
 from webtraj.environments.browser.network import BLANK
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _CLOSE: Final = 5.0
 """Seconds within which a tab that does not answer must close."""
 
 _QUESTION: Final = 2.0
-"""Seconds within which a page says whether it has closed shadow roots."""
+"""Seconds within which a page says what its script does not see."""
 
 _ASKS_WITHIN: Final = 0.3
 """Seconds within which a page that leaves asks for the next document."""
@@ -412,8 +412,8 @@ class BrowserSession:
             if "foreign" in seen:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
-            if left and await self._show_closed_roots():
-                continue  # Now what is in them is seen, too.
+            if left and await self._show_unseen():
+                continue  # Now it is seen, too.
             if self._active not in self.tabs or (left and self._opened is not None):
                 navigated = True
                 continue
@@ -434,8 +434,8 @@ class BrowserSession:
             "settling."
         )
 
-    async def _show_closed_roots(self) -> bool:
-        """Show the page script the active tab's closed shadow roots; return whether any is new."""
+    async def _show_unseen(self) -> bool:
+        """Show the page script what it cannot see; return whether any of it is new."""
         page = self._active
         world = self._world.entered(page)
         if world is None:
@@ -443,19 +443,21 @@ class BrowserSession:
         worlds = {await self.debugger(page): [world]}
         for debugger, inner in self.foreign_frames.entered(page):
             worlds.setdefault(debugger, []).append(inner)
-        shown = await asyncio.gather(
+        shows = [unseen_lib.show_closed_roots]
+        if "set_of_marks" in self._observe.channels:
+            shows.append(unseen_lib.show_click_handlers)
+        news = await asyncio.gather(
             *(
-                closed_roots_lib.show_closed_roots(
-                    page_script_lib.sender(self, debugger, seconds=_QUESTION), entered
-                )
+                show(page_script_lib.sender(self, debugger, seconds=_QUESTION), entered)
                 for debugger, entered in worlds.items()
+                for show in shows
             ),
             return_exceptions=True,
         )
-        for result in shown:
+        for result in news:
             if isinstance(result, BaseException) and not isinstance(result, errors.BrowserError):
                 raise result
-        return True in shown
+        return True in news
 
     def _look_options(self, hidden: str) -> dict[str, Any]:
         """Return the options of the page script that are the same for every look."""

@@ -35,7 +35,7 @@ const dom = {
     "scrollLeft", "scrollTo", "scrollTop", "assignedSlot",
   ]),
 };
-const closedRoots = new WeakMap();  // By their hosts (see closed.js).
+const closedRoots = new WeakMap();  // By their hosts (see unseen.js).
 const openRootOf = dom.shadowRoot;
 dom.shadowRoot = element => openRootOf(element) ?? closedRoots.get(element) ?? null;
 // These three only elements of HTML have.

@@ -1,4 +1,4 @@
-// Closed shadow roots, which the caller finds (see closed_roots.py).
+// Closed shadow roots and the page's click handlers, which the caller finds (see unseen.py).
 const MARKUP = "</";
 
 // How many nodes a search for MARKUP finds in the documents and shadow roots that this script knows.
@@ -33,5 +33,16 @@ function showRootsOf(nodes) {
   return isNew;
 }
 
+let handled = new Set();  // The elements on which the page hears clicks.
+
+// Whether they are others than before.
+function showHandlers(elements) {
+  const before = handled;
+  handled = new Set(elements.filter(element => element !== contentOf(dom.ownerDocument(element))));
+  return handled.size !== before.size || [...handled].some(element => !before.has(element));
+}
+
 page.found = () => toJson(found());
 page.showRootsOf = (...nodes) => toJson(showRootsOf(nodes));
+page.showHandlers = (...nodes) =>
+  toJson(showHandlers(nodes.filter(node => dom.nodeType(node) === Node.ELEMENT_NODE)));

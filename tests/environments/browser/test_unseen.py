@@ -1,4 +1,4 @@
-"""Closed shadow roots: what is in them is seen and acted on as in open ones."""
+"""What a script in an isolated world cannot see: closed shadow roots, handlers of the page."""
 
 import html as html_lib
 
@@ -55,3 +55,27 @@ async def test_what_is_in_closed_roots_is_seen_acted_on_and_kept_secret(pool, tm
         seen = (await env.step(action)).observation
         assert 'textbox "Pass" value="•••••••••••••••" focused' in seen["axtree"]
         assert "hunter2" not in str(env.redact("I typed hunter2-hunter2."))
+
+
+HANDLERS = """<!doctype html><body><p id=property>Property</p><p id=listener>Listener</p>
+<p onclick="1">Attribute</p><p>Plain</p><ul id=list><li>One <button>Go</button></li></ul>
+<iframe srcdoc="<p id=p>Framed</p><script>p.onclick = () => {}</script>"></iframe>
+<p id=later>Later</p>
+<script>
+property.onclick = () => { later.onclick = property.onclick; property.onclick = null; };
+for (const element of [listener, list, document.body, document]) {
+  element.addEventListener("click", () => {});
+}
+</script>"""
+
+
+async def test_what_the_page_s_handlers_make_clickable_has_a_mark(pool, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(HANDLERS)
+    task = WebTask(goal="", start_url=path.as_uri())
+    async with BrowserEnvironment(task, pool=pool, observe=("axtree", "set_of_marks")) as env:
+        seen = (await env.reset()).observation
+        expected = ["Property", "Listener", "Attribute", "Go", "Framed"]
+        assert list(seen["set_of_marks"]["names"]) == expected
+        seen = (await env.step(a.Click(seen["set_of_marks"]["refs"][0]))).observation
+        assert list(seen["set_of_marks"]["names"]) == [*expected[1:], "Later"]
