@@ -468,6 +468,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._task_to_tear_down = task
         session.boundary.take_blocked()
         session.forget_traffic()
+        session.forget_copied()
         session.downloads.take()  # Left over from the last episode.
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(session, begin=begin)

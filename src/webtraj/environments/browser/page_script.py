@@ -269,6 +269,7 @@ _FILES = (
     "covers",
     "act",
     "secrets",
+    "clipboard",
     "private",
     "marks",
     "foreign",
@@ -602,6 +603,8 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
         ]
     if seen.get("focused") == place["ref"] and inside.get("focused"):
         seen["focused"] = inside["focused"]
+    if inside.get("copied") is not None:
+        seen["copied"] = inside["copied"]
     if inside.get("text"):
         seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
     if "passwords" in inside:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import guard as guard_lib
 from webtraj.environments.browser.lease import Lifeline
 
@@ -578,6 +579,7 @@ class RunningBrowser:
         self._lifelines: set[Lifeline] = set()
         self._lost = False
         self.pid = pid
+        self.clipboard = clipboard_lib.Clipboard(browser)
         self.contexts_made = 0
         self.failures_in_a_row = 0
         """The number of failed leases since the last good one."""

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -160,6 +160,7 @@ class BrowserSession:
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
         self._attaching = asyncio.Lock()
+        self._copied: Mapping[str, str] = {}
         self._next_ref = 1
         self._typed = False
         self._tab_closed = asyncio.Event()
@@ -412,6 +413,7 @@ class BrowserSession:
             if "foreign" in seen:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
+            self._keep_copied(seen.pop("copied", None))
             if left and await self._show_unseen():
                 continue  # Now it is seen, too.
             if self._active not in self.tabs or (left and self._opened is not None):
@@ -433,6 +435,28 @@ class BrowserSession:
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    @contextlib.asynccontextmanager
+    async def own_clipboard(self) -> AsyncIterator[None]:
+        """Hold the browser's clipboard, with what this session's pages copied last."""
+        if self.lease.borrowed:
+            yield
+            return
+        with contextlib.suppress(errors.BrowserError):  # A page that left has been asked before.
+            self._keep_copied(await self.call("takeCopied", None))
+            for debugger, world in self.foreign_frames.entered(self._active):
+                ask = page_script_lib.sender(self, debugger, seconds=_QUESTION)
+                self._keep_copied(await world.call(ask, "takeCopied"))
+        async with self.lease.browser.clipboard.holding(self._copied, self.lease):
+            yield
+
+    def forget_copied(self) -> None:
+        """Forget what the pages of an earlier episode copied."""
+        self._copied = {}
+
+    def _keep_copied(self, content: Mapping[str, str] | None) -> None:
+        if content is not None:
+            self._copied = content
 
     async def _show_unseen(self) -> bool:
         """Show the page script what it cannot see; return whether any of it is new."""

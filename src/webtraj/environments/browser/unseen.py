@@ -104,7 +104,7 @@ def _nodes_within(snapshot: Mapping[str, Any]) -> Iterator[int]:
     for document in snapshot["documents"]:
         nodes = document["nodes"]
         kinds = nodes["shadowRootType"]
-        first_children = {}  # Roots are left out: their hosts count as the parents.
+        first_children: dict[int, int] = {}  # Roots are left out: their hosts count as the parents.
         for index, kind in zip(kinds["index"], kinds["value"], strict=True):
             if snapshot["strings"][kind] == "closed":
                 first_children.setdefault(nodes["parentIndex"][index], index)

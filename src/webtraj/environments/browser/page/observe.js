@@ -8,12 +8,13 @@ async function observe(options) {
   if (bad) return toJson({bad_selector: bad});
   if (options.begin !== undefined) {
     forgetRefs();
+    takeCopied();
     result.begun = await page.task.begin(options.begin);
   }
   if (options.ref_prefix) refPrefix = options.ref_prefix;
   else continueRefsFrom(options.first_ref);
   result.settle = await settle(options.settle);
-  return toJson({...result, ...seenNow(options)});
+  return toJson({...result, ...seenNow(options), copied: takeCopied()});
 }
 
 // What the page shows at this moment.

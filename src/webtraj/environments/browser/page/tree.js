@@ -180,6 +180,7 @@ class TreeWriter {
       this.options(element, depth + 1, style);
     } else if (inner) {
       watchMutations(inner);
+      if (windowOf(inner)) keepListening(windowOf(inner), hearCopies);
       this.document(contentOf(inner), depth + 1);
     } else if (isForeign(element)) {
       if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private});
