@@ -301,17 +301,19 @@ class BrowserSession:
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def replace_page(self) -> None:
-        """Open a blank tab in place of the active one, which does not answer.
+        """Close the tab that crashed or does not answer; a blank one takes an active one's place.
 
         Raises:
             BrowserError: The browser failed.
         """
-        stuck = self._active
-        page = await self.run(self.lease.context.new_page(), what="open a tab")
-        await self.focus(page)
+        active = self._active
+        stuck, self.lease.crashed = self.lease.crashed or active, None
+        if stuck is active:
+            active = await self.run(self.lease.context.new_page(), what="open a tab")
+            await self.focus(active)
         with contextlib.suppress(errors.BrowserError):
             await self.run(stuck.close(), what="close a tab", seconds=_CLOSE)
-        self._active, self._opened = page, None
+        self._active, self._opened = active, None
         self._tab_closed.clear()
         self.lease.timed_out = False  # The page was at fault, not the browser.
 
@@ -678,6 +680,8 @@ class BrowserSession:
 
     def _on_new_page(self, page: Page) -> None:
         self._listen(page)
+        if not self.lease.borrowed:
+            self.lease.watch(page)
         if self._listener is None:
             self._opened = page
 
