@@ -796,8 +796,9 @@ class ForeignFrames:
             async with asyncio.timeout(
                 _AFTER_SILENCE if known is not None and known.silent else self._seconds
             ):
+                options = {**options, "all_covered": place["covered"]}
                 if "private" in place:
-                    options = {**options, "all_private": place["private"]}
+                    options["all_private"] = place["private"]
                 frame, inside = await self._observe(page, parent, place["ref"], options)
         except TimeoutError:
             if known := self._frames.get((page, place["ref"])):

@@ -28,7 +28,7 @@ function seenNow(options) {
   const isTold = TREE_CHANNELS.some(channel => want.has(channel));
   // Without the tree, frames of another origin may still hold passwords and private elements.
   if (isTold || options.passwords || watchesPrivate()) {
-    const tree = treeOf(options.hidden, options.axtree_limit);
+    const tree = treeOf(options.hidden, options.axtree_limit, options.all_covered);
     privateLines = tree.privateLines;
     const foreign = foreignFrames(tree.foreign);
     if (foreign.length) result.foreign = foreign;
