@@ -1,0 +1,629 @@
+"""`Redactor`: removes known secrets from values."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import collections
+import copy
+import dataclasses
+import enum
+import functools
+import hashlib
+import itertools
+import logging
+import math
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.redaction.rules import NAME, RedactionRules
+from webtraj.redaction.searching import Searcher, plain, spellings, with_items
+from webtraj.settings import credentials
+from webtraj.store import encoding, foreign, values
+
+__all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
+
+MIN_LENGTH: Final = 4
+"""The minimum length of a secret."""
+_MOST_PREFIXES = 64
+_DEEPEST = 70
+"""Prefixes of a typed secret are searched for up to this length."""
+
+PAINTED: Final = "screenshots_painted"
+"""The count name of redacted screenshots,"""
+DROPPED: Final = "screenshots_dropped"
+"""and of screenshots left out because they could not be painted over."""
+
+_T = TypeVar("_T")
+_LOGGER = logging.getLogger(__name__)
+
+_IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
+"""First bytes of images, which are not searched; no text begins so."""
+_IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
+_ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
+_CYCLE = "<not recorded: contains itself>"
+_LEAST_NUMBER = 1_000_000
+"""The smallest integer that rules check: token ids and counts are smaller."""
+_MOST_NUMBERS = 10_000
+"""The largest array of numbers that is searched; pictures are larger."""
+_LONG = 1000
+"""The length from which a repeated text is searched only once per value."""
+_CHUNK_DEPTH = 40
+"""Nesting levels per stack."""
+_MOST_ITEMS = 8_000_000
+"""The most items in a value; a collector keeps no more."""
+_FOREIGN_ITEMS = 16
+"""The item count of an unknown object, which may generate new ones endlessly."""
+_IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
+"""`EpisodeInfo` fields that rules skip: they name files and have a fixed form."""
+
+_BAD_NAME = (
+    "{name!r:.100} cannot name a secret: expected up to 64 characters from A-Z a-z 0-9 . _ -, "
+    "starting with a letter or digit."
+)
+_BAD_VALUE = (
+    "The secret {name!r} is {what}; expected a string of at least {minimum} characters, not "
+    "counting white space. A shorter one would match unrelated text."
+)
+
+
+def placeholder(name: str) -> str:
+    """Return the placeholder for a secret in a record.
+
+    >>> placeholder("api-key")
+    '<secret:api-key>'
+    """
+    return f"<secret:{name}>"
+
+
+class _Visit:
+    """The state of a walk through one value: what is done, and the remaining budget."""
+
+    def __init__(self) -> None:
+        self.inside: set[int] = set()
+        # Containers that hold each other are searched once. Keeps the values alive, so ids stay
+        # valid.
+        self.done: dict[int, tuple[Any, Any]] = {}
+        self.left = _MOST_ITEMS
+        self.thread = threading.current_thread()
+        self._told = False
+
+    def leave_out(self, value: Any, reason: str) -> foreign.ReprOnly:
+        left = foreign.repr_only(value, reason, look=False)
+        if not self._told:
+            self._told = True
+            _LOGGER.warning("Left out of the record: %s, %s.", left.repr, reason)
+        return left
+
+
+class Redactor:
+    """A redactor of known secrets in any value.
+
+    Matching ignores case and covers many spellings of a secret (see `searching`). A value without
+    secrets is returned unchanged, not copied.
+
+    Args:
+        secrets: Values by name.
+        rules: Further secrets, by their form. (Selectors apply in environments only.)
+        placeholders: Names whose placeholders are kept as they are, besides those of the secrets
+            and rules: what was redacted earlier.
+
+    Raises:
+        InvalidInputError: A name or value is invalid. The message does not contain the value.
+    """
+
+    def __init__(
+        self,
+        secrets: Mapping[str, str] | None = None,
+        *,
+        rules: RedactionRules | None = None,
+        placeholders: Iterable[str] = (),
+    ) -> None:
+        rules = rules or RedactionRules()
+        self._searcher = Searcher(rules)
+        self._rule_names = rules.names
+        self._kept_names = self._known_names = self._rule_names.union(placeholders)
+        self._lines: dict[str, tuple[str, str]] = {}
+        self._given: dict[str, str] = {}
+        self._name_by_value: dict[str, str] = {}
+        self.searches = self._searcher.active
+        """Whether there are rules for texts."""
+        self.spellings: tuple[str, ...] = ()
+        """The spellings to search for, in lower case; empty if none."""
+        # Those that contain no other one, for a fast first check of a text.
+        self._least_needles: tuple[str, ...] = ()
+        self._byte_needles: tuple[bytes, ...] = ()
+        self._numbers: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._bytes_pattern: re.Pattern[bytes] | None = None
+        # By group name of the patterns.
+        self._names: list[str] = []
+        self._images: dict[bytes, Callable[[], bytes]] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+        for name, value in (secrets or {}).items():
+            _check(name, value)
+            self._given[value] = name
+        self.forget_learned()
+
+    def learn(self, name: str, value: str) -> bool:
+        """Add a secret found during an episode.
+
+        Returns:
+            Whether it is searched for from now on; False if it is too short.
+        """
+        return self.learn_all({value: name}) == 1
+
+    def learn_typed(self, name: str, value: str, *, shown: str = "") -> bool:
+        """Add a secret that is typed key by key, with the prefixes that a page sees meanwhile.
+
+        Args:
+            name: The placeholder's name.
+            value: The secret.
+            shown: What the page showed before. A prefix that is in it, such as the start of a
+                label, tells nothing about the secret and is left alone.
+
+        Returns:
+            Whether the value is searched for from now on; False if it is too short.
+        """
+        shown = shown.lower()
+        ends = range(MIN_LENGTH, min(len(value), _MOST_PREFIXES))
+        prefixes = [value[:end] for end in ends if value[:end].lower() not in shown]
+        self.learn_all({value: name, **dict.fromkeys(prefixes, name)})
+        return len("".join(value.split())) >= MIN_LENGTH
+
+    def secrets_in(self, text: str) -> list[tuple[str, str]]:
+        """Return the known secrets in a text, and what rules match there, each with its name."""
+        found = [*self._secrets_in(text), *self._searcher.found(text)]
+        return [(text[start:end], name) for start, end, name in found]
+
+    def learn_all(self, name_by_value: Mapping[str, str]) -> int:
+        """Add secrets found during an episode.
+
+        Returns:
+            The number that are searched for from now on.
+        """
+        findable = {
+            value: name
+            for value, name in name_by_value.items()
+            if len("".join(value.split())) >= MIN_LENGTH and value != placeholder(name)
+        }
+        if not findable.keys() <= self._name_by_value.keys():
+            self._name_by_value = {**findable, **self._name_by_value}
+            self._compile()
+        return len(findable)
+
+    def learn_line(self, line: str, redacted: str, name: str) -> None:
+        """Redact a whole line of text to another from now on, wherever it occurs.
+
+        Args:
+            line: The line, without white space around it.
+            redacted: The line to record instead.
+            name: The name for counting.
+        """
+        self._lines[line] = (redacted, name)
+
+    def forget_learned(self) -> None:
+        """Forget learned secrets and screenshots; keep the given secrets."""
+        self._images.clear()
+        self._lines.clear()
+        if self._name_by_value != self._given:
+            self._name_by_value = dict(self._given)
+            self._compile()
+
+    def cover_image(self, image: bytes, cover: Callable[[], bytes]) -> None:
+        """Redact an image, as bytes or base64, to the result of `cover` from now on.
+
+        Args:
+            image: The encoded image.
+            cover: Returns the image to record, empty if there is none. Called at most once, when
+                the image is about to be recorded.
+        """
+        self._images[_digest(image)] = cover
+
+    def count(self, name: str) -> None:
+        """Count a redaction made outside `redact`."""
+        self._counts[name] += 1
+
+    def placeholder_of(self, name: str) -> str:
+        """Return the placeholder of a name, and count it as a redaction."""
+        self._counts[name] += 1
+        return placeholder(name)
+
+    def find(self, text: str) -> Iterator[str]:
+        """Yield the parts of a text that rules match.
+
+        Raises:
+            TimeoutError: The user's regexes take too long.
+        """
+        return self._searcher.pieces(text)
+
+    def take_counts(self) -> dict[str, int]:
+        """Return the redactions since the last call: by name of secret, and of screenshots."""
+        counts, self._counts = dict(self._counts), collections.Counter()
+        return counts
+
+    def redact(self, value: Any) -> Any:
+        """Return `value` without secrets.
+
+        It searches text and bytes in nested mappings (including keys), sequences, sets, arrays,
+        dataclasses and named tuples. Any other object is replaced by its redacted `repr` if that
+        holds a secret. A `ModelCall` with a redaction loses its token ids, log-probabilities and
+        raw response, which also spell the secret.
+
+        Never fails. A value that is too deep, too large or raises is replaced by a `ReprOnly` with
+        only its class and the reason.
+        """
+        if not (self.spellings or self._images or self._lines or self.searches):
+            return value
+        try:
+            return self._redact(value, _Visit())
+        except RecursionError:  # The caller's stack is almost full.
+            return values.call_on_fresh_stack(self._redact, value, _Visit())
+
+    def redact_text(self, text: str) -> str:
+        """Return `text` without secrets."""
+        if self._lines:
+            text = self._redact_lines(text)
+        if not self.searches:
+            return self._without_secrets(text)
+        text = self._without_images(text)
+        return self._searcher.replaced(
+            text,
+            self.placeholder_of,
+            also=[*self._secrets_in(text), *self._disguised_in(text)],
+            known=self._known_names,
+        )
+
+    def _without_secrets(self, text: str) -> str:
+        if self._may_hold_secrets(text):
+            assert self._pattern is not None
+            text = self._pattern.sub(self._placeholder_for, text)
+        return self._without_images(self._without_disguised(text))
+
+    def _without_disguised(self, text: str) -> str:
+        parts, at = [], 0
+        for start, end, name in self._disguised_in(text):
+            if start >= at:
+                parts += [text[at:start], self.placeholder_of(name)]
+                at = end
+        return "".join((*parts, text[at:])) if parts else text
+
+    def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield the places of secrets written with unusual escapes."""
+        if self._pattern is None or not self.spellings or (read := plain(text)) is None:
+            return
+        for start, end, name in self._secrets_in(read.text):
+            first, last = read.origin(start, end)
+            yield first, last, name
+
+    def _without_images(self, text: str) -> str:
+        if self._images and len(text) > 200:
+            text = _IMAGE_TEXT.sub(self._covered_text, text)
+        return text
+
+    def _may_hold_secrets(self, text: str) -> bool:
+        lowered = text.lower()
+        return self._pattern is not None and any(
+            needle in lowered for needle in self._least_needles
+        )
+
+    def _secrets_in(self, text: str) -> Iterator[tuple[int, int, str]]:
+        if self._may_hold_secrets(text):
+            assert self._pattern is not None
+            for match in self._pattern.finditer(text):
+                if match.lastindex is not None:
+                    yield (*match.span(), self._names[match.lastindex - 1])
+
+    def _redact_lines(self, text: str) -> str:
+        lines = text.split("\n")
+        for index, line in enumerate(lines):
+            bare = line.strip()
+            # Lines of a diff begin with a sign.
+            found = self._lines.get(bare) or self._lines.get(bare.lstrip("+-").lstrip())
+            if found is not None:
+                end = len(line.rstrip())
+                start = end - len(bare if bare in self._lines else bare.lstrip("+-").lstrip())
+                lines[index] = f"{line[:start]}{found[0]}{line[end:]}"
+                self._counts[found[1]] += 1
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        names = sorted(self._rule_names.union(self._name_by_value.values()))
+        return f"{type(self).__name__}({', '.join(names)})"
+
+    def _compile(self) -> None:
+        name_by_spelling: dict[str, str] = {}
+        for value, name in self._name_by_value.items():
+            for spelling in spellings(value):
+                name_by_spelling.setdefault(spelling, name)
+        self.spellings = tuple({spelling.lower() for spelling in name_by_spelling})
+        # A spelling that contains another one of the same secret is redundant.
+        least = {needle for value in self._name_by_value for needle in _least(spellings(value))}
+        self._least_needles = tuple(least)
+        self._byte_needles = tuple(map(_encoded, least))
+        self._numbers = {v: name for v, name in self._name_by_value.items() if v.isdecimal()}
+        lowered: dict[str, str] = {}
+        for spelling, name in name_by_spelling.items():
+            lower = spelling.lower()  # Some letters become two, which match nothing.
+            lowered.setdefault(lower if len(lower) == len(spelling) else spelling, name)
+        self._names = []
+        found = _any_of(lowered, self._names)
+        # Placeholders are kept, even if a secret looks like a part of one.
+        self._known_names = self._kept_names.union(self._names)
+        known = "|".join(re.escape(name) for name in sorted(self._known_names))
+        source = f"<secret:(?:{known})>|{found}" if found else f"<secret:(?:{known})>"
+        self._pattern = re.compile(source, re.IGNORECASE)
+        self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
+
+    def _placeholder_for(self, match: re.Match[str]) -> str:
+        if match.lastindex is None:
+            return match[0]
+        return self.placeholder_of(self._names[match.lastindex - 1])
+
+    def _placeholder_bytes_for(self, match: re.Match[bytes]) -> bytes:
+        if match.lastindex is None:
+            return match[0]
+        return self.placeholder_of(self._names[match.lastindex - 1]).encode()
+
+    def _covered_text(self, match: re.Match[str]) -> str:
+        text = match[0]
+        try:
+            image = base64.b64decode(text + "=" * (-len(text) % 4))
+        except binascii.Error:
+            return text
+        covered = self._covered(image)
+        return text if covered is image else base64.b64encode(covered).decode()
+
+    def _covered(self, image: bytes) -> bytes:
+        cover = self._images.get(_digest(image)) if self._images else None
+        if cover is None:
+            return image
+        covered = cover()
+        self._counts[PAINTED if covered else DROPPED] += 1
+        return covered
+
+    def _redact(self, value: Any, visit: _Visit) -> Any:
+        if issubclass(type(value), str):
+            if str.__len__(value) < _LONG:
+                return self._redact_str(value)
+        elif issubclass(type(value), _ATOMS):
+            return self._redact_number(value)
+        known = visit.done.get(id(value))
+        if known is not None:
+            return known[1]
+        if id(value) in visit.inside:
+            return _CYCLE
+        if visit.left < 0:
+            return visit.leave_out(value, "too large")
+        if len(visit.inside) >= encoding.MAX_DEPTH:
+            return visit.leave_out(value, f"nested more than {encoding.MAX_DEPTH} levels deep")
+        visit.inside.add(id(value))
+        try:
+            if len(visit.inside) % _CHUNK_DEPTH == 0:
+                redacted = values.call_on_fresh_stack(self._redact_nest, value, visit)
+            else:
+                redacted = self._redact_nest(value, visit)
+        except RecursionError:
+            if threading.current_thread() is visit.thread:
+                raise
+            redacted = visit.leave_out(value, "RecursionError while it was redacted")
+        except Exception as error:  # Inspecting a foreign object may run any code.
+            redacted = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
+        finally:
+            visit.inside.discard(id(value))
+        visit.done[id(value)] = (value, redacted)
+        return redacted
+
+    def _redact_str(self, value: str) -> Any:
+        text = str.__str__(value)  # A subclass may override `__str__`.
+        redacted = self.redact_text(text)
+        return value if redacted == text else redacted
+
+    def _redact_number(self, value: Any) -> Any:
+        known = isinstance(value, int | float | np.integer | np.floating)
+        if not known or isinstance(value, bool | enum.Enum):
+            return value
+        if not (self._numbers or value >= _LEAST_NUMBER):
+            return value
+        if not math.isfinite(value) or value != int(value):
+            return value
+        shown = str(int(value))
+        name = self._numbers.get(shown)
+        if name is not None:
+            return self.placeholder_of(name)
+        if value < _LEAST_NUMBER or not self.searches:
+            return value
+        redacted = self.redact_text(shown)
+        return value if redacted == shown else redacted
+
+    def _redact_nest(self, value: Any, visit: _Visit) -> Any:
+        if isinstance(value, str):
+            return self._redact_str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._redact_bytes(value)
+        if type(value) is dict:
+            return self._redact_mapping(value, visit)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            items, changed = self._redact_items(value, visit)
+            return type(value)(*items) if changed else value
+        if type(value) in _PLAIN_NESTS:
+            items, changed = self._redact_items(value, visit)
+            return type(value)(items) if changed else value
+        if type(value) is np.ndarray:
+            return self._redact_array(value, visit)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._redact_record(value, visit)
+        if isinstance(value, np.generic | type):
+            return value
+        visit.left -= _FOREIGN_ITEMS
+        plain = foreign.to_plain(value)  # Its recorded form may hold more than its repr.
+        if isinstance(plain, (foreign.ReprOnly, *foreign.SCALARS)):
+            text = plain.repr if isinstance(plain, foreign.ReprOnly) else str(plain)
+            redacted = self.redact_text(text)
+            return value if redacted == text else redacted
+        redacted = self._redact(plain, visit)
+        return value if redacted is plain else redacted
+
+    def _redact_bytes(self, value: bytes | bytearray | memoryview) -> Any:
+        data = bytes(value)
+        if self._images and (covered := self._covered(data)) is not data:
+            return covered
+        if data.startswith(_IMAGE_MAGIC):
+            return value
+        lowered = data.lower()
+        redacted = data
+        if self._bytes_pattern is not None and any(n in lowered for n in self._byte_needles):
+            redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
+        if self.spellings and (read := self._without_disguised(_text_of(redacted))):
+            redacted = read.encode("utf-8", "surrogateescape")
+        if self.searches:
+            text = redacted.decode("utf-8", "surrogateescape")
+            found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
+            redacted = found.encode("utf-8", "surrogateescape")
+        return value if redacted == data else redacted
+
+    def _redact_mapping(self, value: Mapping[Any, Any], visit: _Visit) -> Any:
+        visit.left -= len(value)
+        pairs = [(self._redact(k, visit), self._redact(v, visit)) for k, v in value.items()]
+        changed = any(
+            k is not old_k or v is not old_v
+            for (k, v), (old_k, old_v) in zip(pairs, value.items(), strict=True)
+        )
+        return dict(pairs) if changed else value
+
+    def _redact_items(self, values: Any, visit: _Visit) -> tuple[list[Any], bool]:
+        visit.left -= len(values)
+        items = [self._redact(item, visit) for item in values]
+        changed = any(new is not old for new, old in zip(items, values, strict=True))
+        return items, changed
+
+    def _redact_array(self, value: np.ndarray[Any, Any], visit: _Visit) -> Any:
+        kind = value.dtype.kind
+        if kind in "iuf":
+            if not self._numbers or value.size > _MOST_NUMBERS:
+                return value
+        elif kind not in "OUSV" or (kind == "V" and not value.dtype.fields):
+            return value
+        items, changed = self._redact_items(value.ravel().tolist(), visit)
+        if not changed:
+            return value
+        return with_items(value, items)
+
+    def _redact_record(self, value: Any, visit: _Visit) -> Any:
+        names = [field.name for field in dataclasses.fields(value)]
+        changes = {}
+        for name in names:
+            old = getattr(value, name)
+            if name in _IDS and isinstance(value, trajectory_lib.EpisodeInfo):
+                new: Any = self._without_secrets(old)
+                new = old if new == old else new
+            else:
+                new = self._redact(old, visit)
+            if new is not old:
+                changes[name] = new
+        if not changes:
+            return value
+        if isinstance(value, trajectory_lib.ModelCall):
+            changes |= _TELLTALE
+        # Bypass the constructor, whose checks (a URL, a key) a placeholder may fail.
+        redacted = copy.copy(value)
+        for name, new in changes.items():
+            object.__setattr__(redacted, name, new)
+        return redacted
+
+
+_PLAIN_NESTS = (list, tuple, set, frozenset, collections.deque)
+
+_TELLTALE: Final[Mapping[str, Any]] = {
+    "response": None,
+    "prompt_token_ids": (),
+    "completion_token_ids": (),
+    "logprobs": (),
+}
+"""Fields of a model call that repeat its text."""
+
+
+@functools.lru_cache(maxsize=8)
+def _keys_redactor(keys: frozenset[str]) -> Redactor:
+    redactor = Redactor()
+    redactor.learn_all(dict.fromkeys(sorted(keys), credentials.KEY_NAME))
+    return redactor
+
+
+def without_keys(value: _T) -> _T:
+    """Return a value for a record, without the API keys that this process uses.
+
+    Use it on the output of a model or its server only when recording: the agent needs the original.
+    """
+    if not credentials.KEYS or value is None:
+        return value
+    return cast("_T", _keys_redactor(frozenset(credentials.KEYS)).redact(value))
+
+
+def _check(name: Any, value: Any) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise errors.InvalidInputError(_BAD_NAME.format(name=name))
+    if not isinstance(value, str):
+        what = f"of type {type(value).__name__}"
+    elif len("".join(value.split())) < MIN_LENGTH:
+        what = "too short"
+    else:
+        return
+    raise errors.InvalidInputError(_BAD_VALUE.format(name=name, what=what, minimum=MIN_LENGTH))
+
+
+def _any_of(name_by_word: Mapping[str, str], names: list[str], depth: int = 0) -> str:
+    """Return a regex of the longest of some words, whose last group gives the word's name.
+
+    Words that begin alike share their beginning: a secret's prefixes cost no more than itself.
+
+    Args:
+        name_by_word: The words, none of them empty.
+        names: Receives the name of each group.
+        depth: How deep the regex is nested around it: `re` nests to a limit.
+    """
+    if depth > _DEEPEST:
+        longest_first = sorted(name_by_word, key=len, reverse=True)
+        names += [name_by_word[word] for word in longest_first]
+        return f"(?:{'|'.join(f'{re.escape(word)}()' for word in longest_first)})"
+    parts = []
+    for _, group in itertools.groupby(sorted(name_by_word), key=lambda word: word[0]):
+        words = list(group)
+        alike = itertools.takewhile(
+            lambda pair: pair[0] == pair[1], zip(words[0], words[-1], strict=False)
+        )
+        common = "".join(character for character, _ in alike)
+        part = re.escape(common)
+        if common in name_by_word:
+            names.append(name_by_word[common])
+            part += "()"
+        longer = {word[len(common) :]: name_by_word[word] for word in words if word != common}
+        if longer:
+            part += _any_of(longer, names, depth + 1) + "?" * (common in name_by_word)
+        parts.append(part)
+    return f"(?:{'|'.join(parts)})" if parts else ""
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text_of(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _least(texts: Iterable[str]) -> Iterator[str]:
+    lowered = {text.lower() for text in texts}
+    for text in lowered:
+        if not any(other in text for other in lowered if other != text):
+            yield text
+
+
+def _digest(image: bytes) -> bytes:
+    return hashlib.blake2b(image, digest_size=16).digest()
